@@ -4,7 +4,7 @@
 //! database can tell (does the function exist?) is not asked here.
 
 pub(crate) mod calendar;
-mod enums;
+pub(crate) mod enums;
 pub(crate) mod explain;
 pub(crate) mod health;
 pub(crate) mod hidden;

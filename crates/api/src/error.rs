@@ -165,7 +165,7 @@ pub(crate) enum ApiError {
         /// When there is room for another.
         after_seconds: u32,
     },
-    /// The tenant makes more dispatches than it may.
+    /// The tenant makes more runs than it may.
     #[error("the tenant may make {limit} dispatches per minute, and has made them; wait {after_seconds} s")]
     QuotaUsedUp {
         /// How many it may make.

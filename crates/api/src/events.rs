@@ -9,6 +9,7 @@ pub(crate) mod reads;
 pub(crate) use hub::Hub;
 pub(crate) use position::Position;
 
+use crate::convert::enums::state_word;
 use sched_model::events::stream::Event;
 
 /// An event as clients see it, at its place in the stream.
@@ -16,10 +17,23 @@ pub(crate) fn show(server: i64, event: &Event) -> sched_wire::Event {
     show_at(Position::new(server, event.key, event.at), event)
 }
 
-/// The same, with a position of its own.
+/// A member of a stored payload under its public name, with public state words. Statements store the names of the tables.
+fn shown(name: &str, value: &serde_json::Value) -> (String, serde_json::Value) {
+    let public = match name {
+        "dispatch_id" => "run_id",
+        "dispatch_status" => "run_status",
+        "execution_id" => "attempt_id",
+        other => other,
+    };
+    let word =
+        matches!(name, "status" | "dispatch_status").then(|| value.as_str().and_then(state_word)).flatten();
+    (public.to_owned(), word.map_or_else(|| value.clone(), serde_json::Value::from))
+}
+
+/// The same event at a given position.
 pub(crate) fn show_at(position: Position, event: &Event) -> sched_wire::Event {
     let data = match &event.payload {
-        serde_json::Value::Object(map) => map.clone(),
+        serde_json::Value::Object(map) => map.iter().map(|(name, value)| shown(name, value)).collect(),
         // A CHECK of the schema keeps everything else out.
         _ => serde_json::Map::new(),
     };
@@ -29,7 +43,7 @@ pub(crate) fn show_at(position: Position, event: &Event) -> sched_wire::Event {
         at: event.at,
         project_id: event.project_id.map(|id| id.0),
         job_id: event.job_id.map(|id| id.0),
-        dispatch_id: event.dispatch_id.map(|id| id.0),
+        run_id: event.dispatch_id.map(|id| id.0),
         is_installation: event.tenant_id.is_none(),
         data,
     }

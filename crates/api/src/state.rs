@@ -32,7 +32,7 @@ const LOOK_PERIOD: Duration = Duration::from_secs(5);
 /// Waits between looks that fail.
 const LOOK_BACKOFF: Backoff = Backoff { initial: Duration::from_millis(500), cap: LOOK_PERIOD };
 
-/// Clients that read or follow the output of dispatches at once: each holds a page of it, and who follows looks at the database
+/// Clients that read or follow the output of runs at once: each holds a page of it, and who follows looks at the database
 /// twice a second.
 const FOLLOWERS: Limits = Limits { all: 100, tenant: 60, key: 30 };
 /// Clients that follow events at once: one reader serves them all, and who has fallen behind holds a page.

@@ -210,9 +210,6 @@ macro_rules! jobs_with_names {
 }
 
 /// The job with this name, if the tenant has one.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn by_name(conn: &Conn, tenant: TenantId, name: &str) -> DbResult<Option<Job>> {
     let row: Option<Row> = jobs_with_names!()
         .filter(scheduled_jobs::tenant_id.eq(tenant))
@@ -224,9 +221,6 @@ pub async fn by_name(conn: &Conn, tenant: TenantId, name: &str) -> DbResult<Opti
 }
 
 /// The job with this id, if the tenant has one.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn by_id(conn: &Conn, tenant: TenantId, id: JobId) -> DbResult<Option<Job>> {
     let row: Option<Row> = jobs_with_names!()
         .filter(scheduled_jobs::tenant_id.eq(tenant))
@@ -238,9 +232,6 @@ pub async fn by_id(conn: &Conn, tenant: TenantId, id: JobId) -> DbResult<Option<
 }
 
 /// The job with this id, deleted or not.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn by_id_ever(conn: &Conn, tenant: TenantId, id: JobId) -> DbResult<Option<Job>> {
     let row: Option<Row> = all_with_names!()
         .filter(scheduled_jobs::tenant_id.eq(tenant))
@@ -252,9 +243,6 @@ pub async fn by_id_ever(conn: &Conn, tenant: TenantId, id: JobId) -> DbResult<Op
 }
 
 /// As [`by_id_ever`], and whether others run after it.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn by_id_and_whether_followed(
     conn: &Conn,
     tenant: TenantId,
@@ -281,18 +269,12 @@ pub async fn by_id_and_whether_followed(
 }
 
 /// Whether the tenant has a job with this id, deleted or not.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn is_there(conn: &Conn, tenant: TenantId, id: JobId) -> DbResult<bool> {
     let found = scheduled_jobs::table.find((tenant, id));
     Ok(diesel::select(diesel::dsl::exists(found)).get_result(&mut { conn }).await?)
 }
 
 /// The jobs of a project that are not deleted, at most `limit`, by id.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub(super) async fn of_project(
     conn: &mut Conn,
     tenant: TenantId,
@@ -310,9 +292,6 @@ pub(super) async fn of_project(
 }
 
 /// Of the deleted jobs of this name, the one that was deleted last.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn last_deleted(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Job>> {
     let row: Option<Row> = all_with_names!()
         .filter(scheduled_jobs::tenant_id.eq(tenant))

@@ -11,11 +11,10 @@ use clap_complete::Shell;
 use uuid::Uuid;
 
 use crate::commands::{
-    ApiKeysCommand, AuditCommand, CalendarsCommand, DeadLettersCommand, DispatchesCommand, EventsCommand,
-    ExecutionsCommand, ExportArgs, FunctionsCommand, JobTypesCommand, JobsCommand, LeaderCommand,
-    MaintenanceCommand, MembershipsCommand, NotificationsCommand, ProjectsCommand, QueuesCommand,
-    SchedulersCommand, SchedulesCommand, SecretsCommand, TemplatesCommand, TenantsCommand, UsersCommand,
-    WorkersCommand,
+    ApiKeysCommand, AttemptsCommand, AuditCommand, CalendarsCommand, DeadLettersCommand, EventsCommand,
+    ExportArgs, FunctionsCommand, JobTypesCommand, JobsCommand, LeaderCommand, MaintenanceCommand,
+    MembershipsCommand, NotificationsCommand, ProjectsCommand, QueuesCommand, RunsCommand, SchedulersCommand,
+    SchedulesCommand, SecretsCommand, TemplatesCommand, TenantsCommand, UsersCommand, WorkersCommand,
 };
 use crate::output::Format;
 use crate::values::{duration, id, whole, within};
@@ -108,7 +107,7 @@ pub(crate) enum Command {
     Jobs(JobsCommand),
     /// Print what there is as a jobs file, which `jobs apply` takes: queues, calendars, functions, templates, jobs, notification channels and rules
     Export(ExportArgs),
-    /// Print what a dispatch or an execution writes, while it runs or afterwards
+    /// Print what a run or an attempt writes, while it runs or afterwards
     Logs(LogsArgs),
     /// List who changed what
     #[command(subcommand)]
@@ -116,15 +115,15 @@ pub(crate) enum Command {
     /// Follow what happens, list it, or wait for it
     #[command(subcommand)]
     Events(EventsCommand),
-    /// List, show, explain, cancel and retry dispatches, fire times and triggers to be executed; end attempts that are stuck
+    /// List, show, explain, cancel and retry runs, fire times and triggers to be executed; end attempts that are stuck
     #[command(subcommand)]
-    Dispatches(DispatchesCommand),
-    /// List, show, retry and discard dead letters: dispatches that were given up for good
+    Runs(RunsCommand),
+    /// List, show, retry and discard dead letters: runs that were given up for good
     #[command(subcommand)]
     DeadLetters(DeadLettersCommand),
-    /// List and show executions, finished attempts at a dispatch, and their output
+    /// List and show attempts, finished attempts at a run, and their output
     #[command(subcommand)]
-    Executions(ExecutionsCommand),
+    Attempts(AttemptsCommand),
     /// Make, list, show, edit, pause, deactivate and delete task functions
     #[command(subcommand)]
     Functions(FunctionsCommand),
@@ -281,10 +280,10 @@ pub(crate) enum MigrateCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
-    /// Id of the dispatch, for all its attempts, or of an execution
+    /// Id of the run, for all its attempts, or of an attempt
     #[arg(value_parser = id)]
     pub(crate) id: Uuid,
-    /// Go on until the dispatch has ended
+    /// Go on until the run has ended
     #[arg(long, short)]
     pub(crate) follow: bool,
     /// Print it as it is, control characters and all
@@ -359,10 +358,10 @@ mod tests {
 
     #[test]
     fn a_status_is_read_in_any_case_and_a_wrong_one_is_answered_with_the_right_ones() {
-        let parsed = Cli::try_parse_from(["schedctl", "dispatches", "list", "--status", "dead_letter"]);
+        let parsed = Cli::try_parse_from(["schedctl", "runs", "list", "--status", "dead_letter"]);
         assert!(parsed.is_ok(), "{parsed:?}");
-        let error = Cli::try_parse_from(["schedctl", "dispatches", "list", "--status", "dead"]).unwrap_err();
-        assert!(error.to_string().contains("DEAD_LETTER"), "{error}");
+        let error = Cli::try_parse_from(["schedctl", "runs", "list", "--status", "dead"]).unwrap_err();
+        assert!(error.to_string().contains("dead_letter"), "{error}");
     }
 
     #[test]
@@ -371,10 +370,10 @@ mod tests {
             ("queues set q --max-running x", "--max-running", "must be a whole number"),
             ("queues set q --default-priority 200", "--default-priority", "from 0 to 100"),
             ("workers drain nope", "<ID>", "must be an id"),
-            ("dispatches get nope", "<ID>", "must be an id"),
+            ("runs get nope", "<ID>", "must be an id"),
             ("dead-letters retry nope", "[ID]", "must be an id"),
-            ("executions list --dispatch nope", "--dispatch", "must be an id"),
-            ("events list --dispatch nope", "--dispatch", "must be an id"),
+            ("attempts list --run nope", "--dispatch", "must be an id"),
+            ("events list --run nope", "--dispatch", "must be an id"),
             ("logs nope", "<ID>", "must be an id"),
             ("jobs list --limit 0", "--limit", "1 or more"),
             ("jobs create j --function f --timeout 0s", "--timeout", "a whole number of seconds"),
@@ -427,8 +426,8 @@ mod tests {
                 "audit",
                 "calendars",
                 "dead-letters",
-                "dispatches",
-                "executions",
+                "runs",
+                "attempts",
                 "functions",
                 "jobs",
                 "projects",

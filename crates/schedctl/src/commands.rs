@@ -45,7 +45,7 @@ pub(crate) use identity::{
     ApiKeysCommand, DEV_ENVIRONMENT, MembershipsCommand, TenantsCommand, UsersCommand, ensure_dev_key,
 };
 pub(crate) use jobs::{JobsCommand, apply, trigger};
-pub(crate) use runs::{DispatchesCommand, EXECUTIONS, ExecutionsCommand};
+pub(crate) use runs::{ATTEMPTS, AttemptsCommand, RunsCommand};
 
 /// What commands share.
 #[derive(Debug)]
@@ -82,9 +82,9 @@ async fn done(command: Command, session: &Session) -> CommandResult {
         Command::Logs(args) => crate::commands::runs::logs::run(args, session).await,
         Command::Audit(command) => crate::commands::operations::audit::run(command, session).await,
         Command::Events(command) => crate::commands::operations::events::run(command, session).await,
-        Command::Dispatches(command) => runs::dispatches(command, session).await,
+        Command::Runs(command) => runs::dispatches(command, session).await,
         Command::DeadLetters(command) => crate::commands::runs::dead_letters::run(command, session).await,
-        Command::Executions(command) => runs::executions(command, session).await,
+        Command::Attempts(command) => runs::executions(command, session).await,
         Command::Functions(command) => crate::commands::definitions::functions::run(command, session).await,
         Command::Calendars(command) => crate::commands::definitions::calendars::run(command, session).await,
         Command::Projects(command) => crate::commands::definitions::projects::run(command, session).await,

@@ -9,9 +9,5 @@ text_enum! {
         Http = "http",
         /// A Rust function built into the worker.
         Native = "native",
-        /// A task of a Celery cluster.
-        Celery = "celery",
-        /// A statement on a named database connection.
-        Sql = "sql",
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::enums::{CancelState, DispatchStatus};
+use crate::enums::{CancelState, RunStatus};
 
 /// Body of a command that may say why; may be left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -15,18 +15,18 @@ pub struct ReasonRequest {
     pub reason: Option<String>,
 }
 
-/// Answer to cancelling a dispatch.
+/// Answer to cancelling a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cancelled {
-    /// The dispatch.
-    pub dispatch_id: Uuid,
+    /// The run.
+    pub run_id: Uuid,
     /// Whether it is cancelled, or its worker is to stop it.
     pub state: CancelState,
     /// Its state.
-    pub status: DispatchStatus,
+    pub status: RunStatus,
 }
 
-/// Answer to cancelling the dispatches of a job.
+/// Answer to cancelling the runs of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JobCancelled {
     /// How many waited and are cancelled.

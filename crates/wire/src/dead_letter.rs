@@ -1,4 +1,4 @@
-//! Dead letters: dispatches that were given up for good, and what is decided about them. Plain data.
+//! Dead letters: runs that were given up for good, and what is decided about them. Plain data.
 
 use chrono::{DateTime, Utc};
 use schemars::JsonSchema;
@@ -8,11 +8,11 @@ use uuid::Uuid;
 
 use crate::enums::{DeadLetterChoice, DeadLetterState, TimeSort};
 
-/// A dispatch that was given up for good.
+/// A run that was given up for good.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeadLetter {
-    /// The dispatch.
-    pub dispatch_id: Uuid,
+    /// The run.
+    pub run_id: Uuid,
     /// Its job.
     pub job_id: Uuid,
     /// Its name.
@@ -45,7 +45,7 @@ pub struct DeadLetter {
     pub settled_by: Option<String>,
     /// Why, if they said.
     pub settled_reason: Option<String>,
-    /// The dispatch that runs it again; `None` unless it was retried.
+    /// The run that runs it again; `None` unless it was retried.
     pub retried_as: Option<Uuid>,
 }
 
@@ -68,7 +68,7 @@ pub struct DeadLettersQuery {
     /// Only those whose last failure was of this class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_class: Option<String>,
-    /// The order, by when their dispatches were created; newest first when absent.
+    /// The order, by when their runs were created; newest first when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort: Option<TimeSort>,
     /// Only those given up then or later, written as an instant of [`ExplainQuery`](crate::ExplainQuery) on the clock of UTC.

@@ -127,17 +127,17 @@ words! {
         ScheduleExecutionCompleted = "schedule_execution_completed",
         /// An attempt was lost with its worker.
         ScheduleExecutionLost = "schedule_execution_lost",
-        /// A dispatch was given up for good.
+        /// A run was given up for good.
         DispatchDeadLetter = "dispatch_dead_letter",
-        /// A dispatch was given up because nobody had begun it in time.
+        /// A run was given up because nobody had begun it in time.
         DispatchExpired = "dispatch_expired",
-        /// Fire times passed without a dispatch, and the misfire policy does not make up for them.
+        /// Fire times passed without a run, and the misfire policy does not make up for them.
         RunMissed = "run_missed",
-        /// Somebody cancelled a dispatch that waited.
+        /// Somebody cancelled a run that waited.
         DispatchCancelled = "dispatch_cancelled",
-        /// Somebody wants a running dispatch stopped.
+        /// Somebody wants a running run stopped.
         DispatchCancelRequested = "dispatch_cancel_requested",
-        /// Somebody had a finished dispatch run again.
+        /// Somebody had a finished run run again.
         DispatchRetried = "dispatch_retried",
         /// Somebody is done with a dead letter.
         DeadLetterDiscarded = "dead_letter_discarded",
@@ -155,7 +155,7 @@ words! {
         LeaderChanged = "leader_changed",
         /// An operator asked the leader to step down.
         LeaderStepDownRequested = "leader_step_down_requested",
-        /// Dispatches wait in a queue that no living worker serves.
+        /// Runs wait in a queue that no living worker serves.
         QueueUnserved = "queue_unserved",
         /// The queue is served again, or nothing waits in it any more.
         QueueUnservedEnded = "queue_unserved_ended",
@@ -351,7 +351,7 @@ words! {
 words! {
     /// What a command to cancel has come to.
     CancelState {
-        /// The dispatch is cancelled.
+        /// The run is cancelled.
         Cancelled = "cancelled",
         /// It runs; its worker stops it.
         Requested = "requested",
@@ -363,7 +363,7 @@ words! {
     DeadLetterState {
         /// Nothing yet.
         Open = "open",
-        /// A dispatch of its own runs it again.
+        /// A run of its own runs it again.
         Retried = "retried",
         /// It is done with as it is.
         Discarded = "discarded",
@@ -469,13 +469,13 @@ words! {
 }
 
 words! {
-    /// What becomes of a fire while `max_instances` dispatches of the job are open.
+    /// What becomes of a fire while `max_instances` runs of the job are open.
     OverlapPolicy {
         /// It is skipped, and the skip recorded.
         Skip = "skip",
         /// It is dispatched, and waits in line until others have ended.
         Queue = "queue",
-        /// It is dispatched, and the oldest open dispatch is cancelled for it.
+        /// It is dispatched, and the oldest open run is cancelled for it.
         CancelOldest = "cancel_oldest",
         /// It is dispatched all the same.
         Allow = "allow",
@@ -517,48 +517,48 @@ words! {
 }
 
 words! {
-    /// State of a dispatch.
-    DispatchStatus {
+    /// State of a run.
+    RunStatus {
         /// Waits for a worker.
-        Pending = "PENDING",
+        Waiting = "waiting",
         /// A worker runs it.
-        InProgress = "IN_PROGRESS",
+        Running = "running",
         /// Its last attempt succeeded.
-        Completed = "COMPLETED",
+        Succeeded = "succeeded",
         /// Its only attempt failed, or it expired before its first.
-        Failed = "FAILED",
+        Failed = "failed",
         /// Its only attempt ran out of time or was lost.
-        Timeout = "TIMEOUT",
+        TimedOut = "timed_out",
         /// Somebody cancelled it.
-        Cancelled = "CANCELLED",
+        Cancelled = "cancelled",
         /// Its retries are exhausted.
-        DeadLetter = "DEAD_LETTER",
+        DeadLetter = "dead_letter",
     }
 }
 
-impl DispatchStatus {
+impl RunStatus {
     /// Whether the state never changes again.
     #[must_use]
     pub const fn is_final(self) -> bool {
-        !matches!(self, Self::Pending | Self::InProgress)
+        !matches!(self, Self::Waiting | Self::Running)
     }
 }
 
 words! {
     /// How an attempt ended.
-    ExecutionStatus {
+    AttemptStatus {
         /// It did what it should.
-        Completed = "COMPLETED",
+        Succeeded = "succeeded",
         /// It ran and failed.
-        Failed = "FAILED",
+        Failed = "failed",
         /// It ran out of time and was killed.
-        Timeout = "TIMEOUT",
+        TimedOut = "timed_out",
         /// It was cancelled and killed.
-        Cancelled = "CANCELLED",
+        Cancelled = "cancelled",
         /// Its worker was given up; nobody knows how far it came.
-        Lost = "LOST",
-        /// Its worker stopped, killed it and handed the dispatch back. Not a failure.
-        Released = "RELEASED",
+        Lost = "lost",
+        /// Its worker stopped, killed it and handed the run back. Not a failure.
+        Released = "released",
     }
 }
 
@@ -566,13 +566,13 @@ words! {
     /// What a worker is doing.
     WorkerStatus {
         /// Alive and without work.
-        Idle = "IDLE",
+        Idle = "idle",
         /// Alive and running something.
-        Busy = "BUSY",
+        Busy = "busy",
         /// Alive, finishes what it runs and takes nothing new.
-        Draining = "DRAINING",
+        Draining = "draining",
         /// Its lease has expired; what it ran was given to others.
-        Offline = "OFFLINE",
+        Offline = "offline",
     }
 }
 
@@ -582,7 +582,7 @@ mod tests {
 
     #[test]
     fn a_word_is_the_same_in_text_and_in_json() {
-        for status in DispatchStatus::ALL {
+        for status in RunStatus::ALL {
             assert_eq!(status.as_str().parse(), Ok(*status));
             assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
         }

@@ -22,8 +22,8 @@ pub struct Event {
     pub project_id: Option<Uuid>,
     /// The job it concerns, if any.
     pub job_id: Option<Uuid>,
-    /// The dispatch it concerns, if any.
-    pub dispatch_id: Option<Uuid>,
+    /// The run it concerns, if any.
+    pub run_id: Option<Uuid>,
     /// Whether it is of the installation and of no tenant.
     pub is_installation: bool,
     /// Details, by type.
@@ -40,7 +40,7 @@ pub struct EventsQuery {
     /// Only of the project with this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// Only of this dispatch.
+    /// Only of this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatch: Option<Uuid>,
     /// Only of these types: words of `EventType`, separated by commas.
@@ -71,7 +71,7 @@ pub struct EventStreamQuery {
     /// Only of the project with this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// Only of this dispatch.
+    /// Only of this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatch: Option<Uuid>,
     /// Only of these types: words of `EventType`, separated by commas.

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::enums::{DispatchStatus, ExecutionStatus};
+use crate::enums::{AttemptStatus, RunStatus};
 
 /// The window of an explanation.
 ///
@@ -50,7 +50,7 @@ pub struct Explanation {
     /// The fire times in order; neighbours of one fate are one entry.
     pub fires: Vec<ExplainedFires>,
     /// What others triggered in the window, and what other jobs' ends made it run for.
-    pub triggers: Vec<ExplainedDispatch>,
+    pub triggers: Vec<ExplainedRun>,
     /// What its next run waits for now, whatever the window, in the order in which to look at it.
     #[serde(default)]
     pub waits_for: Vec<WaitFor>,
@@ -77,13 +77,13 @@ pub struct NearestFire {
     pub fire_at: DateTime<Utc>,
     /// What became of it, in the words of `fires`.
     pub fate: String,
-    /// Status of the dispatch, or reason of the skip; `None` for other fates.
+    /// Status of the run, or reason of the skip; `None` for other fates.
     pub outcome: Option<String>,
 }
 
-/// What became of one dispatch.
+/// What became of one run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct DispatchExplanation {
+pub struct RunExplanation {
     /// Its job.
     pub job_id: Uuid,
     /// The name of the job.
@@ -91,7 +91,7 @@ pub struct DispatchExplanation {
     /// The clock of the database.
     pub now: DateTime<Utc>,
     /// What became of it, and what it waits for.
-    pub dispatch: ExplainedDispatch,
+    pub dispatch: ExplainedRun,
 }
 
 /// One thing that is waited for.
@@ -105,10 +105,10 @@ pub struct WaitFor {
     pub text: String,
     /// When it is over by itself, where that is known.
     pub until: Option<DateTime<Utc>>,
-    /// Dispatches that are in the way, some of them if they are many.
+    /// Runs that are in the way, some of them if they are many.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dispatches: Vec<Uuid>,
-    /// How many dispatches go before it.
+    /// How many runs go before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<u64>,
     /// Whether that number is exact; it is counted up to a thousand.
@@ -161,7 +161,7 @@ pub struct ExplainedFires {
     /// `dispatched`, `skipped`, `moved`, `to_come`, `undecided`, `not_created`, `disabled`, `ended`, `pruned`, `unclear`,
     /// `two_fates`, `unaccounted`.
     pub fate: String,
-    /// Status of the dispatch, or reason of the skip; `None` for other fates.
+    /// Status of the run, or reason of the skip; `None` for other fates.
     pub outcome: Option<String>,
     /// What became of them, in one sentence.
     pub text: String,
@@ -173,9 +173,9 @@ pub struct ExplainedFires {
     /// Where a calendar moved it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved_to: Option<DateTime<Utc>>,
-    /// The dispatch, where there is one.
+    /// The run, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dispatch: Option<ExplainedDispatch>,
+    pub dispatch: Option<ExplainedRun>,
     /// The record of skipped fire times in which they lie, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip: Option<ExplainedSkip>,
@@ -209,18 +209,18 @@ pub struct ExplainedSkip {
     /// Of a misfire that came before that term: how that ended: `resigned`, `expired` (its leader was silent), `stepped_down`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub former_term_end: Option<String>,
-    /// Of an overlap: dispatches that were open when it was begun to be recorded, up to three, the oldest first; of the first fifty records of a
+    /// Of an overlap: runs that were open when it was begun to be recorded, up to three, the oldest first; of the first fifty records of a
     /// window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub in_the_way: Vec<DispatchInTheWay>,
+    pub in_the_way: Vec<BlockingRun>,
     /// The pause of the job that is the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<ExplainedPause>,
 }
 
-/// A dispatch that kept a fire of its job from being dispatched.
+/// A run that kept a fire of its job from being dispatched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct DispatchInTheWay {
+pub struct BlockingRun {
     /// Identifier.
     pub id: Uuid,
     /// Its fire time, or the instant of the trigger.
@@ -243,13 +243,13 @@ pub struct ExplainedPause {
     pub until: Option<DateTime<Utc>>,
 }
 
-/// A dispatch with its attempts.
+/// A run with its attempts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ExplainedDispatch {
+pub struct ExplainedRun {
     /// Identifier.
     pub id: Uuid,
     /// What it has come to.
-    pub status: DispatchStatus,
+    pub status: RunStatus,
     /// What became of it, in one sentence.
     pub text: String,
     /// The fire time, or the instant of the trigger.
@@ -285,13 +285,13 @@ pub struct ExplainedDispatch {
     /// When it was asked to stop.
     #[serde(default)]
     pub cancel_requested_at: Option<DateTime<Utc>>,
-    /// The dispatch that took its place, where the overlap policy `cancel_oldest` is why it was asked.
+    /// The run that took its place, where the overlap policy `cancel_oldest` is why it was asked.
     #[serde(default)]
     pub replaced_by: Option<Uuid>,
-    /// The dispatch whose end it was made for.
+    /// The run whose end it was made for.
     #[serde(default)]
     pub caused_by: Option<Uuid>,
-    /// The job of that dispatch.
+    /// The job of that run.
     #[serde(default)]
     pub caused_by_job: Option<String>,
     /// Id of the trace that it is part of (W3C).
@@ -310,7 +310,7 @@ pub struct ExplainedAttempt {
     /// Which one, from 1.
     pub attempt: i32,
     /// How it ended.
-    pub status: ExecutionStatus,
+    pub status: AttemptStatus,
     /// When it started.
     pub started_at: DateTime<Utc>,
     /// When it ended.

@@ -25,11 +25,11 @@ pub struct Worker {
     pub version: String,
     /// Queues it serves.
     pub queues: Vec<String>,
-    /// How many dispatches it runs at once.
+    /// How many runs it runs at once.
     pub concurrency: i32,
     /// What it is doing.
     pub status: WorkerStatus,
-    /// How many dispatches it runs now.
+    /// How many runs it runs now.
     pub running: i32,
     /// How many attempts it has finished.
     pub jobs_processed: i64,
@@ -100,10 +100,10 @@ pub struct Status {
     pub quarantined: Vec<QuarantinedJob>,
     /// When the next job is due.
     pub next_run_at: Option<DateTime<Utc>>,
-    /// Dispatches that wait.
-    pub dispatches_pending: i64,
-    /// Dispatches that run.
-    pub dispatches_running: i64,
+    /// Runs that wait.
+    pub runs_waiting: i64,
+    /// Runs that run.
+    pub runs_running: i64,
     /// Living workers.
     pub workers_online: i64,
     /// Registered schedulers.
@@ -133,7 +133,7 @@ pub struct QuarantinedJob {
 pub struct QueueStatus {
     /// Its name.
     pub name: String,
-    /// How many dispatches wait.
+    /// How many runs wait.
     pub waiting: i64,
     /// When the oldest could first have been claimed.
     pub oldest_claimable_at: Option<DateTime<Utc>>,
@@ -147,16 +147,16 @@ pub struct QueueStatus {
     /// Why it is paused.
     #[serde(default)]
     pub pause_reason: Option<String>,
-    /// Whether as many of its dispatches run, or have been claimed, as may.
+    /// Whether as many of its runs run, or have been claimed, as may.
     #[serde(default)]
     pub is_at_limit: bool,
-    /// How many of its dispatches may run at once.
+    /// How many of its runs may run at once.
     #[serde(default)]
     pub max_running: Option<i64>,
     /// How many do; `None` without that limit.
     #[serde(default)]
     pub running: Option<i64>,
-    /// How fast its dispatches may be claimed.
+    /// How fast its runs may be claimed.
     #[serde(default)]
     pub rate: Option<Rate>,
     /// How many were claimed within the last period; `None` without a rate.

@@ -25,7 +25,7 @@ pub struct Function {
     pub handler_type: String,
     /// Settings of the handler.
     pub handler_config: Map<String, Value>,
-    /// Queue of its dispatches unless the job names another.
+    /// Queue of its runs unless the job names another.
     pub queue: String,
     /// Longest run of an attempt unless the job says otherwise.
     pub default_timeout_seconds: i32,

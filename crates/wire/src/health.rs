@@ -28,11 +28,11 @@ pub struct Metrics {
     pub since: DateTime<Utc>,
     /// Jobs by status: `enabled`, `paused`, `disabled`, `quarantined`, `deleted`; those of which there are any.
     pub jobs: BTreeMap<String, i64>,
-    /// Dispatches that wait.
-    pub dispatches_pending: i64,
-    /// Dispatches that run.
-    pub dispatches_running: i64,
-    /// Attempts that have ended, by status, as in executions; those of which there are any.
+    /// Runs that wait.
+    pub runs_waiting: i64,
+    /// Runs that run.
+    pub runs_running: i64,
+    /// Attempts that have ended, by status, as in attempts; those of which there are any.
     pub runs: BTreeMap<String, i64>,
     /// From 0 to 1, which part of the attempts that ended by themselves was successful: of those `COMPLETED`, `FAILED`, `TIMEOUT` and `LOST`.
     /// `None` when there are none.

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::enums::{
-    AfterMode, CalendarRoll, DispatchStatus, DstGap, DstOverlap, JobChange, JobStatus, JobType,
-    MisfirePolicy, Scope,
+    AfterMode, CalendarRoll, DstGap, DstOverlap, JobChange, JobStatus, JobType, MisfirePolicy, RunStatus,
+    Scope,
 };
 use crate::manifest::{AfterSpec, JobSpec, RetryPolicySpec};
 use crate::template::MadeFrom;
@@ -48,7 +48,7 @@ pub struct Job {
     pub end_at: Option<DateTime<Utc>>,
     /// No fire after this many.
     pub max_runs: Option<i64>,
-    /// Dispatches become available up to this many seconds after the fire time, stable per job and fire time.
+    /// Runs become available up to this many seconds after the fire time, stable per job and fire time.
     pub jitter_seconds: i32,
     /// Names of calendars; a fire time that one of them excludes is skipped or moved.
     pub calendars: Vec<String>,
@@ -68,18 +68,18 @@ pub struct Job {
     pub misfire_grace_seconds: Option<i32>,
     /// Most fires that `fire_all` catches up.
     pub misfire_cap: i32,
-    /// How many dispatches may be open before `overlap_policy` applies.
+    /// How many runs may be open before `overlap_policy` applies.
     pub max_instances: i32,
     /// What becomes of a fire when that many are.
     pub overlap_policy: String,
-    /// Queue of its dispatches; `None` for the function's.
+    /// Queue of its runs; `None` for the function's.
     pub queue: Option<String>,
-    /// Priority of its dispatches, 0 first to 100 last; `None` for the queue's.
+    /// Priority of its runs, 0 first to 100 last; `None` for the queue's.
     #[schemars(range(min = 0, max = 100))]
     pub priority: Option<i16>,
     /// Longest run of an attempt; `None` for the function's.
     pub timeout_seconds: Option<i32>,
-    /// How long a dispatch may wait for its first attempt before it is given up; `None` for ever.
+    /// How long a run may wait for its first attempt before it is given up; `None` for ever.
     pub start_within_seconds: Option<i32>,
     /// Retry policy; `None` for the function's.
     pub retry_policy: Option<RetryPolicySpec>,
@@ -100,14 +100,14 @@ pub struct Job {
     pub next_run_at: Option<DateTime<Utc>>,
     /// When its latest finished attempt started.
     pub last_run_at: Option<DateTime<Utc>>,
-    /// How its latest finished dispatch ended.
-    pub last_status: Option<DispatchStatus>,
-    /// When its latest dispatch was created.
+    /// How its latest finished run ended.
+    pub last_status: Option<RunStatus>,
+    /// When its latest run was created.
     pub last_dispatched_at: Option<DateTime<Utc>>,
-    /// How many dispatches have been created in all.
+    /// How many runs have been created in all.
     pub total_run_count: i64,
-    /// How many dispatches are open now.
-    pub active_dispatches: i32,
+    /// How many runs are open now.
+    pub active_runs: i32,
     /// Release of the time zone tables that `next_run_at` was computed from; `None` when it needs none.
     pub tzdata_version: Option<String>,
     /// Grows with every change of the settings.
@@ -137,7 +137,7 @@ pub struct JobDeleted {
     pub name: String,
     /// The version that the deletion made.
     pub version: i64,
-    /// How many dispatches waited and are cancelled. Those that run go on.
+    /// How many runs waited and are cancelled. Those that run go on.
     pub cancelled: usize,
 }
 

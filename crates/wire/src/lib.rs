@@ -30,11 +30,10 @@ mod stuck;
 mod template;
 
 pub use crate::enums::{
-    AfterCondition, AfterMode, BackoffType, CalendarRoll, CancelState, ChannelKind, DeadLetterChoice,
-    DeadLetterState, DeliveryStatus, DispatchStatus, DstGap, DstOverlap, EndReason, EventType,
-    ExecutionStatus, FireNote, HandlerType, JobChange, JobSort, JobStatus, JobType, LeaderState, MessageKind,
-    MisfirePolicy, Occasion, OverlapPolicy, ResetReason, Scope, StuckReason, TimeSort, UnknownWord,
-    WorkerStatus,
+    AfterCondition, AfterMode, AttemptStatus, BackoffType, CalendarRoll, CancelState, ChannelKind,
+    DeadLetterChoice, DeadLetterState, DeliveryStatus, DstGap, DstOverlap, EndReason, EventType, FireNote,
+    HandlerType, JobChange, JobSort, JobStatus, JobType, LeaderState, MessageKind, MisfirePolicy, Occasion,
+    OverlapPolicy, ResetReason, RunStatus, Scope, StuckReason, TimeSort, UnknownWord, WorkerStatus,
 };
 pub use crate::plain_errors::{Told, plainly};
 pub use answer::{Applied, ApplyResult, Change, Kind, Page, Problem, ProblemError};
@@ -44,8 +43,8 @@ pub use command::{Cancelled, JobCancelled, ReasonRequest};
 pub use dead_letter::{DeadLetter, DeadLettersCommand, DeadLettersQuery, DeadLettersSettled, RefusedCount};
 pub use event::{Event, EventStreamQuery, EventsQuery, StreamMessage};
 pub use explain::{
-    DispatchExplanation, DispatchInTheWay, ExplainQuery, ExplainSummary, ExplainedAttempt, ExplainedDispatch,
-    ExplainedFires, ExplainedPause, ExplainedSkip, Explanation, NearestFire, NearestFires, WaitFor,
+    BlockingRun, ExplainQuery, ExplainSummary, ExplainedAttempt, ExplainedFires, ExplainedPause,
+    ExplainedRun, ExplainedSkip, Explanation, NearestFire, NearestFires, RunExplanation, WaitFor,
 };
 pub use fleet::{QuarantinedJob, QueueStatus, SchedulerInstance, Status, StepDownRequest, Worker};
 pub use function::Function;
@@ -65,12 +64,12 @@ pub use notification::{
 pub use preview::{DEFAULT_PREVIEW, FireTime, MAX_PREVIEW, Preview, PreviewQuery, PreviewRequest};
 pub use project::{DeleteProjectQuery, Project, ProjectDeleted, ProjectSpec};
 pub use query::{
-    ApplyQuery, DispatchesQuery, ExecutionsQuery, ExportQuery, FunctionsQuery, Include, JobDispatchesQuery,
-    JobExecutionsQuery, JobsQuery, PageQuery, QueuesQuery, WorkersQuery,
+    ApplyQuery, AttemptsQuery, ExportQuery, FunctionsQuery, Include, JobAttemptsQuery, JobRunsQuery,
+    JobsQuery, PageQuery, QueuesQuery, RunsQuery, WorkersQuery,
 };
 pub use queue::{Queue, QueueDefinition, QueueSpec, Rate};
 pub use quota::{QuotaUse, Quotas, QuotasPatch, Usage};
-pub use run::{Dispatch, Execution, ExecutionOutput, OutputChunk, Progress, TriggerRequest, Triggered};
+pub use run::{Attempt, AttemptOutput, OutputChunk, Progress, Run, TriggerRequest, Triggered};
 pub use secret::{DeleteSecretQuery, Secret, SecretQuery, SecretSpec, SecretsRotated, UnreadableSecret};
 pub use stuck::{ResetStuckRequest, StuckAttempt, StuckAttempts};
 pub use template::{InstantiateRequest, MadeFrom, ParameterSpec, ParameterType, Template, TemplateSpec};

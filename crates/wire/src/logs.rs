@@ -1,17 +1,17 @@
-//! The stream of what a dispatch writes: its parameters and its events. Plain data.
+//! The stream of what a run writes: its parameters and its events. Plain data.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::enums::{DispatchStatus, ExecutionStatus};
+use crate::enums::{AttemptStatus, RunStatus};
 use crate::run::Progress;
 
 /// Parameters of the stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogsQuery {
-    /// Go on until the dispatch has ended; otherwise the stream ends with what is there.
+    /// Go on until the run has ended; otherwise the stream ends with what is there.
     #[serde(default)]
     pub follow: bool,
     /// Go on after the event with this id. The header `Last-Event-ID` says the same and comes first.
@@ -25,15 +25,15 @@ pub struct LogsQuery {
 pub enum LogEvent {
     /// What follows is of this attempt.
     Attempt {
-        /// The attempt; the id of its execution once it has ended.
-        execution_id: Uuid,
-        /// Which attempt of the dispatch, from 1.
+        /// The attempt; the id of its attempt once it has ended.
+        attempt_id: Uuid,
+        /// Which attempt of the run, from 1.
         attempt: i32,
     },
     /// A piece of output. It is whatever the program wrote: never show it unescaped.
     Output {
         /// The attempt.
-        execution_id: Uuid,
+        attempt_id: Uuid,
         /// `stdout`, `stderr` or `log`.
         stream: String,
         /// The text.
@@ -44,23 +44,23 @@ pub enum LogEvent {
     /// How far the running attempt has come.
     Progress {
         /// The attempt.
-        execution_id: Uuid,
+        attempt_id: Uuid,
         /// What it told.
         progress: Progress,
     },
     /// An attempt has ended, and all that was kept of its output was shown.
     AttemptEnd {
         /// The attempt.
-        execution_id: Uuid,
+        attempt_id: Uuid,
         /// How it ended.
-        status: ExecutionStatus,
+        status: AttemptStatus,
         /// What went wrong.
         error_message: Option<String>,
     },
-    /// The stream ends here: the dispatch has ended, or nobody wants to follow it.
+    /// The stream ends here: the run has ended, or nobody wants to follow it.
     End {
-        /// What the dispatch has come to.
-        status: DispatchStatus,
+        /// What the run has come to.
+        status: RunStatus,
     },
 }
 

@@ -24,7 +24,7 @@ const DEFAULT: &str = "default";
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Where dispatches wait, and how many may run at once; written before the functions and the jobs, which may name them.
+    /// Where runs wait, and how many may run at once; written before the functions and the jobs, which may name them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<QueueDefinition>,
     /// When nothing may fire; written before the jobs, which may name them.
@@ -71,7 +71,7 @@ pub struct FunctionSpec {
     pub handler_type: HandlerType,
     /// Settings of the handler.
     pub handler_config: Map<String, Value>,
-    /// Queue of its dispatches.
+    /// Queue of its runs.
     #[serde(default = "default_name")]
     pub queue: String,
     /// Longest run of an attempt.
@@ -132,7 +132,7 @@ pub struct JobSpec {
     /// No fire after this many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_runs: Option<i64>,
-    /// Dispatches become available up to this many seconds after the fire time, stable per job and fire time.
+    /// Runs become available up to this many seconds after the fire time, stable per job and fire time.
     #[serde(default)]
     pub jitter_seconds: i32,
     /// Names of calendars; a fire time that one of them excludes is skipped or moved.
@@ -159,23 +159,23 @@ pub struct JobSpec {
     /// Most fires that `fire_all` catches up.
     #[serde(default = "default_misfire_cap")]
     pub misfire_cap: i32,
-    /// How many dispatches may be open before `overlap_policy` applies.
+    /// How many runs may be open before `overlap_policy` applies.
     #[serde(default = "default_max_instances")]
     pub max_instances: i32,
     /// What becomes of a fire when that many are.
     #[serde(default = "default_overlap_policy")]
     pub overlap_policy: OverlapPolicy,
-    /// Queue of its dispatches; the function's when absent.
+    /// Queue of its runs; the function's when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// Priority of its dispatches, 0 first to 100 last; the queue's when absent.
+    /// Priority of its runs, 0 first to 100 last; the queue's when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100))]
     pub priority: Option<i16>,
     /// Longest run of an attempt; the function's when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
-    /// How long a dispatch may wait for its first attempt once it is available; then it is given up. For ever when absent.
+    /// How long a run may wait for its first attempt once it is available; then it is given up. For ever when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_within_seconds: Option<i32>,
     /// Retry policy; the function's when absent.

@@ -200,7 +200,7 @@ pub struct NotificationDelivery {
     /// The job that it is about; null for a test.
     pub job_id: Option<Uuid>,
     /// The run that it is about; null for a test, and where there was none.
-    pub dispatch_id: Option<Uuid>,
+    pub run_id: Option<Uuid>,
     /// The message, as a webhook gets it.
     pub body: Map<String, Value>,
     /// How many of the same kind about the same job were not told since the message before.

@@ -54,6 +54,6 @@ pub struct ProjectDeleted {
     pub name: String,
     /// How many jobs were deleted with it; each can be restored into another project of the name.
     pub jobs: usize,
-    /// How many dispatches waited and are cancelled. Those that run go on.
+    /// How many runs waited and are cancelled. Those that run go on.
     pub cancelled: usize,
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::enums::{
-    DispatchStatus, ExecutionStatus, HandlerType, JobSort, JobStatus, JobType, TimeSort, WorkerStatus,
+    AttemptStatus, HandlerType, JobSort, JobStatus, JobType, RunStatus, TimeSort, WorkerStatus,
 };
 
 /// Parameters of a list without filters.
@@ -81,15 +81,15 @@ pub struct JobsQuery {
     /// Only those of this project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// Only those whose dispatches wait in this queue.
+    /// Only those whose runs wait in this queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
     /// Only those with this kind of schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_type: Option<JobType>,
-    /// Only those whose latest finished dispatch ended so.
+    /// Only those whose latest finished run ended so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_status: Option<DispatchStatus>,
+    pub last_status: Option<RunStatus>,
     /// Only those that were made from this template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
@@ -115,7 +115,7 @@ pub struct FunctionsQuery {
     /// Only those whose name begins so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name_prefix: Option<String>,
-    /// Only those whose dispatches wait in this queue unless the job names another.
+    /// Only those whose runs wait in this queue unless the job names another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
     /// Only those that are run so.
@@ -171,16 +171,16 @@ pub struct WorkersQuery {
     pub cursor: Option<String>,
 }
 
-/// Parameters of the list of dispatches.
+/// Parameters of the list of runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct DispatchesQuery {
+pub struct RunsQuery {
     /// Only of the job with this name or id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
     /// Only in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<DispatchStatus>,
+    pub status: Option<RunStatus>,
     /// Only of jobs that run the task function with this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
@@ -217,19 +217,19 @@ pub struct DispatchesQuery {
     pub cursor: Option<String>,
 }
 
-/// Parameters of the list of executions.
+/// Parameters of the list of attempts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ExecutionsQuery {
+pub struct AttemptsQuery {
     /// Only of the job with this name or id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
-    /// Only of this dispatch.
+    /// Only of this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatch: Option<Uuid>,
     /// Only those that ended so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<ExecutionStatus>,
+    pub status: Option<AttemptStatus>,
     /// Only of jobs that run the task function with this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
@@ -239,13 +239,13 @@ pub struct ExecutionsQuery {
     /// Only those that this worker ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<Uuid>,
-    /// Only of dispatches that this has made, as in [`DispatchesQuery`].
+    /// Only of runs that this has made, as in [`RunsQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub triggered_by: Option<String>,
     /// The order, by when they were claimed, shortly before they started; newest first when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort: Option<TimeSort>,
-    /// Only those that started then or later, written as in [`DispatchesQuery`].
+    /// Only those that started then or later, written as in [`RunsQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// Only those that started before then.
@@ -263,13 +263,13 @@ pub struct ExecutionsQuery {
     pub cursor: Option<String>,
 }
 
-/// Parameters of the list of the dispatches of a job.
+/// Parameters of the list of the runs of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct JobDispatchesQuery {
+pub struct JobRunsQuery {
     /// Only in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<DispatchStatus>,
+    pub status: Option<RunStatus>,
     /// Only those of this queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
@@ -282,10 +282,10 @@ pub struct JobDispatchesQuery {
     /// The order; newest first when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort: Option<TimeSort>,
-    /// As in [`DispatchesQuery`].
+    /// As in [`RunsQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// As in [`DispatchesQuery`].
+    /// As in [`RunsQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
     /// As in [`JobsQuery`].
@@ -299,26 +299,26 @@ pub struct JobDispatchesQuery {
     pub cursor: Option<String>,
 }
 
-/// Parameters of the list of the executions of a job.
+/// Parameters of the list of the attempts of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct JobExecutionsQuery {
+pub struct JobAttemptsQuery {
     /// Only those that ended so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<ExecutionStatus>,
+    pub status: Option<AttemptStatus>,
     /// Only those that this worker ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<Uuid>,
-    /// Only of dispatches that this has made, as in [`DispatchesQuery`].
+    /// Only of runs that this has made, as in [`RunsQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub triggered_by: Option<String>,
     /// The order, by when they were claimed, shortly before they started; newest first when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort: Option<TimeSort>,
-    /// As in [`ExecutionsQuery`].
+    /// As in [`AttemptsQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// As in [`ExecutionsQuery`].
+    /// As in [`AttemptsQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
     /// As in [`JobsQuery`].
@@ -332,20 +332,10 @@ pub struct JobExecutionsQuery {
     pub cursor: Option<String>,
 }
 
-impl From<JobDispatchesQuery> for DispatchesQuery {
-    fn from(query: JobDispatchesQuery) -> Self {
-        let JobDispatchesQuery {
-            status,
-            queue,
-            worker,
-            triggered_by,
-            sort,
-            since,
-            until,
-            total,
-            limit,
-            cursor,
-        } = query;
+impl From<JobRunsQuery> for RunsQuery {
+    fn from(query: JobRunsQuery) -> Self {
+        let JobRunsQuery { status, queue, worker, triggered_by, sort, since, until, total, limit, cursor } =
+            query;
         let (job, function, project) = (None, None, None);
         Self {
             job,
@@ -365,9 +355,9 @@ impl From<JobDispatchesQuery> for DispatchesQuery {
     }
 }
 
-impl From<JobExecutionsQuery> for ExecutionsQuery {
-    fn from(query: JobExecutionsQuery) -> Self {
-        let JobExecutionsQuery { status, worker, triggered_by, sort, since, until, total, limit, cursor } =
+impl From<JobAttemptsQuery> for AttemptsQuery {
+    fn from(query: JobAttemptsQuery) -> Self {
+        let JobAttemptsQuery { status, worker, triggered_by, sort, since, until, total, limit, cursor } =
             query;
         let (job, dispatch, function, project) = (None, None, None, None);
         Self {

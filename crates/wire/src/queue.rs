@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rate {
-    /// How many dispatches may be claimed in any stretch of time as long as the period.
+    /// How many runs may be claimed in any stretch of time as long as the period.
     pub count: i32,
     /// The period.
     pub period_seconds: i32,
@@ -29,13 +29,13 @@ pub struct QueueSpec {
     /// Why it is paused; only while it is.
     #[serde(default)]
     pub pause_reason: Option<String>,
-    /// How many of its dispatches may run at once; `None` for any number.
+    /// How many of its runs may run at once; `None` for any number.
     #[serde(default)]
     pub max_running: Option<i32>,
-    /// How fast its dispatches may be claimed; `None` for as fast as can be.
+    /// How fast its runs may be claimed; `None` for as fast as can be.
     #[serde(default)]
     pub rate: Option<Rate>,
-    /// Priority of dispatches whose job names none, 0 to 100; 50 if left out.
+    /// Priority of runs whose job names none, 0 to 100; 50 if left out.
     #[serde(default)]
     #[schemars(range(min = 0, max = 100))]
     pub default_priority: Option<i16>,
@@ -50,14 +50,14 @@ pub struct QueueDefinition {
     /// Free text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// How many of its dispatches may run at once; any number when absent.
+    /// How many of its runs may run at once; any number when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_running: Option<i32>,
-    /// How fast its dispatches may be claimed; as fast as can be when absent.
+    /// How fast its runs may be claimed; as fast as can be when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Priority of dispatches whose job names none, 0 to 100; 50 when absent.
+    /// Priority of runs whose job names none, 0 to 100; 50 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100))]
     pub default_priority: Option<i16>,
@@ -74,17 +74,17 @@ pub struct Queue {
     pub is_paused: bool,
     /// Why it is paused.
     pub pause_reason: Option<String>,
-    /// How many of its dispatches may run at once.
+    /// How many of its runs may run at once.
     pub max_running: Option<i32>,
-    /// How fast its dispatches may be claimed.
+    /// How fast its runs may be claimed.
     pub rate: Option<Rate>,
-    /// Priority of dispatches whose job names none.
+    /// Priority of runs whose job names none.
     pub default_priority: i16,
-    /// How many of its dispatches run; `None` where no limit needs it.
+    /// How many of its runs run; `None` where no limit needs it.
     pub running: Option<i64>,
     /// How many were claimed within the period of the rate; `None` without one.
     pub claimed_in_period: Option<i64>,
-    /// How many dispatches wait in it.
+    /// How many runs wait in it.
     #[serde(default)]
     pub waiting: i64,
     /// Whether more than that may wait: counting ends at some thousands.

@@ -9,10 +9,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub struct Quotas {
     /// How many jobs it may have, built-in and deleted ones not counted.
     pub jobs: Option<i64>,
-    /// How many dispatches fire times and triggers may make in a minute.
-    pub dispatches_per_minute: Option<i64>,
-    /// How many dispatches may run at once.
-    pub running_dispatches: Option<i64>,
+    /// How many runs fire times and triggers may make in a minute.
+    pub runs_per_minute: Option<i64>,
+    /// How many runs may run at once.
+    pub concurrent_runs: Option<i64>,
     /// How many bytes of output are kept in a day (UTC).
     pub log_bytes: Option<i64>,
 }
@@ -24,12 +24,12 @@ pub struct QuotasPatch {
     /// How many jobs it may have.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub jobs: Option<Option<i64>>,
-    /// How many dispatches fire times and triggers may make in a minute.
+    /// How many runs fire times and triggers may make in a minute.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
-    pub dispatches_per_minute: Option<Option<i64>>,
-    /// How many dispatches may run at once.
+    pub runs_per_minute: Option<Option<i64>>,
+    /// How many runs may run at once.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
-    pub running_dispatches: Option<Option<i64>>,
+    pub concurrent_runs: Option<Option<i64>>,
     /// How many bytes of output are kept in a day (UTC).
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub log_bytes: Option<Option<i64>>,
@@ -56,10 +56,10 @@ pub struct Usage {
     pub tenant: String,
     /// Jobs, built-in and deleted ones not counted.
     pub jobs: QuotaUse,
-    /// Dispatches that fire times and triggers have made in this minute.
-    pub dispatches_per_minute: QuotaUse,
-    /// Dispatches that run.
-    pub running_dispatches: QuotaUse,
+    /// Runs that fire times and triggers have made in this minute.
+    pub runs_per_minute: QuotaUse,
+    /// Runs that run.
+    pub concurrent_runs: QuotaUse,
     /// Bytes of output kept today.
     pub log_bytes: QuotaUse,
     /// Bytes of output that were not kept today, because the quota was used up; `null` without one.
@@ -75,10 +75,7 @@ mod tests {
     #[test]
     fn null_takes_a_limit_away_and_nothing_leaves_it() {
         let patch: QuotasPatch = serde_json::from_str(r#"{"jobs": null, "log_bytes": 5}"#).unwrap();
-        assert_eq!(
-            (patch.jobs, patch.log_bytes, patch.running_dispatches),
-            (Some(None), Some(Some(5)), None)
-        );
+        assert_eq!((patch.jobs, patch.log_bytes, patch.concurrent_runs), (Some(None), Some(Some(5)), None));
         assert_eq!(serde_json::to_string(&patch).unwrap(), r#"{"jobs":null,"log_bytes":5}"#);
         assert!(serde_json::from_str::<QuotasPatch>(r#"{"job": 1}"#).is_err());
     }

@@ -1,6 +1,6 @@
-//! What becomes of jobs: triggers, dispatches, and the attempts to execute them.
+//! What becomes of jobs: triggers, runs, and the attempts to execute them.
 //!
-//! A dispatch is one fire time or trigger to be executed; an execution is one finished attempt at it. Plain data.
+//! A run is one fire time or trigger to be executed; an attempt is one finished attempt at it. Plain data.
 
 use chrono::{DateTime, Utc};
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::enums::{DispatchStatus, ExecutionStatus};
+use crate::enums::{AttemptStatus, RunStatus};
 
 /// Body of a trigger; may be left out.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -19,18 +19,18 @@ pub struct TriggerRequest {
     pub task_args: Option<Map<String, Value>>,
 }
 
-/// Answer to a trigger, or to running a dispatch again.
+/// Answer to a trigger, or to running a run again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Triggered {
-    /// The dispatch that executes it.
-    pub dispatch_id: Uuid,
+    /// The run that executes it.
+    pub run_id: Uuid,
     /// Whether an earlier request had made it: a trigger with the same key, or the same retry.
     pub duplicate: bool,
 }
 
 /// One fire time or trigger to be executed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Dispatch {
+pub struct Run {
     /// Identifier; sorts by age.
     pub id: Uuid,
     /// The job.
@@ -38,8 +38,8 @@ pub struct Dispatch {
     /// Its name.
     pub job: String,
     /// What it has come to.
-    pub status: DispatchStatus,
-    /// The fire time, or the instant of the trigger; of a retry that of the dispatch it runs again.
+    pub status: RunStatus,
+    /// The fire time, or the instant of the trigger; of a retry that of the run it runs again.
     pub scheduled_for: DateTime<Utc>,
     /// When it was created.
     pub created_at: DateTime<Utc>,
@@ -67,9 +67,9 @@ pub struct Dispatch {
     pub triggered_by: String,
     /// Who, when a person or program did.
     pub triggered_by_user: Option<String>,
-    /// The dispatch of another job after whose end it runs; `None` unless a dependency created it.
+    /// The run of another job after whose end it runs; `None` unless a dependency created it.
     pub caused_by: Option<Uuid>,
-    /// The dispatch that this one runs again; `None` unless it is a retry by command.
+    /// The run that this one runs again; `None` unless it is a retry by command.
     #[serde(default)]
     pub retry_of: Option<Uuid>,
     /// Arguments of the run.
@@ -98,19 +98,19 @@ pub struct Progress {
 
 /// One finished attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Execution {
+pub struct Attempt {
     /// Identifier; sorts by age.
     pub id: Uuid,
     /// The job.
     pub job_id: Uuid,
     /// Its name; `None` when the job was purged.
     pub job: Option<String>,
-    /// The dispatch it belongs to.
-    pub dispatch_id: Uuid,
-    /// Which attempt of the dispatch, from 1.
+    /// The run it belongs to.
+    pub run_id: Uuid,
+    /// Which attempt of the run, from 1.
     pub attempt: i32,
     /// How it ended.
-    pub status: ExecutionStatus,
+    pub status: AttemptStatus,
     /// The fire time, or the instant of the trigger.
     pub scheduled_for: DateTime<Utc>,
     /// When it started, by the database's clock: counted from its claim, so it may be early by the time that the answer to the claim took.
@@ -137,9 +137,9 @@ pub struct Execution {
     pub output_bytes: i64,
     /// The worker that ran it.
     pub worker_id: Option<Uuid>,
-    /// What created its dispatch.
+    /// What created its run.
     pub triggered_by: String,
-    /// Id of the trace that it is part of (W3C), which is that of its dispatch; `None` when that is gone.
+    /// Id of the trace that it is part of (W3C), which is that of its run; `None` when that is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,
     /// Its span in that trace: what it calls is told of it.
@@ -149,9 +149,9 @@ pub struct Execution {
 
 /// What an attempt wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ExecutionOutput {
+pub struct AttemptOutput {
     /// The attempt.
-    pub execution_id: Uuid,
+    pub attempt_id: Uuid,
     /// The pieces that were kept, by stream and position.
     pub chunks: Vec<OutputChunk>,
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::enums::{DispatchStatus, StuckReason};
+use crate::enums::{RunStatus, StuckReason};
 
 /// Body of a request to end what is stuck; may be left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -35,8 +35,8 @@ pub struct StuckAttempts {
 /// An attempt that nobody ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StuckAttempt {
-    /// The dispatch.
-    pub dispatch_id: Uuid,
+    /// The run.
+    pub run_id: Uuid,
     /// Slug of its tenant.
     pub tenant: String,
     /// Name of its job; `None` when it is of another tenant than the caller's.
@@ -51,6 +51,6 @@ pub struct StuckAttempt {
     pub hostname: Option<String>,
     /// Why it would be ended.
     pub reason: StuckReason,
-    /// What its dispatch would be then: `PENDING` when it would be run again.
-    pub becomes: DispatchStatus,
+    /// What its run would be then: `PENDING` when it would be run again.
+    pub becomes: RunStatus,
 }

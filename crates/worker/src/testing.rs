@@ -103,18 +103,18 @@ impl TestRun {
     }
 
     fn of(registry: Result<Registry, RegisterError>) -> Self {
-        let dispatch_id = Uuid::new_v4();
+        let run_id = Uuid::new_v4();
         let execution = Execution {
-            dispatch_id,
+            run_id,
             tenant_id: Uuid::new_v4(),
             job_id: Uuid::new_v4(),
-            execution_id: Uuid::new_v4(),
+            attempt_id: Uuid::new_v4(),
             job_name: "test".to_owned(),
             attempt: 1,
             fire_time: DateTime::UNIX_EPOCH,
             lateness_ms: 0,
             catch_up: false,
-            idempotency_key: dispatch_id.to_string(),
+            idempotency_key: run_id.to_string(),
             args: json!({}),
             timeout: Duration::from_secs(60),
             traceparent: None,

@@ -129,11 +129,11 @@ impl Client {
                 "trigger",
                 &trigger.job,
                 answer.as_ref(),
-                json!({"key": trigger.key, "id": body["dispatch_id"]}),
+                json!({"key": trigger.key, "id": body["run_id"]}),
             );
             if answer.is_some_and(|answer| answer.status == 202) {
                 if let Some(trigger) = self.triggers.get_mut(number) {
-                    trigger.dispatch = body["dispatch_id"].as_str().map(str::to_owned);
+                    trigger.dispatch = body["run_id"].as_str().map(str::to_owned);
                 }
                 return true;
             }
@@ -189,7 +189,7 @@ impl Client {
             return;
         };
         let answer =
-            self.ask("POST", &format!("/api/v1/dispatches/{dispatch}/cancel"), &[], Some(&json!({}))).await;
+            self.ask("POST", &format!("/api/v1/runs/{dispatch}/cancel"), &[], Some(&json!({}))).await;
         let body = answer.as_ref().map(body_of).unwrap_or_default();
         self.note("cancel", &dispatch, answer.as_ref(), json!({"id": dispatch, "state": body["state"]}));
     }
@@ -198,14 +198,14 @@ impl Client {
         let Some(page) = self.ask("GET", "/api/v1/dead-letters?limit=1", &[], None).await else { return };
         let page = body_of(&page);
         let Some(dead) =
-            page["items"][0]["dispatch_id"].as_str().or_else(|| page["items"][0]["dispatch"]["id"].as_str())
+            page["items"][0]["run_id"].as_str().or_else(|| page["items"][0]["dispatch"]["id"].as_str())
         else {
             return;
         };
         let answer =
             self.ask("POST", &format!("/api/v1/dead-letters/{dead}/retry"), &[], Some(&json!({}))).await;
         let body = answer.as_ref().map(body_of).unwrap_or_default();
-        self.note("retry", dead, answer.as_ref(), json!({"id": body["dispatch_id"]}));
+        self.note("retry", dead, answer.as_ref(), json!({"id": body["run_id"]}));
     }
 
     /// Reads as somebody of the other tenant, or what the other tenant has as one of ours.
@@ -215,9 +215,9 @@ impl Client {
         let is_ours = page == 2 && ours.is_some();
         let path = match (page, ours) {
             (0 | PAGES_OF_THEIRS, _) => "/api/v1/jobs?limit=200".to_owned(),
-            (1 | 5.., _) => "/api/v1/executions?limit=200".to_owned(),
-            (2, Some(dispatch)) => format!("/api/v1/dispatches/{dispatch}"),
-            _ => "/api/v1/dispatches?limit=200".to_owned(),
+            (1 | 5.., _) => "/api/v1/attempts?limit=200".to_owned(),
+            (2, Some(dispatch)) => format!("/api/v1/runs/{dispatch}"),
+            _ => "/api/v1/runs?limit=200".to_owned(),
         };
         let bearer = self.office.their_bearer.clone();
         let theirs = [("authorization", bearer.as_str())];

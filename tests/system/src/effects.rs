@@ -76,7 +76,7 @@ impl Effects {
     pub fn command(&self, prepare: &str) -> String {
         let log = self.mark();
         format!(
-            "export EFFECTS={log}; note() {{ echo \"$1 $SCHED_DISPATCH_ID $SCHED_ATTEMPT $$ $(date +%s.%N)\" >> {log}; sync {log}; }}
+            "export EFFECTS={log}; note() {{ echo \"$1 $SCHED_RUN_ID $SCHED_ATTEMPT $$ $(date +%s.%N)\" >> {log}; sync {log}; }}
              work=0; {prepare}
              note begin
              while [ $work -gt 0 ]; do sleep 0.1; note alive; work=$((work - 1)); done

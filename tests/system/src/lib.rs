@@ -160,7 +160,7 @@ impl Installation {
         let path = format!("/api/v1/jobs/{job}/trigger");
         let answer = http::post(self.api_addr(), &path, &json!({})).await.expect("the API answers");
         assert_eq!(answer.status, 202, "{}", answer.json());
-        answer.json()["dispatch_id"].as_str().expect("an id").to_owned()
+        answer.json()["run_id"].as_str().expect("an id").to_owned()
     }
 
     /// Reads from the API.

@@ -70,12 +70,10 @@ requested! {
     AfterMode as AfterMode { All, Any }
     BackoffType as BackoffType { Fixed, Linear, Exponential }
     ParameterType as ParameterType { String, Integer, Number, Boolean, Array, Object }
-    DispatchStatus as DispatchStatus { Pending, InProgress, Completed, Failed, Timeout, Cancelled, DeadLetter }
     JobStatus as JobStatus { Enabled, Paused, Disabled, Quarantined, Deleted }
     ChannelKind as ChannelKind { Webhook, Chat, Email }
     Occasion as Occasion { Failure, DeadLetter, Missed, Recovery }
     DeliveryStatus as DeliveryStatus { Waiting, Sending, Sent, Failed }
-    ExecutionStatus as AttemptOutcome { Completed, Failed, Timeout, Cancelled, Lost, Released }
     WorkerStatus as WorkerStatus { Idle, Busy, Draining, Offline }
 }
 
@@ -92,8 +90,6 @@ answered! {
     ParameterType as ParameterType { String, Integer, Number, Boolean, Array, Object }
     OverlapPolicy as OverlapPolicy { Skip, Queue, CancelOldest, Allow }
     JobStatus as JobStatus { Enabled, Paused, Disabled, Quarantined, Deleted }
-    DispatchStatus as DispatchStatus { Pending, InProgress, Completed, Failed, Timeout, Cancelled, DeadLetter }
-    AttemptOutcome as ExecutionStatus { Completed, Failed, Timeout, Cancelled, Lost, Released }
     FireNote as FireNote { Shifted, FirstOfTwo, SecondOfTwo }
     WorkerStatus as WorkerStatus { Idle, Busy, Draining, Offline }
     ChannelKind as ChannelKind { Webhook, Chat, Email }
@@ -103,20 +99,67 @@ answered! {
     Change as Change { Created, Updated, Unchanged }
 }
 
+/// Maps the SQL states of runs and attempts to the words of the API, in both directions. The glossary lists the pairs.
+macro_rules! states {
+    ($($domain:ident as $wire:ident { $($stored:ident = $shown:ident),+ $(,)? })+) => {$(
+        impl IntoDomain for sched_wire::$wire {
+            type Domain = $domain;
+
+            fn into_domain(self) -> $domain {
+                match self { $(Self::$shown => $domain::$stored),+ }
+            }
+        }
+
+        impl IntoWire for $domain {
+            type Wire = sched_wire::$wire;
+
+            fn into_wire(self) -> sched_wire::$wire {
+                match self { $(Self::$stored => sched_wire::$wire::$shown),+ }
+            }
+        }
+    )+};
+}
+
+states! {
+    DispatchStatus as RunStatus {
+        Pending = Waiting,
+        InProgress = Running,
+        Completed = Succeeded,
+        Failed = Failed,
+        Timeout = TimedOut,
+        Cancelled = Cancelled,
+        DeadLetter = DeadLetter,
+    }
+    AttemptOutcome as AttemptStatus {
+        Completed = Succeeded,
+        Failed = Failed,
+        Timeout = TimedOut,
+        Cancelled = Cancelled,
+        Lost = Lost,
+        Released = Released,
+    }
+}
+
+/// The API's word for a stored state of a run or an attempt; `None` for any other text.
+pub(crate) fn state_word(stored: &str) -> Option<&'static str> {
+    let run = stored.parse::<DispatchStatus>().ok().map(|state| state.into_wire().as_str());
+    run.or_else(|| stored.parse::<AttemptOutcome>().ok().map(|state| state.into_wire().as_str()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_word_reads_the_same_on_both_sides() {
-        for status in sched_wire::DispatchStatus::ALL {
-            assert_eq!(status.into_domain().as_str(), status.as_str());
+        for status in sched_wire::RunStatus::ALL {
+            assert_eq!(status.into_domain().into_wire(), *status);
         }
-        for status in sched_wire::ExecutionStatus::ALL {
-            assert_eq!(status.into_domain().as_str(), status.as_str());
+        for status in sched_wire::AttemptStatus::ALL {
+            assert_eq!(status.into_domain().into_wire(), *status);
         }
         for status in WorkerStatus::ALL {
-            assert_eq!(status.into_wire().as_str(), status.as_str());
+            assert_eq!(status.into_wire().as_str(), status.as_str().to_lowercase());
         }
         for policy in sched_wire::MisfirePolicy::ALL {
             assert_eq!(policy.into_domain().as_str(), policy.as_str());

@@ -114,18 +114,13 @@ pub(crate) fn outermost(explanation: Explanation, is_last: bool) -> Option<wire:
     Some(wire::NearestFire { fire_at, fate: shown.fate, outcome: shown.outcome })
 }
 
-/// The explanation of one dispatch.
+/// The explanation of one run.
 pub(crate) fn show_dispatch(
     row: dispatches::Dispatch,
     dispatched: Dispatched,
     now: DateTime<Utc>,
-) -> wire::DispatchExplanation {
-    wire::DispatchExplanation {
-        job_id: row.row.job_id.0,
-        job: row.job_name,
-        now,
-        dispatch: dispatch(dispatched),
-    }
+) -> wire::RunExplanation {
+    wire::RunExplanation { job_id: row.row.job_id.0, job: row.job_name, now, dispatch: dispatch(dispatched) }
 }
 
 fn wait_for(wait: &Wait) -> wire::WaitFor {
@@ -229,16 +224,12 @@ fn skip(skip: Skip, pause: Option<PauseInForce>) -> wire::ExplainedSkip {
     }
 }
 
-fn in_the_way(open: &InTheWay) -> wire::DispatchInTheWay {
-    wire::DispatchInTheWay {
-        id: open.id.0,
-        scheduled_for: open.scheduled_for,
-        completed_at: open.completed_at,
-    }
+fn in_the_way(open: &InTheWay) -> wire::BlockingRun {
+    wire::BlockingRun { id: open.id.0, scheduled_for: open.scheduled_for, completed_at: open.completed_at }
 }
 
-fn dispatch(dispatch: Dispatched) -> wire::ExplainedDispatch {
-    wire::ExplainedDispatch {
+fn dispatch(dispatch: Dispatched) -> wire::ExplainedRun {
+    wire::ExplainedRun {
         id: dispatch.id.0,
         status: dispatch.status.into_wire(),
         text: dispatch.sentence(),

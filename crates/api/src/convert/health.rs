@@ -10,6 +10,7 @@ use sched_model::domain::lease::Leadership;
 use sched_wire::{Health, HealthComponent, HealthState, Metrics};
 use serde_json::{Map, Value, json};
 
+use crate::convert::enums::state_word;
 use crate::routes::operations::health::{Looked, Seen};
 
 /// What is said of a database that cannot be asked; the cause stands in the log.
@@ -153,13 +154,17 @@ pub(crate) fn metrics(counts: &Counts, since: DateTime<Utc>, totals: Totals) -> 
     let all = good + count("FAILED") + count("TIMEOUT") + count("LOST");
     let success_rate = (all > 0).then(|| good as f64 / all as f64);
     let average_duration_ms = runs_of("COMPLETED").and_then(|total| total.average_ms);
-    let by_status =
-        |totals: Vec<Total>| totals.into_iter().map(|total| (total.status, total.count)).collect();
+    let by_status = |totals: Vec<Total>| {
+        totals
+            .into_iter()
+            .map(|total| (state_word(&total.status).map_or(total.status.clone(), str::to_owned), total.count))
+            .collect()
+    };
     Metrics {
         now: counts.now,
         since,
-        dispatches_pending: counts.dispatches_pending,
-        dispatches_running: counts.dispatches_running,
+        runs_waiting: counts.dispatches_pending,
+        runs_running: counts.dispatches_running,
         success_rate,
         average_duration_ms,
         jobs: by_status(totals.jobs),

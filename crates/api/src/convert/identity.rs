@@ -29,8 +29,8 @@ pub(crate) fn tenant(tenant: TenantRecord) -> wire::Tenant {
         pause_reason: tenant.pause_reason,
         quotas: wire::Quotas {
             jobs: quotas.jobs,
-            dispatches_per_minute: quotas.dispatches_per_minute,
-            running_dispatches: quotas.running_dispatches,
+            runs_per_minute: quotas.dispatches_per_minute,
+            concurrent_runs: quotas.running_dispatches,
             log_bytes: quotas.log_bytes,
         },
         created_at: tenant.created_at,
@@ -44,19 +44,24 @@ const LARGEST_QUOTA: i64 = 9_007_199_254_740_991;
 /// The quotas that a patch names, checked.
 pub(crate) fn quotas(patch: &wire::QuotasPatch) -> Result<Vec<(&'static str, Option<i64>)>, Vec<Mistake>> {
     let named = [
-        ("jobs", patch.jobs),
-        ("dispatches_per_minute", patch.dispatches_per_minute),
-        ("running_dispatches", patch.running_dispatches),
-        ("log_bytes", patch.log_bytes),
+        ("jobs", "jobs", patch.jobs),
+        ("dispatches_per_minute", "runs_per_minute", patch.runs_per_minute),
+        ("running_dispatches", "concurrent_runs", patch.concurrent_runs),
+        ("log_bytes", "log_bytes", patch.log_bytes),
     ];
-    let named: Vec<_> = named.into_iter().filter_map(|(name, limit)| Some((name, limit?))).collect();
+    let named: Vec<_> =
+        named.into_iter().filter_map(|(stored, name, limit)| Some((stored, name, limit?))).collect();
     let is_wrong = |limit: Option<i64>| limit.is_some_and(|limit| !(0..=LARGEST_QUOTA).contains(&limit));
-    let wrong = named.iter().filter(|(_, limit)| is_wrong(*limit)).map(|(name, _)| {
+    let wrong = named.iter().filter(|(_, _, limit)| is_wrong(*limit)).map(|(_, name, _)| {
         let message = format!("must be between 0 and {LARGEST_QUOTA}, or null for no limit");
         Mistake::invalid(format!("/quotas/{name}"), message)
     });
     let mistakes: Vec<Mistake> = wrong.collect();
-    if mistakes.is_empty() { Ok(named) } else { Err(mistakes) }
+    if mistakes.is_empty() {
+        Ok(named.into_iter().map(|(stored, _, limit)| (stored, limit)).collect())
+    } else {
+        Err(mistakes)
+    }
 }
 
 /// How much of its quotas a tenant uses.
@@ -65,8 +70,8 @@ pub(crate) fn usage(slug: String, quotas: Quotas, used: Used) -> wire::Usage {
     wire::Usage {
         tenant: slug,
         jobs: of(quotas.jobs, Some(used.jobs)),
-        dispatches_per_minute: of(quotas.dispatches_per_minute, used.dispatches),
-        running_dispatches: of(quotas.running_dispatches, Some(used.running)),
+        runs_per_minute: of(quotas.dispatches_per_minute, used.dispatches),
+        concurrent_runs: of(quotas.running_dispatches, Some(used.running)),
         log_bytes: of(quotas.log_bytes, used.log_bytes),
         log_bytes_dropped: used.log_bytes_dropped,
         day: used.day,

@@ -165,7 +165,7 @@ pub(crate) fn delivery(record: DeliveryRecord) -> wire::NotificationDelivery {
         rule: record.rule_name,
         kind: record.kind.into_wire(),
         job_id: record.job_id,
-        dispatch_id: record.subject_dispatch_id,
+        run_id: record.subject_dispatch_id,
         body: response::object(record.body),
         held_back: record.held_back,
         status: record.status.into_wire(),

@@ -9,7 +9,7 @@ use crate::error::field_error::{Mistake, read};
 
 /// Longest period of a rate: a day.
 const LONGEST_PERIOD: i32 = 24 * 60 * 60;
-/// Priority of dispatches whose job names none, where the queue does not say.
+/// Priority of runs whose job names none, where the queue does not say.
 const STANDARD_PRIORITY: i16 = 50;
 
 /// Reads and checks a queue of that name.

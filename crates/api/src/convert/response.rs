@@ -138,7 +138,7 @@ pub(crate) fn job(job: Job, followed_by: Vec<After>) -> wire::Job {
         last_status: state.last_status.map(IntoWire::into_wire),
         last_dispatched_at: state.last_dispatched_at,
         total_run_count: state.total_run_count,
-        active_dispatches: state.active_dispatches,
+        active_runs: state.active_dispatches,
         tzdata_version: state.tzdata_version,
         version: state.version,
         created_at: state.created_at,
@@ -192,11 +192,11 @@ pub(crate) fn function(function: Function) -> wire::Function {
     }
 }
 
-/// A dispatch.
-pub(crate) fn dispatch(dispatch: Dispatch) -> wire::Dispatch {
+/// A run.
+pub(crate) fn dispatch(dispatch: Dispatch) -> wire::Run {
     let Dispatch { row, job_name, progress } = dispatch;
     let trace = TraceContext::of_dispatch(row.id, row.traceparent.as_deref());
-    wire::Dispatch {
+    wire::Run {
         id: row.id.0,
         job_id: row.job_id.0,
         job: job_name,
@@ -229,7 +229,7 @@ pub(crate) fn dispatch(dispatch: Dispatch) -> wire::Dispatch {
 pub(crate) fn dead_letter(letter: DeadLetter) -> wire::DeadLetter {
     let DeadLetter { row, dispatch, job_name } = letter;
     wire::DeadLetter {
-        dispatch_id: row.dispatch_id.0,
+        run_id: row.dispatch_id.0,
         job_id: row.job_id.0,
         job: job_name,
         queue: row.queue,
@@ -261,13 +261,13 @@ pub(crate) fn progress(progress: Progress) -> wire::Progress {
 }
 
 /// An attempt.
-pub(crate) fn execution(execution: Execution) -> wire::Execution {
+pub(crate) fn execution(execution: Execution) -> wire::Attempt {
     let trace = execution.trace();
-    wire::Execution {
+    wire::Attempt {
         id: execution.id.0,
         job_id: execution.job_id.0,
         job: execution.job_name,
-        dispatch_id: execution.dispatch_id.0,
+        run_id: execution.dispatch_id.0,
         attempt: execution.attempt,
         status: execution.status.into_wire(),
         scheduled_for: execution.scheduled_for,
@@ -289,14 +289,14 @@ pub(crate) fn execution(execution: Execution) -> wire::Execution {
 }
 
 /// What an attempt wrote.
-pub(crate) fn output(id: ExecutionId, chunks: Vec<Output>) -> wire::ExecutionOutput {
+pub(crate) fn output(id: ExecutionId, chunks: Vec<Output>) -> wire::AttemptOutput {
     let chunks = chunks.into_iter().map(|chunk| wire::OutputChunk {
         stream: chunk.stream,
         chunk: chunk.chunk,
         content: chunk.content,
         dropped_bytes: chunk.dropped_bytes,
     });
-    wire::ExecutionOutput { execution_id: id.0, chunks: chunks.collect() }
+    wire::AttemptOutput { attempt_id: id.0, chunks: chunks.collect() }
 }
 
 /// A worker.
@@ -343,7 +343,7 @@ pub(crate) fn instance(instance: Instance, now: DateTime<Utc>, lease: Duration) 
 /// An attempt that a reset would end.
 pub(crate) fn stuck_attempt(stuck: StuckAttempt) -> wire::StuckAttempt {
     wire::StuckAttempt {
-        dispatch_id: stuck.dispatch_id.0,
+        run_id: stuck.dispatch_id.0,
         tenant: stuck.tenant,
         job: stuck.job,
         attempt: stuck.attempt,
@@ -399,8 +399,8 @@ pub(crate) fn status(
             .map(|job| wire::QuarantinedJob { name: job.name, reason: job.reason })
             .collect(),
         next_run_at: counts.next_run_at,
-        dispatches_pending: counts.dispatches_pending,
-        dispatches_running: counts.dispatches_running,
+        runs_waiting: counts.dispatches_pending,
+        runs_running: counts.dispatches_running,
         workers_online: counts.workers_online,
         schedulers: counts.schedulers,
         has_leader: leadership == Leadership::Live,

@@ -3,7 +3,7 @@
 //! A commit waits for the disk, and each statement for a round trip, so a hundred triggers in one transaction, which is one statement, cost
 //! little more than one. Nobody waits for others to come: the first goes at once, alone, and whoever comes meanwhile goes next, together. Two
 //! transactions beside each other would each be half as large and cost more than they save. Each trigger is answered when the transaction that
-//! has it is committed, with its own dispatch or its own refusal, and has its own entry in the audit log; the next transaction is on its way
+//! has it is committed, with its own run or its own refusal, and has its own entry in the audit log; the next transaction is on its way
 //! before that, so that the database does not wait for answers.
 //!
 //! What one of them meets is not the others' concern. A trigger whose job somebody else holds comes back undone ([`Fate::Busy`]), and so do
@@ -259,7 +259,7 @@ fn told_all(orders: &[Order], error: DbError) -> Vec<Answer> {
     orders.iter().map(|_| Err(error.clone())).collect()
 }
 
-/// A trigger that made a dispatch, as the audit log has it.
+/// A trigger that made a run, as the audit log has it.
 pub(crate) fn entry(
     tenant: TenantId,
     job: JobId,

@@ -1,6 +1,6 @@
-//! Hints to the workers that dispatches wait: one for all that were made at about the same time.
+//! Hints to the workers that runs wait: one for all that were made at about the same time.
 //!
-//! Whoever has committed a dispatch names its queue here and goes on. Each queue is told at once when nothing was told for a moment, and
+//! Whoever has committed a run names its queue here and goes on. Each queue is told at once when nothing was told for a moment, and
 //! otherwise with the others after [`PAUSE`]: a notification wakes every listener of the database, so one for each of thousands of triggers
 //! a second would cost more than the triggers. A hint may be lost, with the process or with the connection: workers look by themselves.
 
@@ -18,7 +18,7 @@ use crate::state::ApiState;
 /// Between two notifications. A trigger that finds none underway is told of at once; one that comes right after another waits so long at most.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Counts dispatches that are committed; the leader counts those of schedules and dependencies under the same name.
+/// Counts runs that are committed; the leader counts those of schedules and dependencies under the same name.
 const MADE: &str = "sched_dispatches_created_total";
 
 /// The queues in which something waits of which the workers were not told yet.
@@ -29,7 +29,7 @@ pub(crate) struct Hints {
 }
 
 impl Hints {
-    /// Dispatches were made in these queues, one for each that is named, and are committed. Counts them.
+    /// Runs were made in these queues, one for each that is named, and are committed. Counts them.
     pub(crate) fn made_in<'a>(&self, queues: impl IntoIterator<Item = &'a String>) {
         let made = metrics::counter!(MADE);
         let mut untold = self.queues.lock().unwrap_or_else(PoisonError::into_inner);

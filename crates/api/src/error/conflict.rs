@@ -56,7 +56,7 @@ impl Conflict {
     }
 }
 
-/// The code for a job whose dispatches are not run again.
+/// The code for a job whose runs are not run again.
 pub(crate) const fn code_of(bar: JobBar) -> &'static str {
     match bar {
         JobBar::Deleted => "job_deleted",

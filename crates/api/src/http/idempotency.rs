@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use actix_web::http::Method;
 use actix_web::http::header::HeaderMap;
+use percent_encoding::percent_decode_str;
 use sched_model::domain::idempotency::{Fingerprint, LONGEST_KEY, digest, is_key};
 use sched_model::domain::ids::TenantId;
 use sched_model::identity::idempotency::Asked;
@@ -43,36 +44,15 @@ pub(crate) fn key(method: &Method, path: &str, headers: &HeaderMap) -> Result<Op
     if values.next().is_some() {
         return wrong("stands twice".to_owned());
     }
-    // As the router reads it: the same path may be written in many ways.
-    if decoded(path).strip_prefix(BASE_PATH).is_some_and(is_about_secrets) {
+    // Decoded as the router does it: one path can have many percent-encoded forms.
+    let decoded = percent_decode_str(path).decode_utf8_lossy();
+    if decoded.strip_prefix(BASE_PATH).is_some_and(is_about_secrets) {
         return wrong("is not taken here, where the request or its answer holds a secret".to_owned());
     }
     match value.to_str() {
         Ok(key) if is_key(key) => Ok(Some(key.to_owned())),
         Ok(_) | Err(_) => wrong(format!("must be 1 to {LONGEST_KEY} characters of visible ASCII")),
     }
-}
-
-/// A path with its percent-encoded bytes as they are meant; what is no encoding stays.
-fn decoded(path: &str) -> String {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let [first, after @ ..] = rest {
-        rest = after;
-        let byte = match (first, after) {
-            (b'%', [high, low, after @ ..]) => hex(*high).zip(hex(*low)).map(|(high, low)| {
-                rest = after;
-                high * 16 + low
-            }),
-            _ => None,
-        };
-        bytes.push(byte.unwrap_or(*first));
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
 /// Whether requests for this path, below the base, take no key.

@@ -106,19 +106,19 @@ fn jobs() -> Vec<Path> {
             jobs::version,
             operation("Show a version of a job").ok::<wire::JobVersion>(),
         ),
-        at("/jobs/{job}/dispatches").get(
+        at("/jobs/{job}/runs").get(
             P::RunsRead,
             jobs::dispatches,
-            operation("List the dispatches of a job, newest first unless asked otherwise")
-                .query::<wire::JobDispatchesQuery>()
-                .ok::<Page<wire::Dispatch>>(),
+            operation("List the runs of a job, newest first unless asked otherwise")
+                .query::<wire::JobRunsQuery>()
+                .ok::<Page<wire::Run>>(),
         ),
-        at("/jobs/{job}/executions").get(
+        at("/jobs/{job}/attempts").get(
             P::RunsRead,
             jobs::executions,
-            operation("List the executions of a job, newest first unless asked otherwise")
-                .query::<wire::JobExecutionsQuery>()
-                .ok::<Page<wire::Execution>>(),
+            operation("List the attempts of a job, newest first unless asked otherwise")
+                .query::<wire::JobAttemptsQuery>()
+                .ok::<Page<wire::Attempt>>(),
         ),
         at("/jobs/{job}/trigger").post(
             P::JobsTrigger,
@@ -267,40 +267,36 @@ fn runs() -> Vec<Path> {
     let settled =
         |summary| operation(summary).may_take::<wire::DeadLettersCommand>().ok::<wire::DeadLettersSettled>();
     vec![
-        at("/dispatches").get(
+        at("/runs").get(
             P::RunsRead,
             run_list::list,
-            operation("List dispatches, newest first unless asked otherwise")
-                .query::<wire::DispatchesQuery>()
-                .ok::<Page<wire::Dispatch>>(),
+            operation("List runs, newest first unless asked otherwise")
+                .query::<wire::RunsQuery>()
+                .ok::<Page<wire::Run>>(),
         ),
-        at("/dispatches/{id}").get(
-            P::RunsRead,
-            run_list::get,
-            operation("Show a dispatch").ok::<wire::Dispatch>(),
-        ),
-        at("/dispatches/{id}/explain").get(
+        at("/runs/{id}").get(P::RunsRead, run_list::get, operation("Show a run").ok::<wire::Run>()),
+        at("/runs/{id}/explain").get(
             P::RunsRead,
             explanations::of_dispatch,
-            operation("Tell what a dispatch waits for").ok::<wire::DispatchExplanation>(),
+            operation("Tell what a run waits for").ok::<wire::RunExplanation>(),
         ),
-        at("/dispatches/{id}/cancel").post(
+        at("/runs/{id}/cancel").post(
             P::RunsOperate,
             cancellations::dispatch,
-            operation("Cancel a dispatch, whether it waits or runs")
+            operation("Cancel a run, whether it waits or runs")
                 .may_take::<wire::ReasonRequest>()
                 .ok::<wire::Cancelled>()
                 .gives::<wire::Cancelled>(StatusCode::ACCEPTED),
         ),
-        at("/dispatches/{id}/retry").post(
+        at("/runs/{id}/retry").post(
             P::RunsOperate,
             retries::dispatch,
             retried("Run a finished dispatch again"),
         ),
-        at("/dispatches/{id}/logs").get(
+        at("/runs/{id}/logs").get(
             P::RunsRead,
             logs::of_dispatch,
-            operation("Read the output of a dispatch, or follow it")
+            operation("Read the output of a run, or follow it")
                 .query::<wire::LogsQuery>()
                 .streams::<wire::LogEvent>(),
         ),
@@ -363,22 +359,22 @@ fn runs() -> Vec<Path> {
                 .may_take::<wire::ReasonRequest>()
                 .ok::<wire::DeadLetter>(),
         ),
-        at("/executions").get(
+        at("/attempts").get(
             P::RunsRead,
             attempt_list::list,
             operation("List attempts, newest first unless asked otherwise")
-                .query::<wire::ExecutionsQuery>()
-                .ok::<Page<wire::Execution>>(),
+                .query::<wire::AttemptsQuery>()
+                .ok::<Page<wire::Attempt>>(),
         ),
-        at("/executions/{id}").get(
+        at("/attempts/{id}").get(
             P::RunsRead,
             attempt_list::get,
-            operation("Show an attempt").ok::<wire::Execution>(),
+            operation("Show an attempt").ok::<wire::Attempt>(),
         ),
-        at("/executions/{id}/output").get(
+        at("/attempts/{id}/output").get(
             P::RunsRead,
             attempt_list::output,
-            operation("Read the output of an attempt that has ended").ok::<wire::ExecutionOutput>(),
+            operation("Read the output of an attempt that has ended").ok::<wire::AttemptOutput>(),
         ),
     ]
 }

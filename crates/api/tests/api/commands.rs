@@ -7,7 +7,7 @@ use crate::support::{TestApp, pointers};
 
 async fn trigger(app: &TestApp, job: &str) -> String {
     let answer = app.send("POST", &format!("/api/v1/jobs/{job}/trigger"), &[], None).await;
-    answer.json()["dispatch_id"].as_str().unwrap().to_owned()
+    answer.json()["run_id"].as_str().unwrap().to_owned()
 }
 
 async fn sql(app: &TestApp, statements: &str) {
@@ -55,7 +55,7 @@ async fn dead(app: &TestApp, job: &str) -> String {
 }
 
 async fn act(app: &TestApp, id: &str, action: &str, body: Value) -> Answer {
-    app.post(&format!("/api/v1/dispatches/{id}/{action}"), &body).await
+    app.post(&format!("/api/v1/runs/{id}/{action}"), &body).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -64,11 +64,11 @@ async fn what_waits_is_cancelled_at_once_with_its_reason_and_once() {
     app.with_jobs(&["report"]).await;
     let id = trigger(&app, "report").await;
     let answer = act(&app, &id, "cancel", json!({"reason": "wrong data"})).await;
-    let expected = json!({"dispatch_id": id, "state": "cancelled", "status": "CANCELLED"});
+    let expected = json!({"run_id": id, "state": "cancelled", "status": "CANCELLED"});
     assert_eq!((answer.status, answer.json()), (200, expected.clone()));
-    let again = app.send("POST", &format!("/api/v1/dispatches/{id}/cancel"), &[], None).await;
+    let again = app.send("POST", &format!("/api/v1/runs/{id}/cancel"), &[], None).await;
     assert_eq!((again.status, again.json()), (200, expected), "the body may be left out");
-    let shown = app.get(&format!("/api/v1/dispatches/{id}")).await.json();
+    let shown = app.get(&format!("/api/v1/runs/{id}")).await.json();
     assert_eq!(
         shown["error_message"],
         json!(format!("cancelled by {}: wrong data", test_support::identity::actor()))
@@ -96,7 +96,7 @@ async fn what_runs_is_to_be_stopped_and_what_has_ended_is_not() {
     begin(&app, &id).await;
     for _ in 0..2 {
         let answer = act(&app, &id, "cancel", json!({})).await;
-        let expected = json!({"dispatch_id": id, "state": "requested", "status": "IN_PROGRESS"});
+        let expected = json!({"run_id": id, "state": "requested", "status": "IN_PROGRESS"});
         assert_eq!((answer.status, answer.json()), (202, expected));
     }
     let marked =
@@ -142,10 +142,10 @@ async fn a_finished_dispatch_is_run_again_once() {
     finish(&app, &id, "FAILED").await;
     let (one, other) = tokio::join!(act(&app, &id, "retry", json!({})), act(&app, &id, "retry", json!({})));
     assert_eq!((one.status, other.status), (202, 202), "{} {}", one.body, other.body);
-    assert_eq!(one.json()["dispatch_id"], other.json()["dispatch_id"]);
+    assert_eq!(one.json()["run_id"], other.json()["run_id"]);
     assert_ne!(one.json()["duplicate"], other.json()["duplicate"]);
     let made = app.get(one.header("location").unwrap()).await.json();
-    let first = app.get(&format!("/api/v1/dispatches/{id}")).await.json();
+    let first = app.get(&format!("/api/v1/runs/{id}")).await.json();
     assert_eq!((&made["retry_of"], &made["triggered_by"]), (&json!(id), &json!("retry")));
     assert_eq!((&made["scheduled_for"], &first["status"]), (&first["scheduled_for"], &json!("FAILED")));
     assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE action = 'retry_dispatch'").await, 1);
@@ -173,7 +173,7 @@ async fn nothing_of_a_job_that_is_off_is_run_again() {
         ("UPDATE scheduled_jobs SET deleted_at = now()", "job_deleted"),
     ] {
         sql(&app, change).await;
-        for path in [format!("/api/v1/dispatches/{id}/retry"), format!("/api/v1/dead-letters/{id}/retry")] {
+        for path in [format!("/api/v1/runs/{id}/retry"), format!("/api/v1/dead-letters/{id}/retry")] {
             let refused = app.post(&path, &json!({})).await;
             assert_eq!(
                 (refused.status, refused.json()["code"].as_str()),
@@ -190,7 +190,7 @@ async fn nothing_of_a_job_that_is_off_is_run_again() {
 
 fn ids(answer: &Value, list: &str) -> Vec<String> {
     let items = answer[list].as_array().unwrap().iter();
-    items.map(|item| item["dispatch_id"].as_str().unwrap().to_owned()).collect()
+    items.map(|item| item["run_id"].as_str().unwrap().to_owned()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -303,7 +303,7 @@ async fn one_dead_letter_is_discarded_or_run_again() {
     let retried = app.post(&format!("/api/v1/dead-letters/{other}/retry"), &json!({})).await;
     assert_eq!(retried.status, 202, "{}", retried.body);
     let shown = app.get(&format!("/api/v1/dead-letters/{other}")).await.json();
-    assert_eq!((&shown["state"], &shown["retried_as"]), (&json!("retried"), &retried.json()["dispatch_id"]));
+    assert_eq!((&shown["state"], &shown["retried_as"]), (&json!("retried"), &retried.json()["run_id"]));
     let refused = discard(&other).await;
     assert_eq!((refused.status, refused.json()["code"].as_str()), (409, Some("already_retried")));
 }

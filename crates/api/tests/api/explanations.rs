@@ -66,7 +66,7 @@ async fn a_fire_time_whose_record_is_missing_is_unaccounted_for() {
     );
     let dispatched = app.post("/api/v1/jobs/minutely/trigger", &json!({})).await.json();
     let told = explained(&app, "?from=-30m&to=%2B1m").await;
-    assert_eq!(told["triggers"][0]["id"], dispatched["dispatch_id"]);
+    assert_eq!(told["triggers"][0]["id"], dispatched["run_id"]);
     assert!(
         told["triggers"][0]["text"]
             .as_str()
@@ -187,10 +187,10 @@ async fn a_job_and_its_dispatch_say_what_they_wait_for() {
     };
     assert_eq!(words(&told), ["no_leader", "no_worker", "fire_time"], "{told}");
     let dispatched = app.post("/api/v1/jobs/minutely/trigger", &json!({})).await.json();
-    let id = dispatched["dispatch_id"].as_str().unwrap();
+    let id = dispatched["run_id"].as_str().unwrap();
     let client = app.db.client().await;
     client.batch_execute("UPDATE queues SET is_paused = true, pause_reason = 'disk is full'").await.unwrap();
-    let told = app.get(&format!("/api/v1/dispatches/{id}/explain")).await.json();
+    let told = app.get(&format!("/api/v1/runs/{id}/explain")).await.json();
     let dispatch = &told["dispatch"];
     assert_eq!((&told["job"], &dispatch["id"]), (&json!("minutely"), &json!(id)));
     assert_eq!(words(dispatch), ["queue_paused", "no_worker", "turn"], "{told}");
@@ -205,7 +205,7 @@ async fn a_job_and_its_dispatch_say_what_they_wait_for() {
     );
     // The same of a job's window.
     assert_eq!(explained(&app, "?to=%2B1m").await["triggers"][0]["waits_for"], dispatch["waits_for"]);
-    let nobody = "/api/v1/dispatches/0190a0e0-0000-7000-8000-000000000001/explain";
+    let nobody = "/api/v1/runs/0190a0e0-0000-7000-8000-000000000001/explain";
     assert_eq!(app.get(nobody).await.status, 404);
-    assert_eq!(app.get("/api/v1/dispatches/minutely/explain").await.status, 400);
+    assert_eq!(app.get("/api/v1/runs/minutely/explain").await.status, 400);
 }

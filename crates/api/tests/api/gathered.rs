@@ -68,7 +68,7 @@ async fn those_that_arrive_together_are_written_together_and_answered_each() {
     let mut dispatches: Vec<String> = Vec::new();
     for answer in &answers {
         assert_eq!((answer.status, &answer.json()["duplicate"]), (202, &json!(false)), "{}", answer.body);
-        dispatches.push(answer.json()["dispatch_id"].as_str().unwrap().to_owned());
+        dispatches.push(answer.json()["run_id"].as_str().unwrap().to_owned());
     }
     dispatches.sort();
     dispatches.dedup();
@@ -256,7 +256,7 @@ async fn triggers_with_keys_among_those_without_are_done_once() {
     let plain = join_all((0..12).map(|_| app.send("POST", path, &headers, Some("{}"))));
     let (plain, keyed) = join(plain, join_all((0..6).map(|_| once()))).await;
     let ids = |answers: &[Answer]| -> Vec<Value> {
-        answers.iter().map(|answer| answer.json()["dispatch_id"].clone()).collect()
+        answers.iter().map(|answer| answer.json()["run_id"].clone()).collect()
     };
     assert!(plain.iter().chain(&keyed).all(|answer| answer.status == 202));
     assert!(ids(&keyed).windows(2).all(|two| two[0] == two[1]));

@@ -189,7 +189,7 @@ async fn a_dry_run_tells_what_a_reset_would_end_and_asks_no_leader() {
     let mut ids = Vec::new();
     for name in ["kept", "again", "never"] {
         let triggered = app.post(&format!("/api/v1/jobs/{name}/trigger"), &json!({})).await.json();
-        ids.push(triggered["dispatch_id"].as_str().unwrap().to_owned());
+        ids.push(triggered["run_id"].as_str().unwrap().to_owned());
     }
     // Each runs on a worker of its own; two of those have been silent for longer than the setting says.
     let running = "
@@ -223,7 +223,7 @@ async fn a_dry_run_tells_what_a_reset_would_end_and_asks_no_leader() {
         attempts.iter().zip([("again", &ids[1], "PENDING"), ("never", &ids[2], "TIMEOUT")])
     {
         let wanted = json!({
-            "dispatch_id": id, "tenant": "default", "job": job, "attempt": 1, "claimed_at": attempt["claimed_at"],
+            "run_id": id, "tenant": "default", "job": job, "attempt": 1, "claimed_at": attempt["claimed_at"],
             "worker_id": attempt["worker_id"], "hostname": format!("host-{job}"), "reason": "worker_lost", "becomes": becomes,
         });
         assert_eq!(*attempt, wanted);

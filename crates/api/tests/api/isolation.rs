@@ -105,8 +105,8 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("POST", "/jobs/{job}/rollback", One, json!({"version": 1})),
         ("GET", "/jobs/{job}/versions", One, none.clone()),
         ("GET", "/jobs/{job}/versions/{version}", One, none.clone()),
-        ("GET", "/jobs/{job}/dispatches", One, none.clone()),
-        ("GET", "/jobs/{job}/executions", One, none.clone()),
+        ("GET", "/jobs/{job}/runs", One, none.clone()),
+        ("GET", "/jobs/{job}/attempts", One, none.clone()),
         ("POST", "/jobs/{job}/trigger", One, json!({})),
         ("GET", "/jobs/{job}/preview", One, none.clone()),
         ("GET", "/jobs/{job}/explain", One, none.clone()),
@@ -173,12 +173,12 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("POST", "/task-functions/{name}/deactivate", One, json!({})),
         ("POST", "/task-functions/{name}/pause", One, json!({})),
         ("POST", "/task-functions/{name}/resume", One, json!({})),
-        ("GET", "/dispatches", List, none.clone()),
-        ("GET", "/dispatches/{id}", One, none.clone()),
-        ("GET", "/dispatches/{id}/explain", One, none.clone()),
-        ("POST", "/dispatches/{id}/cancel", One, json!({})),
-        ("POST", "/dispatches/{id}/retry", One, json!({})),
-        ("GET", "/dispatches/{id}/logs", One, none.clone()),
+        ("GET", "/runs", List, none.clone()),
+        ("GET", "/runs/{id}", One, none.clone()),
+        ("GET", "/runs/{id}/explain", One, none.clone()),
+        ("POST", "/runs/{id}/cancel", One, json!({})),
+        ("POST", "/runs/{id}/retry", One, json!({})),
+        ("GET", "/runs/{id}/logs", One, none.clone()),
         ("GET", "/dead-letters", List, none.clone()),
         ("POST", "/dead-letters/retry", Own, json!({"all": true})),
         ("POST", "/dead-letters/discard", Own, json!({"all": true})),
@@ -190,9 +190,9 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("GET", "/events/stream", Own, none.clone()),
         ("GET", "/audit-events", Log, none.clone()),
         ("GET", "/audit-events/{entry}", One, none.clone()),
-        ("GET", "/executions", List, none.clone()),
-        ("GET", "/executions/{id}", One, none.clone()),
-        ("GET", "/executions/{id}/output", One, none),
+        ("GET", "/attempts", List, none.clone()),
+        ("GET", "/attempts/{id}", One, none.clone()),
+        ("GET", "/attempts/{id}/output", One, none),
     ]
 }
 
@@ -244,9 +244,8 @@ impl Two {
         let delivery = test["id"].as_str().unwrap().to_owned();
         as_them("PUT", &format!("/secrets/{MARK}"), &json!({"value": MARK})).await;
         let trigger = format!("/jobs/{MARK}/trigger");
-        let dispatch =
-            as_them("POST", &trigger, &json!({})).await["dispatch_id"].as_str().unwrap().to_owned();
-        let dead = as_them("POST", &trigger, &json!({})).await["dispatch_id"].as_str().unwrap().to_owned();
+        let dispatch = as_them("POST", &trigger, &json!({})).await["run_id"].as_str().unwrap().to_owned();
+        let dead = as_them("POST", &trigger, &json!({})).await["run_id"].as_str().unwrap().to_owned();
         let (_, key) = make_key(&app, &them, &json!({"name": MARK, "scopes": ["jobs:read"]})).await;
         let client = app.db.client().await;
         let history = format!(
@@ -293,7 +292,7 @@ impl Two {
         let path = path.replace("{version}", "1");
         let path = path.as_str();
         let of_id = match path.split('/').nth(1) {
-            Some("executions") => &self.execution,
+            Some("attempts") => &self.execution,
             Some("dead-letters") => &self.dead,
             Some("notification-deliveries") => &self.delivery,
             Some("sessions") => &self.session,
@@ -459,7 +458,7 @@ async fn matrix(two: &Two) {
         }
     }
     // Filters of lists, which name things too.
-    for path in ["/dispatches", "/executions", "/dead-letters"] {
+    for path in ["/runs", "/attempts", "/dead-letters"] {
         let of_job = two.ask(bearer(), "GET", &format!("{path}?job={MARK}"), &Value::Null).await;
         assert_eq!(of_job.status, 404, "{path}: {}", of_job.body);
         for filter in

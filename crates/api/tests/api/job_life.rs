@@ -132,7 +132,7 @@ async fn a_deleted_job_is_out_of_the_way_and_comes_back_as_it_was() {
     assert_eq!((&shown["status"], shown["deleted_at"].is_string()), (&json!("deleted"), true));
     assert_eq!(app.get("/api/v1/jobs").await.json()["items"], json!([]));
     assert_eq!(app.get("/api/v1/jobs?include=deleted").await.json()["items"][0]["id"], json!(id));
-    assert_eq!(app.get(&format!("/api/v1/jobs/{id}/dispatches?total=true")).await.json()["total"], 1);
+    assert_eq!(app.get(&format!("/api/v1/jobs/{id}/runs?total=true")).await.json()["total"], 1);
     app.with_jobs(&["a"]).await;
     let taken = send(&app, "POST", &format!("{id}/restore"), None, &json!({})).await;
     assert_eq!(

@@ -8,7 +8,7 @@ fn ids(page: &Value) -> Vec<String> {
 
 async fn trigger(app: &TestApp, job: &str) -> String {
     let answer = app.send("POST", &format!("/api/v1/jobs/{job}/trigger"), &[], None).await;
-    answer.json()["dispatch_id"].as_str().unwrap().to_owned()
+    answer.json()["run_id"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -22,7 +22,7 @@ async fn dispatches_are_listed_newest_first_and_by_filter() {
     // Ids of one millisecond are in random order.
     expected.sort();
     expected.reverse();
-    let list = async |query: &str| ids(&app.get(&format!("/api/v1/dispatches{query}")).await.json());
+    let list = async |query: &str| ids(&app.get(&format!("/api/v1/runs{query}")).await.json());
     let all: Vec<String> = expected.iter().map(|(id, _)| id.clone()).collect();
     let of_a: Vec<String> =
         expected.iter().filter(|(_, job)| *job == "a").map(|(id, _)| id.clone()).collect();
@@ -30,7 +30,7 @@ async fn dispatches_are_listed_newest_first_and_by_filter() {
     assert_eq!(list("?job=a").await, of_a);
     assert_eq!(list("?status=PENDING&job=a").await, of_a);
     assert_eq!(list("?status=COMPLETED").await, Vec::<String>::new());
-    let page = app.get("/api/v1/dispatches?limit=2").await.json();
+    let page = app.get("/api/v1/runs?limit=2").await.json();
     assert_eq!(ids(&page), all[..2]);
     let rest = format!("?limit=2&cursor={}", page["next_cursor"].as_str().unwrap());
     assert_eq!(list(&rest).await, all[2..]);
@@ -54,35 +54,35 @@ async fn executions_and_their_output_are_shown() {
         )
         .await
         .unwrap();
-    let all = app.get(&format!("/api/v1/executions?dispatch={dispatch}&job=report")).await.json();
+    let all = app.get(&format!("/api/v1/attempts?dispatch={dispatch}&job=report")).await.json();
     assert_eq!(all["items"].as_array().unwrap().len(), 2);
     let newest_first = ids(&all);
     let oldest_first: Vec<String> = newest_first.iter().rev().cloned().collect();
     for (path, expected) in [
-        ("executions", &newest_first),
+        ("attempts", &newest_first),
         ("executions?sort=-created_at", &newest_first),
         ("executions?sort=created_at&job=report", &oldest_first),
-        ("jobs/report/executions?sort=created_at", &oldest_first),
+        ("jobs/report/attempts?sort=created_at", &oldest_first),
     ] {
         assert_eq!(listed(&app, path, "id").await, *expected, "{path}");
     }
-    let first = app.get("/api/v1/executions?sort=created_at&limit=1").await.json();
+    let first = app.get("/api/v1/attempts?sort=created_at&limit=1").await.json();
     let cursor = first["next_cursor"].as_str().unwrap();
     assert_eq!(ids(&first), oldest_first[..1]);
     let rest = listed(&app, &format!("executions?sort=created_at&cursor={cursor}"), "id").await;
     assert_eq!(rest, oldest_first[1..]);
-    assert_eq!(app.get(&format!("/api/v1/executions?cursor={cursor}")).await.status, 400);
-    let failed = app.get("/api/v1/executions?status=FAILED").await.json();
+    assert_eq!(app.get(&format!("/api/v1/attempts?cursor={cursor}")).await.status, 400);
+    let failed = app.get("/api/v1/attempts?status=FAILED").await.json();
     let shown = &failed["items"][0];
     assert_eq!((&shown["error_class"], &shown["attempt"]), (&json!("exit_code"), &json!(1)));
     assert_eq!((&shown["job"], &shown["result"]), (&json!("report"), &json!({"ok": true})));
-    let completed = app.get("/api/v1/executions?status=COMPLETED").await.json();
-    let path = format!("/api/v1/executions/{}", completed["items"][0]["id"].as_str().unwrap());
+    let completed = app.get("/api/v1/attempts?status=COMPLETED").await.json();
+    let path = format!("/api/v1/attempts/{}", completed["items"][0]["id"].as_str().unwrap());
     assert_eq!(app.get(&path).await.json(), completed["items"][0]);
     let output = app.get(&format!("{path}/output")).await.json();
     let chunk = json!({"stream": "stdout", "chunk": 0, "content": "hello", "dropped_bytes": 0});
     assert_eq!(output["chunks"], json!([chunk]));
-    let silent = format!("/api/v1/executions/{}/output", shown["id"].as_str().unwrap());
+    let silent = format!("/api/v1/attempts/{}/output", shown["id"].as_str().unwrap());
     assert_eq!(app.get(&silent).await.json()["chunks"], json!([]));
 }
 
@@ -92,7 +92,7 @@ async fn the_status_counts_what_is_there() {
     app.with_jobs(&["report"]).await;
     trigger(&app, "report").await;
     let status = app.get("/api/v1/status").await.json();
-    assert_eq!((&status["jobs_active"], &status["dispatches_pending"]), (&json!(1), &json!(1)), "{status}");
+    assert_eq!((&status["jobs_active"], &status["runs_waiting"]), (&json!(1), &json!(1)), "{status}");
     assert_eq!((&status["has_leader"], &status["workers_online"]), (&json!(false), &json!(0)));
     assert_eq!(
         (&status["queues"][0]["name"], &status["queues"][0]["waiting"]),
@@ -252,8 +252,8 @@ async fn dispatches_are_filtered_and_sorted_both_ways() {
     ] {
         assert_eq!(listed(&app, &format!("dispatches?{filter}"), "job").await, jobs, "{filter}");
     }
-    assert_eq!(listed(&app, "jobs/c/dispatches?queue=fast&sort=created_at", "job").await, ["c"]);
-    let total = app.get("/api/v1/dispatches?function=f&limit=1&total=true").await.json();
+    assert_eq!(listed(&app, "jobs/c/runs?queue=fast&sort=created_at", "job").await, ["c"]);
+    let total = app.get("/api/v1/runs?function=f&limit=1&total=true").await.json();
     assert_eq!(total["total"], 2);
 
     // Of jobs with many runs dispatches are found in another way, with the same result.
@@ -266,7 +266,7 @@ async fn dispatches_are_filtered_and_sorted_both_ways() {
     ] {
         assert_eq!(listed(&app, &format!("dispatches?{filter}"), "job").await, jobs, "{filter}");
     }
-    let total = app.get("/api/v1/dispatches?function=f&limit=1&total=true").await.json();
+    let total = app.get("/api/v1/runs?function=f&limit=1&total=true").await.json();
     assert_eq!(total["total"], 2);
     let few = "UPDATE scheduled_jobs SET total_run_count = total_run_count - 1000000";
     app.db.client().await.batch_execute(few).await.unwrap();
@@ -275,7 +275,7 @@ async fn dispatches_are_filtered_and_sorted_both_ways() {
     for (sort, expected) in [("created_at", ["a", "b", "c"]), ("-created_at", ["c", "b", "a"])] {
         let (mut seen, mut cursor) = (Vec::new(), String::new());
         loop {
-            let page = app.get(&format!("/api/v1/dispatches?sort={sort}&limit=1{cursor}")).await.json();
+            let page = app.get(&format!("/api/v1/runs?sort={sort}&limit=1{cursor}")).await.json();
             seen.push(page["items"][0]["job"].as_str().unwrap().to_owned());
             let Some(next) = page["next_cursor"].as_str() else { break };
             cursor = format!("&cursor={next}");
@@ -296,7 +296,7 @@ async fn dispatches_are_filtered_and_sorted_both_ways() {
     for (filter, status) in
         [("triggered_by=nobody", 400), ("function=none", 404), ("project=none", 404), ("sort=job", 400)]
     {
-        assert_eq!(app.get(&format!("/api/v1/dispatches?{filter}")).await.status, status, "{filter}");
+        assert_eq!(app.get(&format!("/api/v1/runs?{filter}")).await.status, status, "{filter}");
     }
 }
 
@@ -335,20 +335,16 @@ async fn executions_are_filtered_by_what_ran_them_and_when() {
         ("job=b&triggered_by=api".to_owned(), vec![]),
     ] {
         assert_eq!(listed(&app, &format!("executions?{filter}"), "job").await, jobs, "{filter}");
-        let path = format!("/api/v1/executions?{filter}&total=true");
+        let path = format!("/api/v1/attempts?{filter}&total=true");
         assert_eq!(app.get(&path).await.json()["total"], jobs.len(), "{filter}");
     }
     for (filter, count) in [(format!("worker={worker}"), 1), ("triggered_by=scheduler".to_owned(), 0)] {
-        assert_eq!(
-            listed(&app, &format!("jobs/a/executions?{filter}"), "job").await.len(),
-            count,
-            "{filter}"
-        );
+        assert_eq!(listed(&app, &format!("jobs/a/attempts?{filter}"), "job").await.len(), count, "{filter}");
     }
     for (filter, status) in
         [("triggered_by=nobody", 400), ("function=none", 404), ("project=none", 404), ("worker=1", 400)]
     {
-        assert_eq!(app.get(&format!("/api/v1/executions?{filter}")).await.status, status, "{filter}");
+        assert_eq!(app.get(&format!("/api/v1/attempts?{filter}")).await.status, status, "{filter}");
     }
 }
 

@@ -9,7 +9,7 @@ use sched_model::running::attempts::{self, Ended, OutputChunk, Record};
 use sched_model::running::claims::{self, Claimed};
 use sched_model::running::live_output::{self, Piece, Told};
 use sched_model::running::workers::{self, NewWorker};
-use sched_wire::{DispatchStatus, LogEvent};
+use sched_wire::{RunStatus, LogEvent};
 use serde_json::json;
 use test_support::wait_for;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -135,7 +135,7 @@ fn unchunked(body: &str) -> String {
 }
 
 async fn logs(app: &TestApp, claimed: &Claimed, query: &str) -> Vec<(String, LogEvent)> {
-    let answer = app.get(&format!("/api/v1/dispatches/{}/logs{query}", claimed.dispatch_id)).await;
+    let answer = app.get(&format!("/api/v1/runs/{}/logs{query}", claimed.dispatch_id)).await;
     assert_eq!(
         (answer.status, answer.header("content-type")),
         (200, Some("text/event-stream")),
@@ -151,7 +151,7 @@ async fn what_a_running_attempt_has_told_is_shown_and_its_end_adds_the_rest() {
     tell(&app, &claimed, (1, 0, "one\n"), Some("counting")).await;
     let seen = logs(&app, &claimed, "").await;
     assert_eq!(words(&seen), ["attempt 1", "one\n", "progress counting", "end IN_PROGRESS"]);
-    let shown = app.get(&format!("/api/v1/dispatches/{}", claimed.dispatch_id)).await.json();
+    let shown = app.get(&format!("/api/v1/runs/{}", claimed.dispatch_id)).await.json();
     assert_eq!(
         (&shown["progress"]["percent"], &shown["progress"]["message"]),
         (&json!(50.0), &json!("counting"))
@@ -166,7 +166,7 @@ async fn what_a_running_attempt_has_told_is_shown_and_its_end_adds_the_rest() {
         words(&logs(&app, &claimed, "?follow=true").await),
         ["attempt 1", "one\ntwo\n", "COMPLETED", "end COMPLETED"]
     );
-    let shown = app.get("/api/v1/dispatches").await.json();
+    let shown = app.get("/api/v1/runs").await.json();
     assert!(shown["items"][0]["progress"].is_null(), "{shown}");
 }
 
@@ -175,7 +175,7 @@ async fn a_follower_sees_output_as_it_comes_goes_through_retries_and_ends_with_t
     let (app, first) = running().await;
     tell(&app, &first, (1, 0, "one\n"), None).await;
     let (mut from, mut to) = TcpStream::connect(app.addr).await.unwrap().into_split();
-    let path = format!("/api/v1/dispatches/{}/logs?follow=true", first.dispatch_id);
+    let path = format!("/api/v1/runs/{}/logs?follow=true", first.dispatch_id);
     let request = format!(
         "GET {path} HTTP/1.1\r\nhost: {}\r\nauthorization: {}\r\nconnection: close\r\n\r\n",
         app.addr,
@@ -218,13 +218,13 @@ async fn a_follower_sees_output_as_it_comes_goes_through_retries_and_ends_with_t
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_dispatch_or_no_position_is_refused() {
     let (app, claimed) = running().await;
-    let nobody = format!("/api/v1/dispatches/{}/logs?follow=true", Uuid::nil());
+    let nobody = format!("/api/v1/runs/{}/logs?follow=true", Uuid::nil());
     assert_eq!(app.get(&nobody).await.json()["code"], "not_found");
-    let path = format!("/api/v1/dispatches/{}/logs", claimed.dispatch_id);
+    let path = format!("/api/v1/runs/{}/logs", claimed.dispatch_id);
     assert_eq!(app.get(&format!("{path}?after=7")).await.json()["code"], "invalid_parameters");
     assert_eq!(app.get(&format!("{path}?tail=7")).await.status, 400);
     let seen = logs(&app, &claimed, "").await;
-    assert!(matches!(seen.last(), Some((_, LogEvent::End { status: DispatchStatus::InProgress }))));
+    assert!(matches!(seen.last(), Some((_, LogEvent::End { status: RunStatus::InProgress }))));
 }
 
 /// Fails the attempt and claims the next one at once.
@@ -242,20 +242,20 @@ async fn much_output_of_many_attempts_is_sent_in_pages() {
     let second = next_attempt(&app, &first, &output).await;
     let third = next_attempt(&app, &second, &output).await;
     end(&app, &third, AttemptOutcome::Completed, &output).await;
-    let answer = app.get(&format!("/api/v1/dispatches/{}/logs", first.dispatch_id)).await;
+    let answer = app.get(&format!("/api/v1/runs/{}/logs", first.dispatch_id)).await;
     let pages = answer.body.split("\r\n").map(str::len).max().unwrap();
     assert!((900_000..2_000_000).contains(&pages), "a page of {pages} bytes");
     let seen = events(&unchunked(&answer.body));
     let texts =
         seen.iter().filter(|(_, event)| matches!(event, LogEvent::Output { text, .. } if *text == output));
     assert_eq!(texts.count(), 3);
-    assert!(matches!(seen.last(), Some((_, LogEvent::End { status: DispatchStatus::Completed }))));
+    assert!(matches!(seen.last(), Some((_, LogEvent::End { status: RunStatus::Completed }))));
 }
 
 /// Asks for the output of a dispatch, and reads the head of the answer.
 async fn ask(app: &TestApp, claimed: &Claimed, query: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(app.addr).await.unwrap();
-    let path = format!("/api/v1/dispatches/{}/logs{query}", claimed.dispatch_id);
+    let path = format!("/api/v1/runs/{}/logs{query}", claimed.dispatch_id);
     let request = format!(
         "GET {path} HTTP/1.1\r\nhost: {}\r\nauthorization: {}\r\nconnection: close\r\n\r\n",
         app.addr,
@@ -330,7 +330,7 @@ async fn a_stream_ends_when_the_key_is_revoked_that_follows_it() {
     tell(&app, &claimed, (1, 0, "one\n"), None).await;
     let (mut from, mut to) = TcpStream::connect(app.addr).await.unwrap().into_split();
     let request = format!(
-        "GET /api/v1/dispatches/{}/logs?follow=true HTTP/1.1\r\nhost: {}\r\nauthorization: {}\r\n\r\n",
+        "GET /api/v1/runs/{}/logs?follow=true HTTP/1.1\r\nhost: {}\r\nauthorization: {}\r\n\r\n",
         claimed.dispatch_id,
         app.addr,
         test_support::identity::bearer()

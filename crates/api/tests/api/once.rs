@@ -90,7 +90,7 @@ async fn a_trigger_that_is_sent_again_is_a_duplicate_also_when_its_answer_is_kep
         (first.header("idempotency-replayed"), again.header("idempotency-replayed")),
         (None, Some("true"))
     );
-    assert_eq!(first.json()["dispatch_id"], again.json()["dispatch_id"]);
+    assert_eq!(first.json()["run_id"], again.json()["run_id"]);
     assert_eq!(app.count("SELECT count(*) FROM kept_answers").await, 1);
     app.db.client().await.execute("DELETE FROM kept_answers", &[]).await.unwrap();
     let later = send(&app, "POST", path, "t", &json!({})).await;

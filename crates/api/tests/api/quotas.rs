@@ -83,10 +83,10 @@ async fn triggers_count_against_the_dispatches_of_the_minute() {
     app.with_jobs(&["a"]).await;
     let trigger = "/api/v1/jobs/a/trigger";
     assert_eq!(
-        app.get("/api/v1/usage").await.json()["dispatches_per_minute"],
+        app.get("/api/v1/usage").await.json()["runs_per_minute"],
         json!({"limit": null, "used": null})
     );
-    patch(&app, &json!({"quotas": {"dispatches_per_minute": 0}})).await;
+    patch(&app, &json!({"quotas": {"runs_per_minute": 0}})).await;
     let refused = app.post(trigger, &json!({})).await;
     assert_eq!(
         (refused.status, &refused.json()["code"]),
@@ -96,13 +96,13 @@ async fn triggers_count_against_the_dispatches_of_the_minute() {
     );
     let after: u32 = refused.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=60).contains(&after), "{after}");
-    patch(&app, &json!({"quotas": {"dispatches_per_minute": 1000}})).await;
+    patch(&app, &json!({"quotas": {"runs_per_minute": 1000}})).await;
     let keyed = [("content-type", "application/json"), ("idempotency-key", "k")];
     for _ in 0..3 {
         assert_eq!(app.send("POST", trigger, &keyed, Some("{}")).await.status, 202);
     }
     // A minute may have begun in between, and then nothing of it is used.
-    let used = app.get("/api/v1/usage").await.json()["dispatches_per_minute"]["used"].as_i64().unwrap();
+    let used = app.get("/api/v1/usage").await.json()["runs_per_minute"]["used"].as_i64().unwrap();
     assert!(used <= 1, "{used}");
     assert_eq!(app.count("SELECT count(*) FROM job_dispatch").await, 1);
 }
@@ -115,7 +115,7 @@ async fn a_tenant_is_paused_by_the_operator() {
     let resumed = app.send("POST", &format!("{TENANT}/resume"), &[], None).await.json();
     assert_eq!((&resumed["is_paused"], &resumed["pause_reason"]), (&json!(false), &Value::Null));
     let usage = app.get(&format!("{TENANT}/usage")).await.json();
-    assert_eq!((&usage["tenant"], &usage["running_dispatches"]["used"]), (&json!("default"), &json!(0)));
+    assert_eq!((&usage["tenant"], &usage["concurrent_runs"]["used"]), (&json!("default"), &json!(0)));
     assert_eq!(app.get("/api/v1/tenants/none/usage").await.status, 404);
     assert_eq!(app.count("SELECT count(*) FROM events WHERE event_type LIKE 'tenant_%'").await, 2);
 }

@@ -22,7 +22,7 @@ async fn built_in_jobs_are_seen_by_the_tenant_and_run_and_changed_by_who_operate
     let owner = member(&app, "ada@example.com", "default", "owner").await;
     assert_eq!(ask(&app, &owner, "POST", "/apply", &own).await.status, 200);
     let triggered = app.post("/api/v1/jobs/built-in/trigger", &json!({})).await;
-    let dispatch = triggered.json()["dispatch_id"].as_str().unwrap().to_owned();
+    let dispatch = triggered.json()["run_id"].as_str().unwrap().to_owned();
     assert_eq!(ask(&app, &owner, "GET", "/jobs/built-in", &json!({})).await.status, 200);
     let mut changed = manual("built-in");
     changed["description"] = json!("another");
@@ -33,8 +33,8 @@ async fn built_in_jobs_are_seen_by_the_tenant_and_run_and_changed_by_who_operate
         ("/jobs/built-in/disable".to_owned(), json!({})),
         ("/jobs/built-in/enable".to_owned(), json!({})),
         ("/jobs/built-in/cancel".to_owned(), json!({})),
-        (format!("/dispatches/{dispatch}/cancel"), json!({})),
-        (format!("/dispatches/{dispatch}/retry"), json!({})),
+        (format!("/runs/{dispatch}/cancel"), json!({})),
+        (format!("/runs/{dispatch}/retry"), json!({})),
         ("/jobs".to_owned(), manual("another")),
         ("/apply".to_owned(), json!({"jobs": [changed]})),
         ("/apply".to_owned(), json!({"jobs": [{"name": "built-in", "function": "g", "job_type": "manual"}]})),

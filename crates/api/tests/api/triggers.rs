@@ -25,11 +25,11 @@ async fn a_trigger_makes_a_dispatch() {
     assert_eq!((answer.status, &answer.json()["duplicate"]), (202, &json!(false)), "{}", answer.body);
     let location = answer.header("location").unwrap().to_owned();
     let dispatch = app.get(&location).await.json();
-    assert_eq!(dispatch["id"], answer.json()["dispatch_id"]);
+    assert_eq!(dispatch["id"], answer.json()["run_id"]);
     assert_eq!((&dispatch["job"], &dispatch["status"]), (&json!("report"), &json!("PENDING")));
     assert_eq!((&dispatch["triggered_by"], &dispatch["triggered_by_user"]), (&json!("api"), &json!(OWNER)));
     let job = app.get("/api/v1/jobs/report").await.json();
-    assert_eq!((&job["total_run_count"], &job["active_dispatches"]), (&json!(1), &json!(1)));
+    assert_eq!((&job["total_run_count"], &job["active_runs"]), (&json!(1), &json!(1)));
     assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE action = 'trigger_job'").await, 1);
 }
 
@@ -126,7 +126,7 @@ async fn the_same_key_is_the_same_dispatch_even_at_the_same_moment() {
     let mut duplicates = 0;
     for answer in [&a, &b, &c, &again] {
         assert_eq!(answer.status, 202, "{}", answer.body);
-        assert_eq!(answer.json()["dispatch_id"], a.json()["dispatch_id"]);
+        assert_eq!(answer.json()["run_id"], a.json()["run_id"]);
         duplicates += u32::from(answer.json()["duplicate"] == json!(true));
     }
     assert_eq!((duplicates, app.count(DISPATCHES).await), (3, 1));
@@ -151,7 +151,7 @@ async fn a_trigger_is_answered_alike_whatever_became_of_its_job() {
             "{}",
             again.body
         );
-        assert_eq!(again.json(), json!({"dispatch_id": first.json()["dispatch_id"], "duplicate": true}));
+        assert_eq!(again.json(), json!({"run_id": first.json()["run_id"], "duplicate": true}));
     }
     assert_eq!(app.count(DISPATCHES).await, 1);
 }

@@ -14,7 +14,7 @@ const CLOSE: &str = "}}";
 const LITERAL_OPEN: &str = "'{{'";
 
 /// Names that may stand between the braces, for people.
-const NAMES: &str = "args, args.<path>, job.name, dispatch.id, attempt, fire_time, idempotency_key";
+const NAMES: &str = "args, args.<path>, job.name, run.id, attempt, fire_time, idempotency_key";
 
 /// A text, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ enum Name {
     /// An argument, by its path; all of them if the path is empty.
     Args(Vec<String>),
     Job,
-    DispatchId,
+    RunId,
     Attempt,
     FireTime,
     IdempotencyKey,
@@ -45,8 +45,8 @@ pub struct TemplateValues<'a> {
     pub args: &'a Value,
     /// `job.name`.
     pub job_name: &'a str,
-    /// `dispatch.id`.
-    pub dispatch_id: &'a str,
+    /// `run.id`.
+    pub run_id: &'a str,
     /// `attempt`.
     pub attempt: u32,
     /// `fire_time`, as RFC 3339 in UTC.
@@ -196,7 +196,7 @@ fn name(text: &str) -> Result<Name, TemplateError> {
     match text {
         "args" => Ok(Name::Args(Vec::new())),
         "job.name" => Ok(Name::Job),
-        "dispatch.id" => Ok(Name::DispatchId),
+        "run.id" => Ok(Name::RunId),
         "attempt" => Ok(Name::Attempt),
         "fire_time" => Ok(Name::FireTime),
         "idempotency_key" => Ok(Name::IdempotencyKey),
@@ -244,7 +244,7 @@ fn write(
     let value = match name {
         Name::Args(path) => argument(values.args, path)?.clone(),
         Name::Job => values.job_name.into(),
-        Name::DispatchId => values.dispatch_id.into(),
+        Name::RunId => values.run_id.into(),
         Name::Attempt => values.attempt.into(),
         Name::FireTime => values.fire_time.into(),
         Name::IdempotencyKey => values.idempotency_key.into(),
@@ -320,7 +320,7 @@ mod tests {
         let values = TemplateValues {
             args,
             job_name: "nightly",
-            dispatch_id: "d-1",
+            run_id: "d-1",
             attempt: 2,
             fire_time: "2026-11-21T04:05:06Z",
             idempotency_key: "k-1",
@@ -336,7 +336,7 @@ mod tests {
             ("{{args.a.b.0}}-{{ args.a.b.1.c }}", "10-deep"),
             ("{{args.t}} {{args.n}} {{args.key-1}}", "true 1.5 x"),
             (
-                "{{job.name}} {{dispatch.id}} {{attempt}} {{fire_time}} {{idempotency_key}}",
+                "{{job.name}} {{run.id}} {{attempt}} {{fire_time}} {{idempotency_key}}",
                 "nightly d-1 2 2026-11-21T04:05:06Z k-1",
             ),
             ("{{args.a.b}}", r#"[10,{"c":"deep"}]"#),

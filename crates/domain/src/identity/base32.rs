@@ -1,39 +1,24 @@
-//! Bytes as lower-case letters and the digits 2 to 7, five bits each, without padding. Pure.
+//! Base32 in lower case and without padding (RFC 4648, section 6), for keys and session tokens.
 //!
-//! No character of it means anything to a shell, a URL or a header, and a double click takes the whole of it.
+//! None of its characters has a meaning in a shell, a URL or a header, and a double click selects
+//! the whole text.
 
-const ALPHABET: [char; 32] = [
-    'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l', 'm', 'n', 'o', 'p', 'q', 'r', 's', 't', 'u',
-    'v', 'w', 'x', 'y', 'z', '2', '3', '4', '5', '6', '7',
-];
+use data_encoding::BASE32_NOPAD;
 
-/// Writes bytes.
 pub(super) fn encode(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(length_of(bytes.len()));
-    let (mut held, mut bits) = (0_u16, 0_u32);
-    let mut push = |five: u16| text.extend(ALPHABET.get(usize::from(five & 0x1f)));
-    for byte in bytes {
-        held = (held << 8 | u16::from(*byte)) & 0x0fff;
-        bits += 8;
-        while bits >= 5 {
-            bits -= 5;
-            push(held >> bits);
-        }
-    }
-    if bits > 0 {
-        push(held << (5 - bits));
-    }
+    let mut text = BASE32_NOPAD.encode(bytes);
+    text.make_ascii_lowercase();
     text
 }
 
-/// How long so many bytes are in writing.
-pub(super) const fn length_of(bytes: usize) -> usize {
-    (bytes * 8).div_ceil(5)
+pub(super) fn encoded_len(bytes: usize) -> usize {
+    BASE32_NOPAD.encode_len(bytes)
 }
 
-/// Whether a text is made of these characters alone.
-pub(super) fn is_written(text: &str) -> bool {
-    text.chars().all(|character| ALPHABET.contains(&character))
+/// Whether `text` has the length and the characters of an encoding of `bytes` bytes. Does not
+/// decode, so no copy of a secret remains in memory.
+pub(super) fn is_encoding(text: &str, bytes: usize) -> bool {
+    text.len() == encoded_len(bytes) && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'2'..=b'7'))
 }
 
 #[cfg(test)]
@@ -41,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_written_as_rfc_4648_says_in_lower_case() {
+    fn encoding_is_rfc_4648_in_lower_case() {
         for (bytes, text) in [
             ("", ""),
             ("f", "my"),
@@ -51,10 +36,12 @@ mod tests {
             ("foobar", "mzxw6ytboi"),
         ] {
             assert_eq!(encode(bytes.as_bytes()), text);
-            assert_eq!(length_of(bytes.len()), text.len());
-            assert!(is_written(text));
+            assert_eq!(encoded_len(bytes.len()), text.len());
+            assert!(is_encoding(text, bytes.len()));
         }
         assert_eq!(encode(&[0xff; 10]), "7777777777777777");
-        assert!(!is_written("A") && !is_written("1"));
+        for bad in ["My", "1y", "m=", "mzx", "m", "é"] {
+            assert!(!is_encoding(bad, 1), "{bad}");
+        }
     }
 }

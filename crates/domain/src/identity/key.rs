@@ -110,14 +110,13 @@ impl ApiKey {
         if *brand != BRAND || check_environment(environment).is_err() {
             return Err(KeyFormError::NoKey);
         }
-        let body = text.len().checked_sub(base32::length_of(CHECKSUM_BYTES));
+        let body = text.len().checked_sub(base32::encoded_len(CHECKSUM_BYTES));
         let Some((body, sum)) = body.and_then(|at| text.split_at_checked(at)) else {
             return Err(KeyFormError::NoKey);
         };
-        let is_whole = id.len() == base32::length_of(ID_BYTES)
-            && rest.len() == base32::length_of(SECRET_BYTES) + base32::length_of(CHECKSUM_BYTES)
-            && base32::is_written(id)
-            && base32::is_written(rest);
+        let is_whole = base32::is_encoding(id, ID_BYTES)
+            && rest.strip_suffix(sum).is_some_and(|secret| base32::is_encoding(secret, SECRET_BYTES))
+            && base32::is_encoding(sum, CHECKSUM_BYTES);
         if !is_whole || checksum(body) != sum {
             return Err(KeyFormError::Checksum);
         }

@@ -57,8 +57,7 @@ impl SessionToken {
         let is_hex = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
         let is_whole = id.len() == ID_LENGTH
             && id.bytes().all(is_hex)
-            && secret.len() == base32::length_of(SECRET_BYTES)
-            && base32::is_written(secret);
+            && base32::is_encoding(secret, SECRET_BYTES);
         if !is_whole {
             return Err(InvalidToken);
         }

@@ -42,9 +42,6 @@ statement! {
 }
 
 /// How the installation stands. Needs no tenant.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn look(conn: &mut Conn) -> DbResult<Health> {
     Ok(Look {}.get_result(conn).await?)
 }
@@ -68,9 +65,6 @@ statement! {
 }
 
 /// Who works, and how long work waits, of all tenants.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn fleet(conn: &mut Conn) -> DbResult<Fleet> {
     Ok(LookFleet {}.get_result(conn).await?)
 }
@@ -100,9 +94,6 @@ statement! {
 }
 
 /// Totals of a tenant: its jobs as they are, and its attempts that were claimed since an instant and have ended.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn totals(conn: &mut Conn, tenant: TenantId, since: DateTime<Utc>) -> DbResult<Totals> {
     let rows: Vec<(String, String, i64, Option<f64>)> =
         Count { tenant, first: ExecutionId(first_of(since)) }.load(conn).await?;

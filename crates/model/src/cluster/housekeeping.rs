@@ -83,9 +83,6 @@ impl Row {
 }
 
 /// Writes down what the leader was told, if that is not what stands there; returns whether it was written. Call it in a fenced transaction.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn tell(conn: &mut Conn, told: &Housekeeping) -> DbResult<bool> {
     let row = Row::of(told);
     let stored: Option<Row> =
@@ -104,18 +101,12 @@ pub async fn tell(conn: &mut Conn, told: &Housekeeping) -> DbResult<bool> {
 }
 
 /// What the latest leader was told; `None` when nobody has led since the table exists.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn told(conn: &mut Conn) -> DbResult<Option<Housekeeping>> {
     let row: Option<Row> = housekeeping::table.select(Row::as_select()).get_result(conn).await.optional()?;
     row.map(Row::read).transpose()
 }
 
 /// Notes that all that was due has been removed now.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn note_retained(conn: &mut Conn) -> DbResult<()> {
     let now = housekeeping::retained_at.eq(database_clock::clock_timestamp().nullable());
     diesel::update(housekeeping::table).set(now).execute(conn).await?;
@@ -125,9 +116,6 @@ pub async fn note_retained(conn: &mut Conn) -> DbResult<()> {
 /// Whether that has been noted within `time`.
 ///
 /// A mark from the future, which a clock that was set back leaves, counts for nothing.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn was_retained_within(conn: &mut Conn, time: Duration) -> DbResult<bool> {
     let marks: Option<(Option<DateTime<Utc>>, DateTime<Utc>)> = housekeeping::table
         .select((housekeeping::retained_at, database_clock::clock_timestamp()))

@@ -88,9 +88,6 @@ pub enum Heartbeat {
 }
 
 /// Registers a scheduler, or does nothing if it is registered.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn register(conn: &mut Conn, instance: &NewInstance) -> DbResult<()> {
     diesel::insert_into(scheduler_instances::table)
         .values(instance)
@@ -131,9 +128,6 @@ statement! {
 }
 
 /// Asks the leader to step down and returns it; `None` when nobody leads. Asked twice in one term, the first request stands.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn request_step_down(conn: &mut Conn) -> DbResult<Option<Instance>> {
     let Some(id) = RequestStepDown {}.get_result::<InstanceId>(conn).await.optional()? else {
         return Ok(None);
@@ -143,9 +137,6 @@ pub async fn request_step_down(conn: &mut Conn) -> DbResult<Option<Instance>> {
 }
 
 /// Whether another scheduler than the leader would take over: it has said within a lease that it lives, and has not given way lately.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn has_standby(conn: &mut Conn, lease: Duration) -> DbResult<bool> {
     Ok(HasStandby { lease_seconds: lease.as_secs_f64() }.get_result(conn).await?)
 }
@@ -262,17 +253,11 @@ statement! {
 }
 
 /// Removes registrations of schedulers that have been silent for `silence` and do not lead; returns them.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn remove_stale(conn: &mut Conn, silence: Duration) -> DbResult<Vec<InstanceId>> {
     Ok(RemoveStale { seconds: silence.as_secs_f64() }.load(conn).await?)
 }
 
 /// All registered schedulers, the leader first.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn list(conn: &mut Conn) -> DbResult<Vec<Instance>> {
     let table = scheduler_instances::table;
     let order = (scheduler_instances::is_leader.desc(), scheduler_instances::started_at.asc());
@@ -280,9 +265,6 @@ pub async fn list(conn: &mut Conn) -> DbResult<Vec<Instance>> {
 }
 
 /// The scheduler with this id, if it is there or was lately.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn by_id(conn: &mut Conn, id: InstanceId) -> DbResult<Option<Instance>> {
     let found = scheduler_instances::table.find(id).select(Instance::as_select());
     Ok(found.get_result(conn).await.optional()?)

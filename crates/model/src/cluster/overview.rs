@@ -71,17 +71,11 @@ statement! {
 }
 
 /// Counts for one tenant.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn counts(conn: &mut Conn, tenant: TenantId) -> DbResult<Counts> {
     Ok(CountAll { tenant }.get_result(conn).await?)
 }
 
 /// The queues of a tenant in which something waits, or that are paused or limited; by name.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn waiting(conn: &mut Conn, tenant: TenantId) -> DbResult<Vec<Waiting>> {
     let rows: Vec<(String, i64, Option<DateTime<Utc>>)> = WaitingQueues { tenant }.load(conn).await?;
     let names: Vec<String> = rows.iter().map(|(name, _, _)| name.clone()).collect();
@@ -97,9 +91,6 @@ pub async fn waiting(conn: &mut Conn, tenant: TenantId) -> DbResult<Vec<Waiting>
 }
 
 /// Jobs of a tenant that the scheduler has disabled by itself, at most `limit`, by name.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn quarantined(conn: &mut Conn, tenant: TenantId, limit: i64) -> DbResult<Vec<Quarantined>> {
     use scheduled_jobs as j;
     let found = j::table

@@ -11,9 +11,6 @@ diesel::define_sql_function! {
 }
 
 /// What time it is, by the database.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn now(conn: &Conn) -> DbResult<DateTime<Utc>> {
     Ok(diesel::select(clock_timestamp()).get_result(&mut { conn }).await?)
 }

@@ -133,9 +133,6 @@ pub async fn down(database: &Database, steps: Steps) -> Result<Vec<String>, Migr
 }
 
 /// Every migration this program or the database knows, oldest first.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn status(conn: &mut Conn) -> DbResult<Vec<MigrationState>> {
     let applied = applied_versions(conn).await?;
     let known = known_migrations();

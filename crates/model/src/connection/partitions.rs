@@ -75,9 +75,6 @@ statement! {
 }
 
 /// The months that were over before an instant, oldest first.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn expired(conn: &mut Conn, before: DateTime<Utc>) -> DbResult<Vec<ExpiredMonth>> {
     Ok(Expired { before }.load(conn).await?)
 }

@@ -105,9 +105,6 @@ impl crate::connection::transaction::TransactionError for DeleteError {
 }
 
 /// The calendar with this name, if the tenant has one.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<CalendarRecord>> {
     let found = calendars::table
         .filter(calendars::tenant_id.eq(tenant))
@@ -119,9 +116,6 @@ pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<
 }
 
 /// The calendars with these names that the tenant has, by name.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn by_names(conn: &mut Conn, tenant: TenantId, names: &[String]) -> DbResult<Vec<CalendarRecord>> {
     if names.is_empty() {
         return Ok(Vec::new());
@@ -136,9 +130,6 @@ pub async fn by_names(conn: &mut Conn, tenant: TenantId, names: &[String]) -> Db
 }
 
 /// Calendars of the tenant whose name sorts after `after`, at most `limit`, by name.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -159,9 +150,6 @@ pub async fn list(
 ///
 /// Nobody changes or deletes them before. Everybody locks in the order of ids. A name that is not in the answer names
 /// nothing.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn lock_named(
     conn: &mut Conn,
     tenant: TenantId,
@@ -181,9 +169,6 @@ pub async fn lock_named(
 }
 
 /// The jobs that name a calendar and are not deleted, by id.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn jobs_using(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Vec<JobId>> {
     Ok(scheduled_jobs::table
         .filter(scheduled_jobs::tenant_id.eq(tenant))
@@ -210,9 +195,6 @@ struct Write<'a> {
 ///
 /// The settings have been checked. Call it in a transaction, and reschedule the jobs that name it in the same one if
 /// that [changes their fires](SavedCalendar::changes_fires).
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn save(
     conn: &mut Conn,
     tenant: TenantId,

@@ -47,9 +47,6 @@ pub struct Dependent<'a> {
 /// Keeps everybody else from writing edges of the tenant until the end of the transaction.
 ///
 /// Nothing is done where no job of `settings` is to run after another.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn serialise<'a>(
     conn: &mut Conn,
     tenant: TenantId,
@@ -69,9 +66,6 @@ pub async fn serialise<'a>(
 /// Locks the calendars and then the jobs that writing `settings` will touch, each in the order of ids.
 ///
 /// Nothing is done where no job of `settings` is to run after another: then each job is locked when it is written.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn lock_jobs(conn: &mut Conn, tenant: TenantId, settings: &[&JobSettings]) -> DbResult<()> {
     if settings.iter().all(|settings| settings.after.is_empty()) {
         return Ok(());
@@ -297,9 +291,6 @@ async fn by_names(
 }
 
 /// Those of the names that no job of the tenant has.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn unknown_names(
     conn: &mut Conn,
     tenant: TenantId,
@@ -356,9 +347,6 @@ pub(crate) fn stored_after(stored: serde_json::Value, job: &str) -> Vec<After> {
 }
 
 /// The jobs that run after each of these, by name, with what they wait for. Deleted ones are left out.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn followers(
     conn: &Conn,
     tenant: TenantId,

@@ -137,9 +137,6 @@ pub(crate) fn stored_policy(
 }
 
 /// The function with this name, if the tenant has one.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Function>> {
     let row: Option<Row> = task_functions::table
         .filter(task_functions::tenant_id.eq(tenant))
@@ -153,9 +150,6 @@ pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<
 }
 
 /// The functions with these names, as far as the tenant has them, by name.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn by_names(conn: &mut Conn, tenant: TenantId, names: &[&str]) -> DbResult<Vec<Function>> {
     let rows: Vec<Row> = task_functions::table
         .filter(task_functions::tenant_id.eq(tenant))
@@ -196,9 +190,6 @@ pub struct Filter {
 }
 
 /// Functions of the tenant whose name sorts after `after`, at most `limit`, by name.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -297,9 +288,6 @@ pub async fn save(
 
 /// Writes a built-in function under its name; returns it and whether anything was written, or `None` when the name is that of a function
 /// which is not built in.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub(crate) async fn save_builtin(
     conn: &mut Conn,
     tenant: TenantId,
@@ -330,9 +318,6 @@ async fn lock_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult
 }
 
 /// Which of these jobs of the tenant, by name, run a built-in function.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn system_jobs_among(conn: &mut Conn, tenant: TenantId, jobs: &[&str]) -> DbResult<Vec<String>> {
     use crate::schema::{scheduled_jobs as j, task_functions as f};
     let found = j::table
@@ -343,9 +328,6 @@ pub async fn system_jobs_among(conn: &mut Conn, tenant: TenantId, jobs: &[&str])
 }
 
 /// Whether the tenant's function of one of these names is built in.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn any_is_system(conn: &mut Conn, tenant: TenantId, names: &[&str]) -> DbResult<bool> {
     use task_functions as f;
     let found = f::table.filter(f::tenant_id.eq(tenant)).filter(f::name.eq_any(names).and(f::is_system));
@@ -353,9 +335,6 @@ pub async fn any_is_system(conn: &mut Conn, tenant: TenantId, names: &[&str]) ->
 }
 
 /// Whether one of these dispatches of the tenant runs a built-in function.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn any_runs_system(conn: &mut Conn, tenant: TenantId, dispatches: &[DispatchId]) -> DbResult<bool> {
     use crate::schema::{job_dispatch as d, scheduled_jobs as j, task_functions as f};
     let found = d::table
@@ -367,9 +346,6 @@ pub async fn any_runs_system(conn: &mut Conn, tenant: TenantId, dispatches: &[Di
 }
 
 /// The jobs of the tenant that run a built-in function, deleted ones too: a handful.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn system_jobs(conn: &mut Conn, tenant: TenantId) -> DbResult<Vec<JobId>> {
     use crate::schema::{scheduled_jobs as j, task_functions as f};
     let found = j::table

@@ -24,25 +24,16 @@ pub struct JobTypeRecord {
 }
 
 /// All kinds, by name.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn list(conn: &mut Conn) -> DbResult<Vec<JobTypeRecord>> {
     Ok(t::table.order(t::name).select(JobTypeRecord::as_select()).load(conn).await?)
 }
 
 /// The kind of that name.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn by_name(conn: &mut Conn, name: &str) -> DbResult<Option<JobTypeRecord>> {
     Ok(t::table.find(name).select(JobTypeRecord::as_select()).get_result(conn).await.optional()?)
 }
 
 /// Whether new jobs may be of that kind.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub(crate) async fn accepts_jobs(conn: &mut Conn, job_type: JobType) -> DbResult<bool> {
     let found: Option<bool> =
         t::table.find(job_type.as_str()).select(t::is_active).get_result(conn).await.optional()?;
@@ -51,9 +42,6 @@ pub(crate) async fn accepts_jobs(conn: &mut Conn, job_type: JobType) -> DbResult
 }
 
 /// Says whether new jobs may be of that kind; returns it as it was, or `None` if there is none of that name. Call it in a transaction.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn set_active(conn: &mut Conn, name: &str, is_active: bool) -> DbResult<Option<JobTypeRecord>> {
     let found: Option<JobTypeRecord> = t::table
         .find(name)

@@ -69,9 +69,6 @@ pub struct SavedProject {
 }
 
 /// Projects of the tenant whose name sorts after `after`, at most `limit`, by name.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -91,9 +88,6 @@ pub async fn list(
 }
 
 /// The project of that name, if the tenant has one.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Project>> {
     let found = projects::table
         .filter(projects::tenant_id.eq(tenant))

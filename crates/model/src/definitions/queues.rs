@@ -125,9 +125,6 @@ pub struct Filter<'a> {
 }
 
 /// Queues of the tenant that a filter means, at most `limit`, by name.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -164,9 +161,6 @@ fn queue((settings, (created_at, updated_at, running, claimed_in_period), depth,
 }
 
 /// What the queues of the tenant, or those of these names, are like, at most `limit`, by name: nothing is counted.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn settings(
     conn: &mut Conn,
     tenant: TenantId,
@@ -182,9 +176,6 @@ pub async fn settings(
 }
 
 /// The queue of that name, if the tenant has one.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Queue>> {
     let one = List { tenant, after: "", only: Some(name), prefix: None, paused: None, limit: 1 };
     let found: Option<Row> = one.get_result(conn).await.optional()?;

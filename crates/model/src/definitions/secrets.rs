@@ -171,9 +171,6 @@ async fn lock(conn: &mut Conn, place: SecretPlace<'_>) -> DbResult<Option<Secret
 }
 
 /// What is told of a secret, if there is one in this place.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn find(conn: &mut Conn, place: SecretPlace<'_>) -> DbResult<Option<SecretRecord>> {
     let found = secrets::table
         .filter(secrets::tenant_id.eq(place.tenant))
@@ -214,9 +211,6 @@ struct ListRow {
 
 /// Secrets of the tenant after `(name, project)`, at most `limit`, each with the name of its project; by name, that of the
 /// whole tenant before those of its projects.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -254,9 +248,6 @@ pub async fn list(
 }
 
 /// Which of these names no secret of the tenant has, whatever its project.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn unknown_names<'a>(
     conn: &mut Conn,
     tenant: TenantId,
@@ -357,9 +348,6 @@ statement! {
 
 /// The secrets with these names that attempts of a job may have: that of its project before that of the tenant. A name that
 /// is not in the answer names nothing.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn of_attempt(
     conn: &mut Conn,
     tenant: TenantId,
@@ -370,9 +358,6 @@ pub async fn of_attempt(
 }
 
 /// The secret of the whole tenant of this name, if there is one.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn of_tenant(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<SealedSecret>> {
     use secrets as s;
     let found = s::table
@@ -408,9 +393,6 @@ statement! {
 /// Seals a page of all tenants' secrets anew that are not sealed with the key that writes.
 ///
 /// Neither their versions nor their times change. Call it in a transaction of its own for each page, beginning after `None`.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn rotate_page(
     conn: &mut Conn,
     keys: &SecretKeys,

@@ -95,9 +95,6 @@ impl SavedTemplate {
 }
 
 /// Templates of the tenant whose name sorts after `after`, at most `limit`, by name.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -115,9 +112,6 @@ pub async fn list(
 }
 
 /// The template of that name, if the tenant has one.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<TemplateRecord>> {
     let found = job_templates::table
         .filter(job_templates::tenant_id.eq(tenant))
@@ -154,9 +148,6 @@ struct Write<'a> {
 /// Writes a template under its name: a new one, or over the old. `source` says which component or whose e-mail writes.
 ///
 /// The settings have been checked. Call it in a transaction.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn save(
     conn: &mut Conn,
     tenant: TenantId,
@@ -203,9 +194,6 @@ pub async fn save(
 }
 
 /// Deletes a template, and returns what it was; `None` when the tenant has none of that name. Jobs that were made from it stay as they are.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn delete(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<TemplateRecord>> {
     let deleted = diesel::delete(
         job_templates::table.filter(job_templates::tenant_id.eq(tenant)).filter(job_templates::name.eq(name)),
@@ -218,9 +206,6 @@ pub async fn delete(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<O
 
 /// Notes what a job was made from; whether that is news. It is no setting of the job and makes no version. Call it in the transaction
 /// that writes the job, whose row that holds.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn note(conn: &mut Conn, tenant: TenantId, job: JobId, made_from: &MadeFrom) -> DbResult<bool> {
     let noted = serde_json::to_value(made_from).map_err(|error| DbError::Corrupt {
         what: format!("what job {job} is made from"),

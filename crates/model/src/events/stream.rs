@@ -146,9 +146,6 @@ statement! {
 }
 
 /// The events of all tenants that follow `after` and are settled, at most `limit`. Transactions in `ignored` are not waited for.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn look(conn: &mut Conn, after: Mark, ignored: &[i64], limit: i64) -> DbResult<Look> {
     let Mark { key: EventKey { transaction, id }, at } = after;
     let rows: Vec<LookRow> = LookAt { transaction, id, at, ignored, limit }.load(conn).await?;
@@ -165,9 +162,6 @@ pub async fn look(conn: &mut Conn, after: Mark, ignored: &[i64], limit: i64) -> 
 }
 
 /// Where the stream stands: the end of what is settled, and all that [`look`] says besides events.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn stand(conn: &mut Conn, ignored: &[i64]) -> DbResult<Look> {
     // The position of no event, after which there is none.
     let last = Mark { key: EventKey { id: 0, ..EventKey::LAST }, at: DateTime::UNIX_EPOCH };
@@ -175,9 +169,6 @@ pub async fn stand(conn: &mut Conn, ignored: &[i64]) -> DbResult<Look> {
 }
 
 /// The last event before a position, of whoever's may be seen.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn newest(conn: &mut Conn, before: EventKey) -> DbResult<Option<Mark>> {
     let query = events::table
         .select((sql::<BigInt>("transaction_id::text::bigint"), events::id, events::created_at))
@@ -221,9 +212,6 @@ statement! {
 }
 
 /// The transactions that run, on the whole server. Dearer than [`look`]: ask when the stream does not go on.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn running(conn: &mut Conn) -> DbResult<Vec<Running>> {
     Ok(RunningNow {}.load(conn).await?)
 }
@@ -233,9 +221,6 @@ statement! {
 }
 
 /// The number of the next transaction, and those of the transactions that run, on the whole server.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn open_transactions(conn: &mut Conn) -> DbResult<(i64, Vec<i64>)> {
     Ok(OpenNow {}.get_result(conn).await?)
 }
@@ -259,9 +244,6 @@ statement! {
 }
 
 /// Of what positions are positions now, and whether a mark is one of them still. Sees the events that the transaction may see.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn origin(conn: &mut Conn, mark: Mark) -> DbResult<Origin> {
     let Mark { key: EventKey { transaction, id }, at } = mark;
     Ok(OriginOf { transaction, id, at }.get_result(conn).await?)
@@ -273,9 +255,6 @@ statement! {
 
 /// Puts the first of the events that came with a dump of another server before everything that is written here, at most `limit`; returns
 /// how many.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn settle_foreign(conn: &mut Conn, limit: i64) -> DbResult<u64> {
     let settled: i64 = SettleForeign { limit }.get_result(conn).await?;
     Ok(u64::try_from(settled).unwrap_or(0))
@@ -358,9 +337,6 @@ statement! {
 /// The last event of a tenant that is older than an instant, with all that stand before it.
 ///
 /// Nothing of anybody's stands before it that is of the instant or later. After it may stand some that are older.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn position_at(conn: &mut Conn, tenant: TenantId, at: DateTime<Utc>) -> DbResult<Mark> {
     let beginning = Mark::beginning(at);
     let found = PositionAt { tenant, at: at - writes_within() }.get_result::<Option<i64>>(conn).await?;
@@ -374,9 +350,6 @@ pub async fn position_at(conn: &mut Conn, tenant: TenantId, at: DateTime<Utc>) -
 }
 
 /// A position after all events before an instant, of whomever. Before it may stand some that are younger.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn position_after(conn: &mut Conn, tenant: TenantId, at: DateTime<Utc>) -> DbResult<EventKey> {
     let found = PositionAt { tenant, at: at + writes_within() }.get_result::<Option<i64>>(conn).await?;
     // Where the tenant has no younger one, there may be some of the installation; and what came with a dump is in no order.
@@ -410,9 +383,6 @@ pub enum Span {
 }
 
 /// Events of a tenant, at most `limit`.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn page(conn: &mut Conn, filter: &EventFilter, span: Span, limit: i64) -> DbResult<Vec<Event>> {
     let (Span::Forward { after, before } | Span::Backward { after, before }) = span;
     let mut query = events::table

@@ -75,9 +75,6 @@ fn bounded(counted: i64, shown: i64) -> Bounded {
 }
 
 /// What those of the dispatches wait for that wait, each in order.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn of_dispatches(
     conn: &mut Conn,
     tenant: TenantId,
@@ -148,9 +145,6 @@ statement! {
 }
 
 /// Queues by their names, in that order, with what is used of their limits and who serves them. One that is not kept has no limits.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn queue_facts(conn: &mut Conn, tenant: TenantId, names: &[String]) -> DbResult<Vec<QueueFacts>> {
     if names.is_empty() {
         return Ok(Vec::new());

@@ -45,9 +45,6 @@ const MOST_DISABLED: i64 = 1_000;
 type Instant = DateTime<Utc>;
 
 /// What is kept of `job`, which was read before `now`, for the window `from..to`.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn evidence(
     conn: &mut Conn,
     tenant: TenantId,
@@ -383,9 +380,6 @@ async fn dispatched(
 }
 
 /// What became of one dispatch, as [`evidence`] tells it among the others of its job; `None` if it has gone since it was read.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn dispatch(conn: &mut Conn, tenant: TenantId, row: &Dispatch) -> DbResult<Option<Dispatched>> {
     let row = &row.row;
     // Dispatches of one job and instant are few: as many as were triggered in that microsecond.

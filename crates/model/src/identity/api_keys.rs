@@ -80,9 +80,6 @@ pub async fn create(conn: &mut Conn, new: NewApiKey<'_>) -> DbResult<ApiKeyRecor
 
 /// How many keys of a member can be used. Holds their membership until the end of the transaction, so that those who make keys at the
 /// same moment count one after the other.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn living(conn: &mut Conn, tenant: TenantId, user: UserId) -> DbResult<i64> {
     use crate::schema::memberships as m;
     use api_keys as k;
@@ -190,9 +187,6 @@ impl FoundKey {
 }
 
 /// The key that is kept under this prefix.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn find(conn: &mut Conn, prefix: &str) -> DbResult<Option<FoundKey>> {
     Ok(Find { prefix }.get_result(conn).await.optional()?)
 }
@@ -203,18 +197,12 @@ statement! {
 }
 
 /// Notes that a key is used, unless that was noted within the last minute.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn touch(conn: &mut Conn, tenant: TenantId, id: ApiKeyId) -> DbResult<()> {
     Touch { tenant, id }.execute(conn).await?;
     Ok(())
 }
 
 /// Keys of the tenant after `(name, prefix)`, at most `limit`, by name, each with the e-mail of its owner; of one user alone if that is said.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -238,9 +226,6 @@ pub async fn list(
 }
 
 /// The key of the tenant that is named by its id or its prefix, with the e-mail of its owner; of one user alone if that is said.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn by_name(
     conn: &mut Conn,
     tenant: TenantId,
@@ -290,9 +275,6 @@ pub struct Revoker<'a> {
 }
 
 /// Revokes a key, named by its id or its prefix, for good.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn revoke(conn: &mut Conn, tenant: TenantId, key: &str, by: Revoker<'_>) -> DbResult<Revoked> {
     use api_keys as k;
     let found = match hold(conn, tenant, key, by).await? {
@@ -348,9 +330,6 @@ pub enum Changed {
 
 /// Changes a key, named by its id or its prefix. It never comes to do more or to last longer, so that who may take it away may change it, whatever
 /// they may do themselves.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn change(
     conn: &mut Conn,
     tenant: TenantId,

@@ -122,9 +122,6 @@ pub struct AuditFilter {
 }
 
 /// Entries in the order that is asked for, at most `limit`.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn list(conn: &mut Conn, filter: &AuditFilter, limit: i64) -> DbResult<Vec<AuditRecord>> {
     use audit_log as a;
     let mut query = a::table.limit(limit).into_boxed();
@@ -161,9 +158,6 @@ pub async fn list(conn: &mut Conn, filter: &AuditFilter, limit: i64) -> DbResult
 }
 
 /// The entry with this id, if it is of the tenant, or of the installation and that may be seen.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn by_id(
     conn: &mut Conn,
     tenant: TenantId,

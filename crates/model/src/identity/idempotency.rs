@@ -63,9 +63,6 @@ statement! {
 }
 
 /// Finds out whether a request was done before. Call it first in the transaction of the change, and [`keep`] last.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn begin(conn: &mut Conn, asked: &Asked<'_>) -> DbResult<Begun> {
     let Asked { tenant, caller, key, fingerprint } = *asked;
     if !(Lock { tenant, caller, key }.get_result::<bool>(conn).await?) {

@@ -153,9 +153,6 @@ impl FoundSession {
 }
 
 /// The session that is kept under this id.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn find(conn: &mut Conn, id: SessionId) -> DbResult<Option<FoundSession>> {
     Ok(Find { id }.get_result(conn).await.optional()?)
 }
@@ -166,18 +163,12 @@ statement! {
 }
 
 /// Notes that a session is used, unless that was noted within the last minute: it may go unused for `idle_seconds` from now on.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn touch(conn: &mut Conn, tenant: TenantId, id: SessionId, idle_seconds: f64) -> DbResult<()> {
     Touch { idle_seconds, tenant, id }.execute(conn).await?;
     Ok(())
 }
 
 /// The sessions that a user has in the tenant, newest first; never more than [`MOST`].
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn list(conn: &mut Conn, tenant: TenantId, user: UserId) -> DbResult<Vec<SessionRecord>> {
     use sessions as s;
     let own = s::table.filter(s::tenant_id.eq(tenant).and(s::user_id.eq(user)));
@@ -187,9 +178,6 @@ pub async fn list(conn: &mut Conn, tenant: TenantId, user: UserId) -> DbResult<V
 }
 
 /// A session of a user in the tenant.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn get(
     conn: &mut Conn,
     tenant: TenantId,
@@ -201,9 +189,6 @@ pub async fn get(
 }
 
 /// Ends a session of a user in the tenant; `None` when there is no such session.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn end(
     conn: &mut Conn,
     tenant: TenantId,

@@ -41,9 +41,6 @@ statement! {
 }
 
 /// Counts an attempt, unless too many have failed. Call it in a transaction that is committed before the password is looked at.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn admit(conn: &mut Conn, subjects: &Subjects) -> DbResult<Admitted> {
     let admit = Admit { account: &subjects.account, address: &subjects.address };
     let (wait, failures): (i32, i32) = admit.get_result(conn).await?;
@@ -59,9 +56,6 @@ statement! {
 }
 
 /// Takes an attempt back whose password was right, and with it the earlier ones of the account.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn forgive(conn: &mut Conn, subjects: &Subjects) -> DbResult<()> {
     Forgive { account: &subjects.account, address: &subjects.address }.execute(conn).await?;
     Ok(())
@@ -106,9 +100,6 @@ type AccountRow =
     (UserId, String, Option<String>, bool, bool, Option<TenantId>, Option<String>, Option<Role>);
 
 /// The user with this address, whatever its case.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn find(conn: &mut Conn, email: &str) -> DbResult<Option<Account>> {
     let rows: Vec<AccountRow> = Find { email }.load(conn).await?;
     let mut account = None;
@@ -137,9 +128,6 @@ statement! {
 ///
 /// They may if `verified`, the hash that fitted the password, is still theirs, and they are active. Call it in the transaction that begins
 /// the session.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn note(conn: &mut Conn, user: UserId, verified: &str) -> DbResult<bool> {
     Ok(Note { user, verified }.get_result(conn).await?)
 }
@@ -156,9 +144,6 @@ statement! {
 /// Gives a user another password and ends all their sessions, in whatever tenant. Returns whether that was done.
 ///
 /// It is if `verified`, the hash that fitted the old password, is still theirs, and they are an active member of the tenant of the transaction.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn change_password(conn: &mut Conn, user: UserId, verified: &str, hash: &str) -> DbResult<bool> {
     Ok(ChangePassword { user, verified, hash }.get_result(conn).await?)
 }

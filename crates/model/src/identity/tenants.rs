@@ -27,9 +27,6 @@ pub async fn by_slug(conn: &mut Conn, slug: &str) -> DbResult<TenantId> {
 }
 
 /// The project with this name, if the tenant has one.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn project_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<ProjectId>> {
     let project = projects::table.filter(projects::tenant_id.eq(tenant)).filter(projects::name.eq(name));
     Ok(project
@@ -94,18 +91,12 @@ pub async fn by_id(conn: &mut Conn, id: TenantId) -> DbResult<TenantRecord> {
 }
 
 /// Tenants after the slug, at most `limit`, by slug.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn list(conn: &mut Conn, after: Option<&str>, limit: i64) -> DbResult<Vec<TenantRecord>> {
     let rows = tenants::table.filter(tenants::slug.gt(after.unwrap_or_default())).order(tenants::slug);
     Ok(rows.limit(limit).select(TenantRecord::as_select()).load(conn).await?)
 }
 
 /// What is told of the tenant with this slug, if there is one.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn find(conn: &mut Conn, slug: &str) -> DbResult<Option<TenantRecord>> {
     let found = tenants::table.filter(tenants::slug.eq(slug)).select(TenantRecord::as_select());
     Ok(found.get_result(conn).await.optional()?)

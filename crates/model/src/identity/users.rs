@@ -61,18 +61,12 @@ pub async fn create(conn: &mut Conn, new: NewUser<'_>) -> DbResult<UserRecord> {
 }
 
 /// The user with this address, whatever its case.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn by_email(conn: &mut Conn, email: &str) -> DbResult<Option<UserRecord>> {
     let found = users::table.filter(lower(users::email).eq(lower(email))).select(UserRecord::as_select());
     Ok(found.first(conn).await.optional()?)
 }
 
 /// Users after the address, at most `limit`, by address.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn list(conn: &mut Conn, after: Option<&str>, limit: i64) -> DbResult<Vec<UserRecord>> {
     let after = after.unwrap_or_default();
     let rows = users::table.filter(lower(users::email).gt(lower(after))).order(lower(users::email));
@@ -137,9 +131,6 @@ pub async fn set_active(
 }
 
 /// Gives a user another name or password; returns them as they were and as they are, or `None` if there is no such user.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn patch(
     conn: &mut Conn,
     email: &str,
@@ -226,9 +217,6 @@ pub struct Member {
 }
 
 /// Members of the tenant after the address, at most `limit`, by address.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn members(
     conn: &mut Conn,
     tenant: TenantId,
@@ -266,9 +254,6 @@ const MEMBER: MemberColumns = (
 );
 
 /// The member of the tenant with this address, whatever its case.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn member(conn: &mut Conn, tenant: TenantId, email: &str) -> DbResult<Option<Member>> {
     let found = memberships::table
         .inner_join(users::table.on(users::id.eq(memberships::user_id)))
@@ -307,9 +292,6 @@ statement! {
 }
 
 /// The member of the tenant with this slug who has this address, whatever its case.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn member_of(conn: &mut Conn, email: &str, slug: &str) -> DbResult<Option<FoundMember>> {
     Ok(FindMember { email, slug }.get_result(conn).await.optional()?)
 }

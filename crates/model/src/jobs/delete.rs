@@ -74,9 +74,6 @@ pub struct DeletedJob {
 }
 
 /// Deletes a job. Call it in a transaction that holds no lock yet.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn delete(conn: &mut Conn, request: &DeleteRequest<'_>) -> Result<Deleted, SaveError> {
     let DeleteRequest { tenant, job: id, version, source, order } = *request;
     let Some(seen) = by_id(conn, tenant, id).await? else { return Ok(Deleted::NoSuchJob) };

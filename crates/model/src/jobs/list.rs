@@ -228,9 +228,6 @@ macro_rules! sorted_by {
 }
 
 /// Jobs of the tenant, at most `limit`.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn list(conn: &mut Conn, tenant: TenantId, list: &List, limit: i64) -> DbResult<Vec<Job>> {
     use scheduled_jobs as j;
     let order = list.order;
@@ -257,9 +254,6 @@ pub async fn list(conn: &mut Conn, tenant: TenantId, list: &List, limit: i64) ->
 }
 
 /// How many jobs of the tenant a list has in all, counted up to `most`.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn count(conn: &mut Conn, tenant: TenantId, list: &List, most: i64) -> DbResult<usize> {
     let found: Vec<JobId> =
         listed!(all_with_names!(), tenant, list).select(scheduled_jobs::id).limit(most).load(conn).await?;

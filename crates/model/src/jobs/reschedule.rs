@@ -19,9 +19,6 @@ use sched_timetable::{Calendar, Timetable};
 /// In the transaction of the change: their next fires follow the new definition, and what the old one excluded until now is
 /// recorded. Jobs whose timetable cannot be computed are left to the scheduler, which disables them with the reason. Returns
 /// how many were moved.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn reschedule_users_of(
     conn: &mut Conn,
     tenant: TenantId,

@@ -29,9 +29,6 @@ pub struct JobVersion {
 }
 
 /// Versions of a job before `before` (`None` for the newest on), newest first, at most `limit`.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -51,9 +48,6 @@ pub async fn list(
 }
 
 /// The latest deletion of a job: when, and the name it had.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn last_deletion(
     conn: &mut Conn,
     tenant: TenantId,

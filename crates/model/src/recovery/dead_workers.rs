@@ -132,9 +132,6 @@ statement! {
 
 /// Whether there is anything for [`expire_workers`] and [`lost_attempts`] to do: one cheap statement, so that looking often costs
 /// little. Needs no fence, because it decides nothing.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn look(conn: &mut Conn, lease: Duration) -> DbResult<Found> {
     Ok(Look { seconds: lease.as_secs_f64() }.get_result(conn).await?)
 }
@@ -147,9 +144,6 @@ statement! {
 ///
 /// It saves work and is no fence: a leader may come back a moment later, and then both end attempts under their claim tokens, each of
 /// them once.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn may_recover_alone(conn: &mut Conn, silence: Duration) -> DbResult<bool> {
     Ok(Alone { seconds: silence.as_secs_f64() }.get_result(conn).await?)
 }
@@ -160,9 +154,6 @@ statement! {
 
 /// Marks workers OFFLINE that have been silent for `lease`, and for their own lease; returns them with their hosts. Call it in a
 /// fenced transaction.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn expire_workers(conn: &mut Conn, lease: Duration) -> DbResult<Vec<(WorkerId, String)>> {
     Ok(ExpireWorkers { seconds: lease.as_secs_f64() }.load(conn).await?)
 }
@@ -172,9 +163,6 @@ statement! {
 }
 
 /// Attempts that run on workers that are OFFLINE, at most `limit`.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn lost_attempts(conn: &mut Conn, limit: i64) -> DbResult<Vec<OpenAttempt>> {
     let rows: Vec<Row> = LostAttempts { limit }.load(conn).await?;
     Ok(rows.into_iter().map(Row::into_open).collect())
@@ -192,9 +180,6 @@ statement! {
 ///
 /// `unknown_limit` applies, if it is more than the present settings say, to claims of older releases, which do not tell how long
 /// their dispatches may run.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn overdue(conn: &mut Conn, unknown_limit: Duration, limit: i64) -> DbResult<Vec<OverdueAttempt>> {
     let margin_seconds = OVERDUE_MARGIN.as_secs_f64();
     let unknown_limit_seconds = unknown_limit.as_secs_f64();
@@ -216,9 +201,6 @@ statement! {
 
 /// Attempts that the database holds for a living worker which the worker knows nothing of, by their tokens: claims whose commit
 /// was confirmed to nobody. The worker ends them as released.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn unknown_claims(
     conn: &mut Conn,
     worker: WorkerId,
@@ -250,9 +232,6 @@ statement! {
 ///
 /// Those of workers that are gone, and those of living ones
 /// that are overdue, where they may run for `unknown_limit` at least. Reads the whole table of dispatches.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn strays(conn: &mut Conn, unknown_limit: Duration, limit: i64) -> DbResult<Vec<StrayAttempt>> {
     let unknown_limit_seconds = unknown_limit.as_secs_f64();
     let margin_seconds = OVERDUE_MARGIN.as_secs_f64();
@@ -270,9 +249,6 @@ pub async fn strays(conn: &mut Conn, unknown_limit: Duration, limit: i64) -> DbR
 /// Ends lost attempts within the caller's fenced transaction.
 ///
 /// Returns those whose claim still held, with what has become of their dispatches: one that somebody wants cancelled is, whatever the verdict was.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn end_lost(conn: &mut Conn, ended: &[Ended]) -> DbResult<Vec<(DispatchId, DispatchStatus)>> {
     Ok(attempts::end_in_transaction(conn, ended).await?.states)
 }
@@ -282,9 +258,6 @@ statement! {
 }
 
 /// Forgets the claims of OFFLINE workers that hold nothing any more, so that their registration can go.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn forget_finished_claims(conn: &mut Conn) -> DbResult<usize> {
     Ok(ForgetClaims {}.execute(conn).await?)
 }

@@ -96,9 +96,6 @@ pub struct Losses {
 
 impl Losses {
     /// Ends attempts as lost and records the events. Returns those whose claim still held.
-    ///
-    /// # Errors
-    /// When the database cannot be asked.
     pub async fn end(self, conn: &mut Conn, found: Vec<(OpenAttempt, Cause)>) -> DbResult<Vec<Lost>> {
         let lost: Vec<Lost> = found.into_iter().map(|(attempt, cause)| self.decide(attempt, cause)).collect();
         let held = dead_workers::end_lost(conn, &lost.iter().map(Lost::ended).collect::<Vec<_>>()).await?;

@@ -61,9 +61,6 @@ statement! {
 
 /// What is stuck, at most `limit` attempts. Reads the whole table of dispatches. Call it in a transaction of the installation; in another it finds
 /// nothing.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn find(conn: &mut Conn, thresholds: Thresholds, limit: i64) -> DbResult<Vec<StuckAttempt>> {
     let Thresholds { worker_lease, unknown_limit, max_attempts } = thresholds;
     let statement = Stuck {

@@ -51,17 +51,11 @@ struct Count {
 }
 
 /// The months that wait to be archived, oldest first.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn months(conn: &mut Conn) -> DbResult<Vec<DetachedMonth>> {
     Ok(Months {}.load(conn).await?)
 }
 
 /// The rows in `count` blocks from `first` on, each as one line of JSON.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn rows(conn: &mut Conn, month: &DetachedMonth, first: i64, count: i64) -> DbResult<Vec<String>> {
     let (from, to) = range(first, count);
     let lines: Vec<Line> =
@@ -70,9 +64,6 @@ pub async fn rows(conn: &mut Conn, month: &DetachedMonth, first: i64, count: i64
 }
 
 /// How many rows the month has, counted in statements that each read `step` blocks, so that none of them takes long however large it is.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn count(conn: &mut Conn, month: &DetachedMonth, step: i64) -> DbResult<u64> {
     let (mut rows, mut first, step) = (0, 0, step.max(1));
     while first < month.blocks {
@@ -102,9 +93,6 @@ pub async fn drop_month(conn: &mut Conn, month: &DetachedMonth) -> DbResult<()> 
 }
 
 /// The major version of the server.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn server_version(conn: &mut Conn) -> DbResult<u32> {
     let number: String = diesel::select(current_setting("server_version_num")).get_result(conn).await?;
     Ok(number.parse::<u32>().unwrap_or(0) / 10_000)

@@ -55,9 +55,6 @@ statement! {
 }
 
 /// Removes finished dispatches among the `limit` ones that follow `after` in age ([`Uuid::nil`] for the oldest).
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn dispatches(conn: &mut Conn, cutoffs: &Cutoffs, after: Uuid, limit: i64) -> DbResult<Page<Uuid>> {
     let Cutoffs { finished, dead_letters, .. } = *cutoffs;
     let before = first_of(finished.max(dead_letters));
@@ -75,9 +72,6 @@ statement! {
 }
 
 /// Removes records of skipped fires among the `limit` ones that follow `after` (0 for the oldest).
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn skips(conn: &mut Conn, cutoffs: &Cutoffs, after: i64, limit: i64) -> DbResult<Page<i64>> {
     let counted: Counted<i64> = Skips { after, limit, finished: cutoffs.finished }.get_result(conn).await?;
     Ok(page(counted, limit))
@@ -94,9 +88,6 @@ statement! {
 /// Takes the idempotency keys off finished dispatches among the `limit` ones with a key that follow `after`.
 ///
 /// Only those created before `before`. The key may be used again then; the unique index stays as small as the keys that matter.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn idempotency_keys(
     conn: &mut Conn,
     before: DateTime<Utc>,
@@ -113,9 +104,6 @@ statement! {
 
 /// Removes up to `limit` of the answers that were kept under the key of a request before `before`; returns how many. The same request is
 /// a new one then.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn answers(conn: &mut Conn, before: DateTime<Utc>, limit: i64) -> DbResult<u64> {
     let gone: i64 = Answers { before, limit }.get_result(conn).await?;
     Ok(u64::try_from(gone).unwrap_or(0))
@@ -151,9 +139,6 @@ impl Past {
 
 /// Removes up to `limit` each of the oldest entries of the audit log, of the oldest terms of leadership, and of the names of workers that were gone
 /// before what history is kept.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn past(conn: &mut Conn, cutoffs: &Cutoffs, limit: i64) -> DbResult<Past> {
     let Cutoffs { audit, finished, .. } = *cutoffs;
     let (entries, terms, workers): (i64, i64, i64) =
@@ -187,9 +172,6 @@ statement! {
 }
 
 /// Removes up to `limit` old rows from each default partition. The other months go as a whole ([`crate::connection::partitions`]).
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn strays(conn: &mut Conn, cutoffs: &Cutoffs, limit: i64) -> DbResult<Strays> {
     let (attempts, output, events): (i64, i64, i64) =
         StrayRows { finished: cutoffs.finished, limit }.get_result(conn).await?;
@@ -203,9 +185,6 @@ statement! {
 
 /// Removes what up to `limit` attempts that are over have told while they ran, and returns how many. Workers take away their own; this
 /// is for those that died.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn live(conn: &mut Conn, limit: i64) -> DbResult<u64> {
     let attempts: i64 = Live { limit }.get_result(conn).await?;
     Ok(u64::try_from(attempts).unwrap_or(0))

@@ -144,9 +144,6 @@ statement! {
 ///
 /// Ending an attempt twice is harmless: the second time its claim does not hold. So after an unknown outcome the
 /// caller simply calls again, and asks [`was_ended`] about those that are not returned.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn end(conn: &mut Conn, ended: &[Ended], finished_claims: &[i64]) -> DbResult<Vec<DispatchId>> {
     let written = transaction::transact(conn, "end_attempts", async |conn: &mut Conn| {
         let written = end_in_transaction(conn, ended).await?;
@@ -174,9 +171,6 @@ pub async fn end(conn: &mut Conn, ended: &[Ended], finished_claims: &[i64]) -> D
 }
 
 /// Forgets claims of which every dispatch has ended.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn release_claims(conn: &mut Conn, claims: &[i64]) -> DbResult<()> {
     ReleaseClaims { claims }.execute(conn).await?;
     Ok(())
@@ -313,9 +307,6 @@ statement! {
 
 /// Which of these attempts history knows: asked after [`end`] failed with an unknown outcome and then reported that the
 /// claim no longer holds. `since` is not later than any of their starts.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn was_ended(
     conn: &mut Conn,
     executions: &[ExecutionId],

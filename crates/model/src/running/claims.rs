@@ -320,9 +320,6 @@ statement! {
 }
 
 /// How long until something that waits in `queues` for its time (a retry) may be claimed; a hint, which may miss some.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn next_claimable(conn: &mut Conn, queues: &[String]) -> DbResult<Option<Duration>> {
     let milliseconds: Option<i64> = NextClaimable { queues }.get_result(conn).await?;
     Ok(milliseconds.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))))

@@ -148,9 +148,6 @@ macro_rules! with_dispatch {
 }
 
 /// Dead letters of the tenant, in the order of their dispatches, at most `limit`.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -171,9 +168,6 @@ pub async fn list(
 }
 
 /// The dead letter of this dispatch, if the tenant has one.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: DispatchId) -> DbResult<Option<DeadLetter>> {
     let found = with_dispatch!()
         .filter(dead_letters::dispatch_id.eq(id))
@@ -183,9 +177,6 @@ pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: DispatchId) -> DbResul
 }
 
 /// How many dead letters a filter means.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn count(conn: &mut Conn, tenant: TenantId, filter: &Filter) -> DbResult<i64> {
     Ok(filtered!(dead_letters::table, tenant, filter).count().get_result(conn).await?)
 }
@@ -205,9 +196,6 @@ pub struct Settled<T> {
 
 /// Runs a page of open dead letters again. Call it in a transaction that holds no lock on a job yet, and
 /// [`crate::connection::notify::dispatches_waiting`] after it.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn retry_page(
     conn: &mut Conn,
     order: &RetryOrder<'_>,
@@ -234,9 +222,6 @@ pub async fn retry_page(
 }
 
 /// Discards a page of open dead letters. Call it in a transaction.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn discard_page(
     conn: &mut Conn,
     tenant: TenantId,
@@ -270,9 +255,6 @@ pub enum Discarded {
 }
 
 /// Discards a dead letter. Call it in a transaction.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn discard(
     conn: &mut Conn,
     tenant: TenantId,

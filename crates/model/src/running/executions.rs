@@ -118,9 +118,6 @@ list!(ListOfJob = "executions/executions_of_job.sql", of a job);
 list!(OldestOfJobFirst = "executions/executions_of_job_oldest.sql", of a job);
 
 /// Finished attempts of the tenant, newest first unless the filter says otherwise, at most `limit`.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn list(conn: &Conn, tenant: TenantId, filter: &Filter, limit: i64) -> DbResult<Vec<Execution>> {
     let job = job_of(conn, tenant, filter).await?;
     let (above, below) = bounds(filter);
@@ -208,9 +205,6 @@ statement! {
 }
 
 /// How many attempts of the tenant a filter means in all, counted up to `most`.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn count(conn: &Conn, tenant: TenantId, filter: &Filter, most: i64) -> DbResult<usize> {
     let job = job_of(conn, tenant, filter).await?;
     let (above, below) = bounds(&Filter { after: None, ..*filter });
@@ -237,9 +231,6 @@ statement! {
 }
 
 /// The attempt with this id, if the tenant has one.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn by_id(conn: &Conn, tenant: TenantId, id: ExecutionId) -> DbResult<Option<Execution>> {
     Ok(ById { tenant, id }.get_result(&mut { conn }).await.optional()?)
 }
@@ -258,9 +249,6 @@ statement! {
 }
 
 /// What an attempt wrote, by stream and position.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn output(conn: &Conn, tenant: TenantId, id: ExecutionId) -> DbResult<Vec<Output>> {
     Ok(OutputOf { tenant, id }.load(&mut { conn }).await?)
 }

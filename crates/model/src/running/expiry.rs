@@ -53,9 +53,6 @@ statement! {
 ///
 /// Those first whose time was over first. Their jobs stay locked to the end of the transaction, so that the lines of those with
 /// [`Expired::has_line`] can be released in it.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn expire(conn: &mut Conn, limit: i64) -> DbResult<Vec<Expired>> {
     Ok(Expire { limit }.load(conn).await?)
 }
@@ -87,9 +84,6 @@ statement! {
 ///
 /// Those are queues in which something could have been
 /// claimed for as long as `patience` and that no living worker serves. A worker that drains takes nothing new and does not count.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn look(conn: &mut Conn, patience: Duration) -> DbResult<Found> {
     let rows: Vec<(Option<String>, bool)> = Look { seconds: patience.as_secs_f64() }.load(conn).await?;
     let mut found = Found::default();
@@ -134,9 +128,6 @@ statement! {
 }
 
 /// Notes that these queues and no others are unserved; returns what has changed.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn note_unserved(conn: &mut Conn, queues: &[String]) -> DbResult<(Vec<Begun>, Vec<Over>)> {
     let over = ForgetUnserved { queues }.load(conn).await?;
     let begun = NoteUnserved { queues }.load(conn).await?;

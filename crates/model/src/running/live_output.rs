@@ -62,9 +62,6 @@ statement! {
 }
 
 /// Shows what attempts have told; returns the claims that held. Writing the same again changes nothing.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn write(conn: &mut Conn, told: &[Told]) -> DbResult<Vec<ClaimToken>> {
     let pieces = || told.iter().flat_map(|t| t.pieces.iter().map(move |piece| (t.token.0, piece)));
     let held = Write {
@@ -99,9 +96,6 @@ statement! {
 }
 
 /// Takes away what attempts that are over have told; returns those of which it is gone. The others' ends are not stored yet.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn forget(conn: &mut Conn, attempts: &[(DispatchId, ClaimToken)]) -> DbResult<Vec<ClaimToken>> {
     let dispatches: Vec<Uuid> = attempts.iter().map(|(id, _)| id.0).collect();
     let tokens: Vec<i64> = attempts.iter().map(|(_, token)| token.0).collect();
@@ -157,9 +151,6 @@ statement! {
 }
 
 /// How a dispatch of the tenant stands at this moment, if there is one with this id.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn look(conn: &mut Conn, tenant: TenantId, id: DispatchId) -> DbResult<Option<Watched>> {
     let row: Option<LookRow> = Look { tenant, id }.get_result(conn).await.optional()?;
     Ok(row.map(|(job_id, created_at, status, attempt, claimed_at, token, percent, message, updated_at)| {
@@ -205,9 +196,6 @@ statement! {
 }
 
 /// What the attempt under this claim has written after the piece `after` (0 for all that is there), a page of it.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn pieces(
     conn: &mut Conn,
     tenant: TenantId,
@@ -242,9 +230,6 @@ statement! {
 }
 
 /// Finished attempts of a dispatch, oldest first, from `from` on, at most a hundred.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn finished(
     conn: &mut Conn,
     tenant: TenantId,

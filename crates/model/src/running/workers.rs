@@ -98,9 +98,6 @@ pub struct Predecessor {
 }
 
 /// Registers a worker. One that was asked to drain under its identity before drains under this one; returns whether it does.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn register(conn: &mut Conn, worker: &NewWorker, before: Option<Predecessor>) -> DbResult<bool> {
     use worker_registration as w;
     transaction::transact(conn, "register_worker", async |conn: &mut Conn| {
@@ -139,9 +136,6 @@ pub async fn register(conn: &mut Conn, worker: &NewWorker, before: Option<Predec
 }
 
 /// The worker with this id, if it is registered.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn by_id(conn: &mut Conn, id: WorkerId) -> DbResult<Option<Worker>> {
     let found = worker_registration::table.find(id).select(Worker::as_select());
     Ok(found.get_result(conn).await.optional()?)
@@ -184,9 +178,6 @@ pub async fn heartbeat(conn: &mut Conn, worker_id: WorkerId, beat: Beat) -> DbRe
 ///
 /// Claims obey at once, the worker with its next heartbeat. Returns whether it was asked before, and the worker as it is; `None` if no such
 /// worker lives. Call it in a transaction.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn set_drain(
     conn: &mut Conn,
     worker_id: WorkerId,
@@ -254,9 +245,6 @@ statement! {
 }
 
 /// Removes workers that have been OFFLINE for `silence` and hold nothing; returns them.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn remove_stale(conn: &mut Conn, silence: Duration) -> DbResult<Vec<WorkerId>> {
     Ok(RemoveStale { seconds: silence.as_secs_f64() }.load(conn).await?)
 }
@@ -266,9 +254,6 @@ statement! {
 }
 
 /// How many workers there are that nobody has given up.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn living(conn: &mut Conn) -> DbResult<u64> {
     let count: i64 = Living {}.get_result(conn).await?;
     Ok(u64::try_from(count).unwrap_or(0))
@@ -303,9 +288,6 @@ impl Worker {
 }
 
 /// Registered workers that a filter means, the living first, at most `limit`.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn list(conn: &mut Conn, filter: &Filter, limit: i64) -> DbResult<Vec<Worker>> {
     use worker_registration as w;
     let order = (w::offline_since.desc().nulls_first(), w::started_at.asc(), w::worker_id.asc());

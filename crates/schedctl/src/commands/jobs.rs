@@ -19,9 +19,9 @@ use anyhow::anyhow;
 use chrono::{DateTime, Utc};
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{
-    AfterMode, AfterSpec, CalendarRoll, Dispatch, DispatchExplanation, DispatchStatus, ExplainQuery, Include,
-    Job, JobStatus, JobsQuery, Manifest, Page, PageQuery, PauseRequest, Preview, PreviewQuery,
-    TriggerRequest, Triggered,
+    AfterMode, AfterSpec, CalendarRoll, ExplainQuery, Include, Job, JobStatus, JobsQuery, Manifest, Page,
+    PageQuery, PauseRequest, Preview, PreviewQuery, Run, RunExplanation, RunStatus, TriggerRequest,
+    Triggered,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -37,7 +37,7 @@ use crate::output::{Column, neutral, or_dash, tell, time, words};
 pub(crate) use self::applying::apply;
 pub(crate) use self::args::{JobsCommand, TriggerArgs};
 
-/// How often a dispatch that is waited for is looked at.
+/// How often a run that is waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// After how many looks somebody who waits is told why nothing begins.
 const PATIENT_LOOKS: u32 = 6;
@@ -53,7 +53,7 @@ pub(super) const LIST: &[Column<Job>] = &[
     Column::wide("FUNCTION", |job| job.function.clone()),
     Column::wide("SCOPE", |job| job.scope.to_string()),
     Column::wide("PROJECT", |job| or_dash(job.project.as_deref())),
-    Column::wide("OPEN", |job| job.active_dispatches.to_string()),
+    Column::wide("OPEN", |job| job.active_runs.to_string()),
     Column::wide("VERSION", |job| job.version.to_string()),
     Column::wide("ID", |job| job.id.to_string()),
 ];
@@ -81,7 +81,7 @@ const GET: &[Column<Job>] = &[
     Column::new("Next fire", |job| or_dash(job.next_run_at.map(time))),
     Column::new("Last run", |job| or_dash(job.last_run_at.map(time))),
     Column::new("Last status", |job| or_dash(job.last_status)),
-    Column::new("Runs", |job| format!("{}, {} open", job.total_run_count, job.active_dispatches)),
+    Column::new("Runs", |job| format!("{}, {} open", job.total_run_count, job.active_runs)),
     Column::new("Scope", |job| job.scope.to_string()),
     Column::new("Project", |job| or_dash(job.project.as_deref())),
     Column::new("Queue", |job| or_dash(job.queue.as_deref())),
@@ -102,7 +102,7 @@ const GET: &[Column<Job>] = &[
 ];
 
 pub(super) const TRIGGERED: &[Column<Triggered>] = &[
-    Column::new("Dispatch", |triggered| triggered.dispatch_id.to_string()),
+    Column::new("Run", |triggered| triggered.run_id.to_string()),
     Column::new("Duplicate", |triggered| triggered.duplicate.to_string()),
 ];
 
@@ -177,7 +177,7 @@ pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResul
     Ok(exit::OK)
 }
 
-/// Creates a dispatch of a job, and waits for its end if that is asked for.
+/// Creates a run of a job, and waits for its end if that is asked for.
 pub(super) async fn run_now(args: TriggerArgs, session: &Session) -> CommandResult {
     let TriggerArgs { name, args, idempotency_key, wait, wait_timeout } = args;
     let request = TriggerRequest { task_args: args.as_deref().map(arguments).transpose()? };
@@ -190,9 +190,9 @@ pub(super) async fn run_now(args: TriggerArgs, session: &Session) -> CommandResu
         session.output.record(&triggered, TRIGGERED)?;
         return Ok(exit::OK);
     }
-    tell(&format!("waiting for dispatch {}", triggered.dispatch_id));
-    let dispatch = await_end(&api, triggered.dispatch_id, wait_timeout).await?;
-    let succeeded = dispatch.status == DispatchStatus::Completed;
+    tell(&format!("waiting for run {}", triggered.run_id));
+    let dispatch = await_end(&api, triggered.run_id, wait_timeout).await?;
+    let succeeded = dispatch.status == RunStatus::Succeeded;
     let error = dispatch.error_message.clone();
     session.output.row(&dispatch, runs::DISPATCHES)?;
     if let Some(error) = error.filter(|_| !succeeded) {
@@ -244,7 +244,7 @@ async fn switch(
     Ok(job)
 }
 
-/// Creates a dispatch of a job.
+/// Creates a run of a job.
 pub(crate) async fn trigger(
     api: &Api,
     name: &str,
@@ -260,34 +260,34 @@ pub(crate) async fn trigger(
 /// When they cannot: a command that has done its work is not to end as one that was refused.
 pub(super) async fn may_wait(api: &Api) -> Result<(), ExitError> {
     let query = PageQuery { limit: Some(1), cursor: None };
-    let asked: Result<Page<Dispatch>, ApiError> = api.get(&["dispatches"], &query).await;
+    let asked: Result<Page<Run>, ApiError> = api.get(&["runs"], &query).await;
     if asked.is_err() {
-        tell("--wait reads dispatches, which failed; nothing was done");
+        tell("--wait reads runs, which failed; nothing was done");
     }
     asked?;
     Ok(())
 }
 
-/// Says what a dispatch waits for, if that can be read.
+/// Says what a run waits for, if that can be read.
 async fn tell_of_waits(api: &Api, id: &str) {
-    let explained = api.get::<DispatchExplanation>(&["dispatches", id, "explain"], &()).await;
+    let explained = api.get::<RunExplanation>(&["runs", id, "explain"], &()).await;
     for wait in explained.map(|explained| explained.dispatch.waits_for).unwrap_or_default() {
         tell(&format!("it waits: {}", neutral::line(&wait.text)));
     }
 }
 
-/// The dispatch, once it has ended. Says what it waits for when it has not begun after a while.
-pub(super) async fn await_end(api: &Api, id: Uuid, limit: Duration) -> Result<Dispatch, ExitError> {
+/// The run, once it has ended. Says what it waits for when it has not begun after a while.
+pub(super) async fn await_end(api: &Api, id: Uuid, limit: Duration) -> Result<Run, ExitError> {
     let id = id.to_string();
     let wait = async {
         let mut looks = 0_u32;
         loop {
-            let dispatch: Dispatch = api.get(&["dispatches", &id], &()).await?;
+            let dispatch: Run = api.get(&["runs", &id], &()).await?;
             if dispatch.status.is_final() {
                 return Ok::<_, ApiError>(dispatch);
             }
             looks += 1;
-            if looks == PATIENT_LOOKS && dispatch.status == DispatchStatus::Pending {
+            if looks == PATIENT_LOOKS && dispatch.status == RunStatus::Waiting {
                 tell_of_waits(api, &id).await;
             }
             tokio::time::sleep(LOOK_EVERY).await;
@@ -296,7 +296,7 @@ pub(super) async fn await_end(api: &Api, id: Uuid, limit: Duration) -> Result<Di
     match tokio::time::timeout(limit, wait).await {
         Ok(ended) => Ok(ended?),
         Err(_elapsed) => Err(too_late(anyhow!(
-            "dispatch {id} has not ended within {}; it goes on, `schedctl dispatches explain {id}` says what it waits for",
+            "run {id} has not ended within {}; it goes on, `schedctl runs explain {id}` says what it waits for",
             humantime::format_duration(limit)
         ))),
     }

@@ -1,4 +1,4 @@
-//! `dispatches` and `executions`: what is to be run, what has been, and what it wrote. Cancelling and running again are in [`cancel`].
+//! `runs` and `attempts`: what is to be run, what has been, and what it wrote. Cancelling and running again are in [`cancel`].
 
 mod args;
 pub(crate) mod cancel;
@@ -9,21 +9,20 @@ pub(crate) mod stuck;
 
 use sched_runtime::exit;
 use sched_wire::{
-    Dispatch, DispatchExplanation, DispatchesQuery, Execution, ExecutionOutput, ExecutionsQuery, OutputChunk,
-    TimeSort, WaitFor,
+    Attempt, AttemptOutput, AttemptsQuery, OutputChunk, Run, RunExplanation, RunsQuery, TimeSort, WaitFor,
 };
 use uuid::Uuid;
 
-use self::shown::{DISPATCH, EXECUTION};
+use self::shown::{ATTEMPT, RUN};
 use super::{Session, jobs, tell_of_more};
 use crate::failure::CommandResult;
 use crate::output::{Column, neutral, or_dash, tell, time};
 
-pub(crate) use self::args::{DispatchesCommand, ExecutionsCommand, WaitArgs};
-pub(crate) use self::shown::EXECUTIONS;
+pub(crate) use self::args::{AttemptsCommand, RunsCommand, WaitArgs};
+pub(crate) use self::shown::ATTEMPTS;
 pub(super) use self::shown::{DISPATCHES, progress};
 
-const EXPLAINED: &[Column<DispatchExplanation>] = &[
+const EXPLAINED: &[Column<RunExplanation>] = &[
     Column::new("Job", |explained| explained.job.clone()),
     Column::new("Status", |explained| explained.dispatch.status.to_string()),
     Column::new("Scheduled for", |explained| time(explained.dispatch.scheduled_for)),
@@ -48,9 +47,9 @@ fn before(wait: &WaitFor) -> String {
     or_dash(wait.before.map(|before| format!("{before}{more}")))
 }
 
-pub(super) async fn dispatches(command: DispatchesCommand, session: &Session) -> CommandResult {
+pub(super) async fn dispatches(command: RunsCommand, session: &Session) -> CommandResult {
     match command {
-        DispatchesCommand::List {
+        RunsCommand::List {
             job,
             status,
             function,
@@ -63,7 +62,7 @@ pub(super) async fn dispatches(command: DispatchesCommand, session: &Session) ->
             oldest_first,
             limit,
         } => {
-            let query = |limit, cursor| DispatchesQuery {
+            let query = |limit, cursor| RunsQuery {
                 job: job.clone(),
                 status,
                 function: function.clone(),
@@ -78,18 +77,18 @@ pub(super) async fn dispatches(command: DispatchesCommand, session: &Session) ->
                 limit: Some(limit),
                 cursor,
             };
-            let items = session.api()?.list(&["dispatches"], limit, query).await?;
-            session.output.page(&items, DISPATCHES, "there are no such dispatches")?;
+            let items = session.api()?.list(&["runs"], limit, query).await?;
+            session.output.page(&items, DISPATCHES, "there are no such runs")?;
             tell_of_more(&items, limit);
         }
-        DispatchesCommand::Create(args) => return jobs::run_now(args, session).await,
-        DispatchesCommand::Get { id } => {
-            let dispatch: Dispatch = session.api()?.get(&["dispatches", &id.to_string()], &()).await?;
-            session.output.whole(&dispatch, DISPATCH)?;
+        RunsCommand::Create(args) => return jobs::run_now(args, session).await,
+        RunsCommand::Get { id } => {
+            let dispatch: Run = session.api()?.get(&["runs", &id.to_string()], &()).await?;
+            session.output.whole(&dispatch, RUN)?;
         }
-        DispatchesCommand::Explain { id } => {
-            let path = ["dispatches", &id.to_string(), "explain"];
-            let explained: DispatchExplanation = session.api()?.get(&path, &()).await?;
+        RunsCommand::Explain { id } => {
+            let path = ["runs", &id.to_string(), "explain"];
+            let explained: RunExplanation = session.api()?.get(&path, &()).await?;
             session.output.record(&explained, EXPLAINED)?;
             let waits = &explained.dispatch.waits_for;
             if session.output.is_table() && !waits.is_empty() {
@@ -97,20 +96,20 @@ pub(super) async fn dispatches(command: DispatchesCommand, session: &Session) ->
                 session.output.list(waits, WAITS_FOR, "")?;
             }
         }
-        DispatchesCommand::Cancel { id, reason, wait } => {
+        RunsCommand::Cancel { id, reason, wait } => {
             return cancel::dispatch(id, reason, &wait, session).await;
         }
-        DispatchesCommand::ResetStuck(args) => return stuck::reset(args, session).await,
-        DispatchesCommand::Retry { id, wait } => {
-            return cancel::retry(&["dispatches"], id, &wait, session).await;
+        RunsCommand::ResetStuck(args) => return stuck::reset(args, session).await,
+        RunsCommand::Retry { id, wait } => {
+            return cancel::retry(&["runs"], id, &wait, session).await;
         }
     }
     Ok(exit::OK)
 }
 
-pub(super) async fn executions(command: ExecutionsCommand, session: &Session) -> CommandResult {
+pub(super) async fn executions(command: AttemptsCommand, session: &Session) -> CommandResult {
     match command {
-        ExecutionsCommand::List {
+        AttemptsCommand::List {
             job,
             dispatch,
             status,
@@ -123,7 +122,7 @@ pub(super) async fn executions(command: ExecutionsCommand, session: &Session) ->
             oldest_first,
             limit,
         } => {
-            let query = |limit, cursor| ExecutionsQuery {
+            let query = |limit, cursor| AttemptsQuery {
                 job: job.clone(),
                 dispatch,
                 status,
@@ -138,15 +137,15 @@ pub(super) async fn executions(command: ExecutionsCommand, session: &Session) ->
                 limit: Some(limit),
                 cursor,
             };
-            let items = session.api()?.list(&["executions"], limit, query).await?;
-            session.output.page(&items, EXECUTIONS, "there are no such executions")?;
+            let items = session.api()?.list(&["attempts"], limit, query).await?;
+            session.output.page(&items, ATTEMPTS, "there are no such attempts")?;
             tell_of_more(&items, limit);
         }
-        ExecutionsCommand::Get { id } => {
-            let execution: Execution = session.api()?.get(&["executions", &id.to_string()], &()).await?;
-            session.output.whole(&execution, EXECUTION)?;
+        AttemptsCommand::Get { id } => {
+            let execution: Attempt = session.api()?.get(&["attempts", &id.to_string()], &()).await?;
+            session.output.whole(&execution, ATTEMPT)?;
         }
-        ExecutionsCommand::Output { id, raw } => output(id, raw, session).await?,
+        AttemptsCommand::Output { id, raw } => output(id, raw, session).await?,
     }
     Ok(exit::OK)
 }
@@ -156,13 +155,13 @@ pub(super) async fn output(
     raw: bool,
     session: &Session,
 ) -> Result<(), sched_runtime::exit::ExitError> {
-    let path = ["executions", &id.to_string(), "output"];
-    let output: ExecutionOutput = session.api()?.get(&path, &()).await?;
+    let path = ["attempts", &id.to_string(), "output"];
+    let output: AttemptOutput = session.api()?.get(&path, &()).await?;
     if !session.output.is_table() {
         return session.output.record(&output, &[]);
     }
     if output.chunks.is_empty() {
-        tell("the execution wrote nothing");
+        tell("the attempt wrote nothing");
     }
     session.output.print(&text(&output.chunks, raw))
 }

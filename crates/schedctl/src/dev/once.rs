@@ -1,6 +1,6 @@
 //! `--once`: waiting until every job of the applied files has executed, and checking that.
 //!
-//! Jobs that fire only when asked are triggered once. The table of executions goes to standard output; what is missing
+//! Jobs that fire only when asked are triggered once. The table of attempts goes to standard output; what is missing
 //! when the time is up goes into the error. An API that does not answer for a moment, because it was restarted, is asked
 //! again until the time is up.
 
@@ -10,7 +10,7 @@ use anyhow::anyhow;
 use chrono::{DateTime, Utc};
 use sched_runtime::exit::ExitError;
 use sched_runtime::monotonic_clock::monotonic;
-use sched_wire::{Execution, ExecutionStatus, ExecutionsQuery, MAX_PAGE, Status, TriggerRequest};
+use sched_wire::{Attempt, AttemptStatus, AttemptsQuery, MAX_PAGE, Status, TriggerRequest};
 
 use super::log::Log;
 use super::verdict::{Expectation, Verdict};
@@ -20,7 +20,7 @@ use crate::failure::failure;
 use crate::manifest::Files;
 use crate::output::{Output, neutral};
 
-/// How often the executions are looked at.
+/// How often the attempts are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// The database's clock: runs that ended before it were those of an earlier start.
@@ -68,22 +68,22 @@ pub(super) async fn wait_and_check(
     }
 }
 
-/// The executions that matter, and the jobs that have not done what they should, with the reasons.
+/// The attempts that matter, and the jobs that have not done what they should, with the reasons.
 async fn look(
     api: &Api,
     expected: &[Expectation],
     started: DateTime<Utc>,
-) -> Result<(Vec<Execution>, Vec<(String, String)>), ApiError> {
+) -> Result<(Vec<Attempt>, Vec<(String, String)>), ApiError> {
     let mut found = Vec::new();
     let mut missing = Vec::new();
     for expectation in expected {
-        let query = |limit, cursor| ExecutionsQuery {
+        let query = |limit, cursor| AttemptsQuery {
             job: Some(expectation.job.clone()),
             limit: Some(limit),
             cursor,
-            ..ExecutionsQuery::default()
+            ..AttemptsQuery::default()
         };
-        let executions = api.list::<Execution, _>(&["executions"], MAX_PAGE as usize, query).await?.items;
+        let executions = api.list::<Attempt, _>(&["attempts"], MAX_PAGE as usize, query).await?.items;
         if let Verdict::Missing(reason) = expectation.judge(&executions, started) {
             missing.push((expectation.job.clone(), reason));
         }
@@ -93,20 +93,20 @@ async fn look(
     Ok((found, missing))
 }
 
-fn show(output: Output, executions: &[Execution]) -> Result<(), ExitError> {
-    output.list(executions, commands::EXECUTIONS, "nothing was executed")
+fn show(output: Output, executions: &[Attempt]) -> Result<(), ExitError> {
+    output.list(executions, commands::ATTEMPTS, "nothing was executed")
 }
 
 fn conclude(
     expected: &[Expectation],
-    executions: &[Execution],
+    executions: &[Attempt],
     missing: &[(String, String)],
     limit: Duration,
     log: Log,
 ) -> Result<(), ExitError> {
     if missing.is_empty() {
         log.say(&format!(
-            "Every job of the files has executed: {} jobs, {} executions.",
+            "Every job of the files has executed: {} jobs, {} attempts.",
             expected.len(),
             executions.len()
         ));
@@ -114,7 +114,7 @@ fn conclude(
         let succeeds = |job: &str| {
             executions
                 .iter()
-                .any(|one| one.job.as_deref() == Some(job) && one.status == ExecutionStatus::Completed)
+                .any(|one| one.job.as_deref() == Some(job) && one.status == AttemptStatus::Succeeded)
         };
         let failing: Vec<&str> =
             expected.iter().map(|one| one.job.as_str()).filter(|job| !succeeds(job)).collect();

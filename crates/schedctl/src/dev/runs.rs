@@ -1,12 +1,12 @@
 //! A line for each run that ends, so that the terminal shows what happens without the logs of the daemons.
 //!
-//! The lines come from the stream of events. What is missed while the API is away is not told: `schedctl executions list` has it.
+//! The lines come from the stream of events. What is missed while the API is away is not told: `schedctl attempts list` has it.
 
 use std::convert::Infallible;
 use std::time::Duration;
 
 use sched_model::domain::built_in;
-use sched_wire::{DispatchStatus, Event, EventStreamQuery, EventType, StreamMessage};
+use sched_wire::{Event, EventStreamQuery, EventType, RunStatus, StreamMessage};
 use serde_json::Value;
 
 use super::log::Log;
@@ -40,14 +40,14 @@ pub(super) async fn tell(api: &Api, log: Log) -> Infallible {
 fn line(event: &Event) -> Option<String> {
     let text = |field: &str| event.data.get(field).and_then(Value::as_str);
     let job = text("job_name")?;
-    let becomes = text("dispatch_status")?.parse::<DispatchStatus>().ok()?;
+    let becomes = text("run_status")?.parse::<RunStatus>().ok()?;
     let took = event
         .data
         .get("duration_ms")
         .and_then(Value::as_i64)
         .map(|took| format!(" after {}", duration(took)));
     let took = took.unwrap_or_default();
-    if becomes == DispatchStatus::Completed {
+    if becomes == RunStatus::Succeeded {
         return (!built_in::is_reserved(job)).then(|| format!("{job}: succeeded{took}."));
     }
     let how = match text("status") {
@@ -56,8 +56,8 @@ fn line(event: &Event) -> Option<String> {
     };
     let why = text("error").or_else(|| text("reason")).map(|why| format!(": {why}")).unwrap_or_default();
     let next = match becomes {
-        DispatchStatus::Pending => "; it will be tried again",
-        DispatchStatus::DeadLetter => "; it is given up, see `schedctl dead-letters list`",
+        RunStatus::Waiting => "; it will be tried again",
+        RunStatus::DeadLetter => "; it is given up, see `schedctl dead-letters list`",
         _ => "",
     };
     Some(format!("{job}: {how}{took}{why}{next}."))
@@ -73,26 +73,26 @@ mod tests {
     fn a_run_that_ends_is_told_on_one_line() {
         for (data, told) in [
             (
-                json!({"job_name": "often", "status": "COMPLETED", "dispatch_status": "COMPLETED", "duration_ms": 3}),
+                json!({"job_name": "often", "status": "succeeded", "run_status": "succeeded", "duration_ms": 3}),
                 Some("often: succeeded after 3ms."),
             ),
             (
-                json!({"job_name": "fails", "status": "FAILED", "dispatch_status": "PENDING", "duration_ms": 1200, "error": "exit code 1"}),
+                json!({"job_name": "fails", "status": "failed", "run_status": "waiting", "duration_ms": 1200, "error": "exit code 1"}),
                 Some("fails: failed after 1.2s: exit code 1; it will be tried again."),
             ),
             (
-                json!({"job_name": "fails", "dispatch_status": "DEAD_LETTER", "reason": "worker_lost"}),
+                json!({"job_name": "fails", "run_status": "dead_letter", "reason": "worker_lost"}),
                 Some("fails: lost: worker_lost; it is given up, see `schedctl dead-letters list`."),
             ),
             (
-                json!({"job_name": "sched.clean", "status": "COMPLETED", "dispatch_status": "COMPLETED", "duration_ms": 3}),
+                json!({"job_name": "sched.clean", "status": "succeeded", "run_status": "succeeded", "duration_ms": 3}),
                 None,
             ),
             (json!({"job_name": "often"}), None),
         ] {
             let event = json!({
                 "id": "1.2.3.4", "type": "schedule_execution_completed", "at": "2026-11-22T12:00:00Z", "project_id": null, "job_id": null,
-                "dispatch_id": null, "is_installation": false, "data": data,
+                "run_id": null, "is_installation": false, "data": data,
             });
             assert_eq!(line(&serde_json::from_value(event).unwrap()).as_deref(), told, "{data}");
         }

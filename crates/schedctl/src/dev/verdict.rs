@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
-use sched_wire::{Execution, ExecutionStatus, FunctionSpec, JobSpec, JobType, RetryPolicySpec};
+use sched_wire::{Attempt, AttemptStatus, FunctionSpec, JobSpec, JobType, RetryPolicySpec};
 use uuid::Uuid;
 
 /// What is expected of one job.
@@ -47,28 +47,28 @@ impl Expectation {
         })
     }
 
-    /// Whether the execution is one of those that this start is about.
-    pub(super) fn concerns(&self, execution: &Execution, started: DateTime<Utc>) -> bool {
+    /// Whether the attempt is one of those that this start is about.
+    pub(super) fn concerns(&self, execution: &Attempt, started: DateTime<Utc>) -> bool {
         let ended = match execution.status {
-            ExecutionStatus::Completed
-            | ExecutionStatus::Failed
-            | ExecutionStatus::Timeout
-            | ExecutionStatus::Cancelled => true,
-            ExecutionStatus::Lost | ExecutionStatus::Released => false,
+            AttemptStatus::Succeeded
+            | AttemptStatus::Failed
+            | AttemptStatus::TimedOut
+            | AttemptStatus::Cancelled => true,
+            AttemptStatus::Lost | AttemptStatus::Released => false,
         };
         ended && (self.is_one_off || execution.completed_at >= started)
     }
 
-    /// Judges by the job's executions, newest first.
-    pub(super) fn judge(&self, executions: &[Execution], started: DateTime<Utc>) -> Verdict {
+    /// Judges by the job's attempts, newest first.
+    pub(super) fn judge(&self, executions: &[Attempt], started: DateTime<Utc>) -> Verdict {
         let ours = || executions.iter().filter(|execution| self.concerns(execution, started));
-        if ours().any(|execution| execution.status == ExecutionStatus::Completed) {
+        if ours().any(|execution| execution.status == AttemptStatus::Succeeded) {
             return Verdict::Done;
         }
         let Some(latest) = ours().next() else { return Verdict::Missing("has not executed yet".to_owned()) };
         let mut attempts: HashMap<Uuid, u32> = HashMap::new();
         for execution in ours() {
-            *attempts.entry(execution.dispatch_id).or_default() += 1;
+            *attempts.entry(execution.run_id).or_default() += 1;
         }
         if !self.retries {
             return Verdict::Missing(format!("failed, and the file asks for no retry: {}", why(latest)));
@@ -80,7 +80,7 @@ impl Expectation {
     }
 }
 
-fn why(execution: &Execution) -> String {
+fn why(execution: &Attempt) -> String {
     match (&execution.error_message, execution.exit_code) {
         (Some(message), _) => format!("{}, {message}", execution.status),
         (None, Some(code)) => format!("{}, exit code {code}", execution.status),
@@ -107,10 +107,10 @@ mod tests {
         DateTime::from_timestamp(second, 0).unwrap()
     }
 
-    fn execution(dispatch: u128, status: ExecutionStatus, second: i64) -> Execution {
+    fn execution(dispatch: u128, status: AttemptStatus, second: i64) -> Attempt {
         let value = json!({
             "id": Uuid::from_u128(second as u128), "job_id": Uuid::nil(), "job": "j",
-            "dispatch_id": Uuid::from_u128(dispatch), "attempt": 1, "status": status,
+            "run_id": Uuid::from_u128(dispatch), "attempt": 1, "status": status,
             "scheduled_for": at(0), "started_at": at(second), "completed_at": at(second), "duration_ms": 1,
             "exit_code": 3, "result": null, "error_class": null, "error_message": null, "output_bytes": 0,
             "worker_id": null, "triggered_by": "scheduler",
@@ -118,8 +118,8 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    fn is_done(job: Value, executions: &[(u128, ExecutionStatus, i64)]) -> bool {
-        let executions: Vec<Execution> = executions
+    fn is_done(job: Value, executions: &[(u128, AttemptStatus, i64)]) -> bool {
+        let executions: Vec<Attempt> = executions
             .iter()
             .map(|(dispatch, status, second)| execution(*dispatch, *status, *second))
             .collect();
@@ -128,26 +128,26 @@ mod tests {
 
     #[test]
     fn a_job_has_to_execute_after_the_start_and_a_one_off_at_any_time() {
-        use ExecutionStatus::Completed;
+        use AttemptStatus::Succeeded;
         let interval = json!({"job_type": "interval", "schedule_config": {"seconds": 1}});
         let one_off = json!({"job_type": "oneoff"});
         assert!(!is_done(interval.clone(), &[]));
-        assert!(!is_done(interval.clone(), &[(1, Completed, 99)]));
-        assert!(is_done(interval, &[(2, Completed, 100), (1, Completed, 99)]));
-        assert!(is_done(one_off.clone(), &[(1, Completed, 99)]));
+        assert!(!is_done(interval.clone(), &[(1, Succeeded, 99)]));
+        assert!(is_done(interval, &[(2, Succeeded, 100), (1, Succeeded, 99)]));
+        assert!(is_done(one_off.clone(), &[(1, Succeeded, 99)]));
         assert!(!is_done(one_off, &[]));
     }
 
     #[test]
     fn failing_is_no_success_unless_the_file_asks_for_retries_and_there_was_one() {
-        use ExecutionStatus::{Completed, Failed, Timeout};
+        use AttemptStatus::{Failed, Succeeded, TimedOut};
         let plain = json!({});
         let retried = json!({"retry_policy": {"max_attempts": 2}});
         assert!(!is_done(plain.clone(), &[(1, Failed, 101), (1, Failed, 100)]));
-        assert!(is_done(plain, &[(1, Completed, 102), (1, Failed, 101)]));
+        assert!(is_done(plain, &[(1, Succeeded, 102), (1, Failed, 101)]));
         assert!(!is_done(retried.clone(), &[(1, Failed, 101)]));
         assert!(!is_done(retried.clone(), &[(2, Failed, 102), (1, Failed, 101)]));
-        assert!(is_done(retried.clone(), &[(1, Timeout, 102), (1, Failed, 101)]));
+        assert!(is_done(retried.clone(), &[(1, TimedOut, 102), (1, Failed, 101)]));
         assert!(!is_done(
             json!({"retry_policy": {"max_attempts": 1}}),
             &[(1, Failed, 102), (1, Failed, 101)]
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn attempts_that_ended_with_their_worker_prove_nothing() {
-        use ExecutionStatus::{Lost, Released};
+        use AttemptStatus::{Lost, Released};
         let retried = json!({"retry_policy": {"max_attempts": 5}});
         assert!(!is_done(retried, &[(1, Lost, 102), (1, Released, 101)]));
     }
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_said_with_the_reason() {
         let expectation = expectation(json!({})).unwrap();
-        let failed = [execution(1, ExecutionStatus::Failed, 101)];
+        let failed = [execution(1, AttemptStatus::Failed, 101)];
         let Verdict::Missing(text) = expectation.judge(&failed, at(100)) else { panic!("done") };
         assert!(text.contains("FAILED, exit code 3"), "{text}");
     }

@@ -127,10 +127,10 @@ fn cell(text: &str) -> Cell {
 /// The colour of a state, whatever column it stands in.
 fn tone(text: &str) -> Option<Color> {
     match text {
-        "COMPLETED" | "IDLE" | "created" | "applied" | "leader" => Some(Color::Green),
-        "IN_PROGRESS" | "BUSY" | "updated" => Some(Color::Cyan),
-        "PENDING" | "DRAINING" | "RELEASED" | "pending" | "paused" => Some(Color::Yellow),
-        "FAILED" | "TIMEOUT" | "DEAD_LETTER" | "LOST" | "CANCELLED" | "OFFLINE" | "quarantined"
+        "succeeded" | "idle" | "created" | "applied" | "leader" => Some(Color::Green),
+        "running" | "busy" | "updated" => Some(Color::Cyan),
+        "waiting" | "draining" | "released" | "pending" | "paused" => Some(Color::Yellow),
+        "failed" | "timed_out" | "dead_letter" | "lost" | "cancelled" | "offline" | "quarantined"
         | "unknown" | "unaccounted" | "two_fates" => Some(Color::Red),
         _ => None,
     }

@@ -11,8 +11,8 @@ struct Thing {
 }
 
 const THINGS: &[Thing] = &[
-    Thing { name: "backup", status: "COMPLETED", note: None },
-    Thing { name: "a-longer-name", status: "FAILED", note: Some("no\u{1b}[2J space\nleft") },
+    Thing { name: "backup", status: "succeeded", note: None },
+    Thing { name: "a-longer-name", status: "failed", note: Some("no\u{1b}[2J space\nleft") },
 ];
 
 const COLUMNS: &[Column<Thing>] = &[
@@ -57,12 +57,12 @@ fn json_is_the_value_itself() {
     [
       {
         "name": "backup",
-        "status": "COMPLETED",
+        "status": "succeeded",
         "note": null
       },
       {
         "name": "a-longer-name",
-        "status": "FAILED",
+        "status": "failed",
         "note": "no\u001b[2J space\nleft"
       }
     ]

@@ -27,7 +27,7 @@ fn what_may_be_watched_is_every_list_and_get_and_what_else_only_reads() {
         [
             "jobs versions",
             "jobs explain",
-            "dispatches explain",
+            "runs explain",
             "leader status",
             "tenants usage",
             "whoami",
@@ -36,9 +36,7 @@ fn what_may_be_watched_is_every_list_and_get_and_what_else_only_reads() {
             "metrics",
         ]
     );
-    for words in
-        ["jobs list", "jobs get", "dispatches list", "executions get", "schedulers list", "queues list"]
-    {
+    for words in ["jobs list", "jobs get", "runs list", "attempts get", "schedulers list", "queues list"] {
         assert!(found.iter().any(|found| found == words), "{words}");
     }
     for words in [&["jobs", "trigger"][..], &["migrate", "status"], &["export"], &["dev"], &[]] {

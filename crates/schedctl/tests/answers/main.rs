@@ -22,7 +22,7 @@ const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 fn event(number: u32, data: Value) -> Value {
     json!({
         "id": format!("5a0c11e2.3f1.0.{number}"), "type": "schedule_execution_completed", "at": AT, "project_id": null,
-        "job_id": OTHER, "dispatch_id": ID, "is_installation": false, "data": data,
+        "job_id": OTHER, "run_id": ID, "is_installation": false, "data": data,
     })
 }
 
@@ -36,14 +36,14 @@ fn job(status: &str) -> Value {
         "priority": null, "timeout_seconds": null, "start_within_seconds": null, "retry_policy": null, "status": status,
         "is_enabled": true, "disabled_reason": null, "is_paused": false, "pause_reason": null, "paused_until": null,
         "next_run_at": null, "last_run_at": null, "last_status": null, "last_dispatched_at": null, "total_run_count": 0,
-        "active_dispatches": 0, "tzdata_version": null, "version": 1, "created_at": AT, "created_by": "x", "updated_at": AT,
+        "active_runs": 0, "tzdata_version": null, "version": 1, "created_at": AT, "created_by": "x", "updated_at": AT,
         "updated_by": "x", "deleted_at": null, "made_from": null,
     })
 }
 
 fn dispatch() -> Value {
     json!({
-        "id": ID, "job_id": OTHER, "job": "nightly", "status": "DEAD_LETTER", "scheduled_for": AT, "created_at": AT,
+        "id": ID, "job_id": OTHER, "job": "nightly", "status": "dead_letter", "scheduled_for": AT, "created_at": AT,
         "available_at": AT, "claimed_at": AT, "completed_at": AT, "queue": "mail", "priority": 50, "attempt": 6, "retry_count": 2,
         "lost_count": 0, "worker_id": OTHER, "error_message": "exit code 7", "triggered_by": "api", "triggered_by_user": "ada@example.com",
         "caused_by": null, "retry_of": null, "task_args": {"region": "north"}, "is_catch_up": false, "expires_at": null, "progress": null,
@@ -53,7 +53,7 @@ fn dispatch() -> Value {
 
 fn dead_letter(handed_back: u32) -> Value {
     json!({
-        "dispatch_id": ID, "job_id": OTHER, "job": "nightly", "queue": "mail", "scheduled_for": AT, "died_at": AT, "attempts": 6,
+        "run_id": ID, "job_id": OTHER, "job": "nightly", "queue": "mail", "scheduled_for": AT, "died_at": AT, "attempts": 6,
         "lost_count": 0, "handed_back": handed_back, "error_class": "exit_code", "error_message": "exit code 7",
         "task_args": {"region": "north"}, "state": "open", "settled_at": null, "settled_by": null, "settled_reason": null,
         "retried_as": null,
@@ -86,11 +86,11 @@ fn programs_get_the_thing_that_was_changed_and_all_that_was_applied() {
         ("POST /jobs/nightly/pause", job("paused")),
         ("POST /apply", applied.clone()),
         ("GET /workers?limit=200", page(&[], None)),
-        ("GET /dispatches?limit=1", page(&[], None)),
-        ("GET /dispatches/01936f0a-5a3c-7c11-9d0e-4b6f1f0e8a55", dispatch()),
+        ("GET /runs?limit=1", page(&[], None)),
+        ("GET /runs/01936f0a-5a3c-7c11-9d0e-4b6f1f0e8a55", dispatch()),
         (
-            "POST /dispatches/01936f0a-5a3c-7c11-9d0e-4b6f1f0e8a55/cancel",
-            json!({"dispatch_id": ID, "state": "requested", "status": "IN_PROGRESS"}),
+            "POST /runs/01936f0a-5a3c-7c11-9d0e-4b6f1f0e8a55/cancel",
+            json!({"run_id": ID, "state": "requested", "status": "running"}),
         ),
     ]);
     assert_eq!(api.json("jobs pause nightly"), job("paused"));
@@ -99,7 +99,7 @@ fn programs_get_the_thing_that_was_changed_and_all_that_was_applied() {
     let file = folder.path().join("jobs.yaml");
     std::fs::write(&file, "jobs: [{name: nightly, function: report, job_type: manual}]\n").unwrap();
     assert_eq!(api.json(&format!("jobs apply -f {}", file.display())), applied);
-    let cancelled = api.run(exit::FAILURE, &format!("dispatches cancel {ID} --wait -o json"));
+    let cancelled = api.run(exit::FAILURE, &format!("runs cancel {ID} --wait -o json"));
     assert_eq!(serde_json::from_slice::<Value>(&cancelled.stdout).unwrap(), dispatch());
 }
 
@@ -109,7 +109,7 @@ fn a_state_has_one_word_in_lists_filters_and_the_status() {
     let (due, later) = ("2026-11-22T11:00:00Z", "2026-11-22T13:00:00Z");
     let status = json!({
         "now": AT, "jobs_active": 4, "jobs_inactive": 3, "jobs_quarantined": 1, "quarantined": [], "next_run_at": null,
-        "dispatches_pending": 2, "dispatches_running": 0, "workers_online": 1, "schedulers": 1, "has_leader": true,
+        "runs_waiting": 2, "runs_running": 0, "workers_online": 1, "schedulers": 1, "has_leader": true,
         "leader_state": "live", "queues": [queue("due", due), queue("later", later)],
     });
     let mut own = page(&[job("enabled")], Some("x"));
@@ -163,7 +163,7 @@ fn the_reason_of_a_pause_is_not_told_as_that_of_another_status() {
 
 #[test]
 fn a_dispatch_and_a_dead_letter_are_shown_with_all_that_is_known_of_them() {
-    let path = format!("GET /dispatches/{ID}");
+    let path = format!("GET /runs/{ID}");
     let letter = format!("GET /dead-letters/{ID}");
     let api = Api::of(&[
         (&path, dispatch()),
@@ -171,9 +171,9 @@ fn a_dispatch_and_a_dead_letter_are_shown_with_all_that_is_known_of_them() {
         ("GET /dead-letters?state=open&limit=50", page(&[dead_letter(3), dead_letter(0)], None)),
     ]);
     for verb in ["get", "show"] {
-        let shown = api.printed(&format!("dispatches {verb} {ID}"));
+        let shown = api.printed(&format!("runs {verb} {ID}"));
         for (title, value) in [
-            ("Status", "DEAD_LETTER"),
+            ("Status", "dead_letter"),
             ("Error", "exit code 7"),
             ("Arguments", r#"{"region":"north"}"#),
             ("Attempts", "6 begun, 2 followed by a retry, 0 lost"),
@@ -199,7 +199,7 @@ fn a_dispatch_and_a_dead_letter_are_shown_with_all_that_is_known_of_them() {
     assert_eq!(api.json(&format!("dead-letters get {ID}")), dead_letter(3));
     let listed = api.printed("dead-letters list");
     assert!(listed.contains("  3 (+3 handed back)  ") && listed.contains("  6  "), "{listed}");
-    // The dispatch may be gone: a dead letter is shown all the same.
+    // The run may be gone: a dead letter is shown all the same.
     let alone = Api::of(&[(&letter, dead_letter(0))]);
     let shown = alone.printed(&format!("dead-letters get {ID}"));
     assert_eq!((line(&shown, "Attempts"), line(&shown, "Trace id")), ("6", "-"));
@@ -208,7 +208,7 @@ fn a_dispatch_and_a_dead_letter_are_shown_with_all_that_is_known_of_them() {
 #[test]
 fn an_execution_a_queue_and_a_user_are_got_by_their_routes() {
     let execution = json!({
-        "id": ID, "job_id": OTHER, "job": "nightly", "dispatch_id": OTHER, "attempt": 1, "status": "FAILED", "scheduled_for": AT,
+        "id": ID, "job_id": OTHER, "job": "nightly", "run_id": OTHER, "attempt": 1, "status": "failed", "scheduled_for": AT,
         "started_at": AT, "completed_at": AT, "duration_ms": 7, "exit_code": 7, "result": null, "error_class": "exit_code",
         "error_message": "exit code 7", "output_bytes": 3, "worker_id": null, "triggered_by": "api", "trace_id": TRACE, "span_id": null,
     });
@@ -220,19 +220,19 @@ fn an_execution_a_queue_and_a_user_are_got_by_their_routes() {
         "id": OTHER, "email": "bob@example.com", "display_name": "Bob", "is_active": true, "is_system_operator": false,
         "last_login_at": null, "created_at": AT,
     });
-    let path = format!("GET /executions/{ID}");
+    let path = format!("GET /attempts/{ID}");
     let api = Api::of(&[
         (&path, execution.clone()),
-        ("GET /executions?limit=50", page(&[execution], None)),
+        ("GET /attempts?limit=50", page(&[execution], None)),
         ("GET /queues/mail", queue),
         ("GET /users/bob@example.com", user),
     ]);
-    let listed = api.printed("executions list -o wide");
+    let listed = api.printed("attempts list -o wide");
     let columns: Vec<&str> = listed.lines().next().unwrap().split("  ").map(str::trim).collect();
     assert!(columns.contains(&"WORKER") && columns.contains(&"TRIGGERED BY"), "{listed}");
     assert!(listed.contains("  api  "), "{listed}");
     for verb in ["get", "show"] {
-        let shown = api.printed(&format!("executions {verb} {ID}"));
+        let shown = api.printed(&format!("attempts {verb} {ID}"));
         assert_eq!((line(&shown, "Error"), line(&shown, "Trace id")), ("exit code 7", TRACE));
         let shown = api.printed(&format!("queues {verb} mail"));
         assert_eq!((line(&shown, "Running"), line(&shown, "Description")), ("1/2", "what is sent"));
@@ -290,7 +290,7 @@ fn events_tell_their_job_and_where_to_go_on() {
         vec![AT, kind, OTHER, "attempt=2"],
     ];
     let wide = [
-        vec!["AT", "TYPE", "JOB", "JOB ID", "DISPATCH", "ID", "DATA"],
+        vec!["AT", "TYPE", "JOB", "JOB ID", "RUN", "ID", "DATA"],
         vec![AT, kind, "nightly", OTHER, ID, "5a0c11e2.3f1.0.1", "attempt=1"],
         vec![AT, kind, OTHER, OTHER, ID, "5a0c11e2.3f1.0.2", "attempt=2"],
     ];
@@ -308,7 +308,7 @@ fn events_tell_their_job_and_where_to_go_on() {
 fn the_quotas_of_a_tenant_are_seen_where_they_are_set() {
     let tenant = json!({
         "id": OTHER, "slug": "acme", "name": "Acme", "is_paused": false, "pause_reason": null,
-        "quotas": {"jobs": 5, "dispatches_per_minute": null, "running_dispatches": 1, "log_bytes": null},
+        "quotas": {"jobs": 5, "runs_per_minute": null, "concurrent_runs": 1, "log_bytes": null},
         "created_at": AT, "updated_at": AT,
     });
     let api = Api::of(&[
@@ -316,12 +316,10 @@ fn the_quotas_of_a_tenant_are_seen_where_they_are_set() {
         ("GET /tenants/acme", tenant.clone()),
         ("GET /tenants?limit=200", page(&[tenant], None)),
     ]);
-    for arguments in
-        ["tenants set acme --quota running_dispatches=1", "tenants get acme", "tenants show acme"]
-    {
-        assert_eq!(line(&api.printed(arguments), "Quotas"), "jobs=5 running_dispatches=1");
+    for arguments in ["tenants set acme --quota concurrent_runs=1", "tenants get acme", "tenants show acme"] {
+        assert_eq!(line(&api.printed(arguments), "Quotas"), "jobs=5 concurrent_runs=1");
     }
-    assert!(api.printed("tenants list -o wide").contains("  jobs=5 running_dispatches=1  "));
+    assert!(api.printed("tenants list -o wide").contains("  jobs=5 concurrent_runs=1  "));
     assert!(!api.printed("tenants list").contains("jobs=5"));
 }
 
@@ -397,9 +395,9 @@ fn a_scheduler_is_shown_by_its_id() {
 
 #[test]
 fn a_dispatch_is_created_as_a_job_is_triggered() {
-    let api = Api::of(&[("POST /jobs/report/trigger", json!({"dispatch_id": ID, "duplicate": false}))]);
-    for words in ["jobs trigger", "dispatches create"] {
-        assert_eq!(line(&api.printed(&format!("{words} report --args {{\"a\":1}}")), "Dispatch"), ID);
+    let api = Api::of(&[("POST /jobs/report/trigger", json!({"run_id": ID, "duplicate": false}))]);
+    for words in ["jobs trigger", "runs create"] {
+        assert_eq!(line(&api.printed(&format!("{words} report --args {{\"a\":1}}")), "Run"), ID);
     }
     assert_eq!(*api.bodies.lock().unwrap(), [r#"{"task_args":{"a":1}}"#; 2]);
 }
@@ -452,21 +450,21 @@ fn a_queue_without_a_worker_is_told_of_where_something_is_put_into_it() {
 #[test]
 fn who_waits_is_told_why_nothing_begins() {
     let mut pending = dispatch();
-    pending["status"] = json!("PENDING");
+    pending["status"] = json!("waiting");
     let explained = json!({
         "job_id": OTHER, "job": "nightly", "now": AT,
         "dispatch": {
-            "id": ID, "status": "PENDING", "text": "it waits", "scheduled_for": AT, "created_at": AT, "lateness_ms": 0,
+            "id": ID, "status": "waiting", "text": "it waits", "scheduled_for": AT, "created_at": AT, "lateness_ms": 0,
             "available_at": AT, "queue": "mail", "is_in_line": false, "is_catch_up": false, "triggered_by": "api",
             "waits_for": [{"what": "no_worker", "text": "no living worker serves queue mail", "until": null}],
             "attempts": [],
         },
     });
-    let explain = format!("GET /dispatches/{ID}/explain");
-    let get = format!("GET /dispatches/{ID}");
+    let explain = format!("GET /runs/{ID}/explain");
+    let get = format!("GET /runs/{ID}");
     let api = Api::of(&[
-        ("GET /dispatches?limit=1", page(&[], None)),
-        ("POST /jobs/nightly/trigger", json!({"dispatch_id": ID, "duplicate": false})),
+        ("GET /runs?limit=1", page(&[], None)),
+        ("POST /jobs/nightly/trigger", json!({"run_id": ID, "duplicate": false})),
         (&get, pending),
         (&explain, explained),
     ]);

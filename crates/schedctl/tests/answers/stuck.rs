@@ -9,21 +9,20 @@ use crate::{AT, ID, OTHER};
 #[test]
 fn what_is_stuck_is_told_of_by_a_dry_run_and_otherwise_the_leader_is_asked() {
     let attempt = json!({
-        "dispatch_id": ID, "tenant": "default", "job": "nightly", "attempt": 2, "claimed_at": AT, "worker_id": OTHER, "hostname": null,
-        "reason": "worker_lost", "becomes": "PENDING",
+        "run_id": ID, "tenant": "default", "job": "nightly", "attempt": 2, "claimed_at": AT, "worker_id": OTHER, "hostname": null,
+        "reason": "worker_lost", "becomes": "waiting",
     });
     let mut dead = attempt.clone();
-    (dead["job"], dead["hostname"], dead["becomes"]) = (Value::Null, json!("h7"), json!("DEAD_LETTER"));
+    (dead["job"], dead["hostname"], dead["becomes"]) = (Value::Null, json!("h7"), json!("dead_letter"));
     let found = json!({"dry_run": true, "count": 2, "count_is_at_least": false, "has_leader": true, "attempts": [attempt, dead]});
     let api = Api::of(&[("POST /maintenance/reset-stuck", found.clone())]);
-    for words in ["dispatches reset-stuck", "maintenance reset-stuck"] {
+    for words in ["runs reset-stuck", "maintenance reset-stuck"] {
         let told = api.run(exit::OK, &format!("{words} --dry-run"));
         let rows: Vec<Vec<&str>> =
             text(&told.stdout).lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(rows[1], [ID, "nightly", "2", AT, OTHER, "worker_lost", "PENDING"]);
-        assert_eq!(rows[2][1..], ["-", "2", AT, "h7", "worker_lost", "DEAD_LETTER"]);
-        let said =
-            "2 attempts are stuck; the dispatches of 1 would wait to be run again; nothing was changed\n";
+        assert_eq!(rows[1], [ID, "nightly", "2", AT, OTHER, "worker_lost", "waiting"]);
+        assert_eq!(rows[2][1..], ["-", "2", AT, "h7", "worker_lost", "dead_letter"]);
+        let said = "2 attempts are stuck; the runs of 1 would wait to be run again; nothing was changed\n";
         assert_eq!(text(&told.stderr), said);
         assert_eq!(api.json(&format!("{words} --dry-run")), found);
     }
@@ -31,7 +30,7 @@ fn what_is_stuck_is_told_of_by_a_dry_run_and_otherwise_the_leader_is_asked() {
     let mut alone = found;
     alone["has_leader"] = json!(false);
     let api = Api::of(&[("POST /maintenance/reset-stuck", alone)]);
-    let told = api.run(exit::OK, "dispatches reset-stuck --dry-run");
+    let told = api.run(exit::OK, "runs reset-stuck --dry-run");
     assert!(
         text(&told.stderr).contains("no scheduler leads, so that nobody would end them"),
         "{}",
@@ -43,7 +42,7 @@ fn what_is_stuck_is_told_of_by_a_dry_run_and_otherwise_the_leader_is_asked() {
         "step_down_requested_at": null,
     });
     let api = Api::of(&[("POST /maintenance/reset-stuck", leader)]);
-    let asked = api.run(exit::OK, "dispatches reset-stuck");
+    let asked = api.run(exit::OK, "runs reset-stuck");
     assert!(text(&asked.stderr).contains("h (process 7), was asked to look for lost attempts"));
     assert_eq!(*api.bodies.lock().unwrap(), ["{}"]);
 }

@@ -247,7 +247,7 @@ fn an_instant_is_given_as_a_distance_or_on_a_clock_and_one_in_the_past_is_told_o
     skipped["misfire_policy"] = json!("skip");
     let status = json!({
         "now": AT, "jobs_active": 0, "jobs_inactive": 0, "jobs_quarantined": 0, "quarantined": [], "next_run_at": null,
-        "dispatches_pending": 0, "dispatches_running": 0, "workers_online": 0, "schedulers": 0, "has_leader": true,
+        "runs_waiting": 0, "runs_running": 0, "workers_online": 0, "schedulers": 0, "has_leader": true,
         "leader_state": "live", "queues": [],
     });
     let applied = json!({
@@ -366,15 +366,13 @@ fn files_that_describe_nothing_are_no_success() {
 fn nothing_is_done_whose_end_could_not_be_waited_for() {
     let missing = "this needs the permission runs:read";
     let api = Api::new(move |_| (403, problem(403, "forbidden", missing)));
-    for command in [
-        "jobs trigger nightly".into(),
-        format!("dispatches retry {OTHER}"),
-        format!("dispatches cancel {OTHER}"),
-    ] {
+    for command in
+        ["jobs trigger nightly".into(), format!("runs retry {OTHER}"), format!("runs cancel {OTHER}")]
+    {
         let refused = api.run(exit::REFUSED, &format!("{command} --wait"));
         let said = text(&refused.stderr);
         assert!(said.contains(missing) && said.contains("nothing was done"), "{said}");
     }
     let asked = api.asked.lock().unwrap();
-    assert!(asked.len() == 3 && asked.iter().all(|asked| asked.starts_with("GET /dispatches")), "{asked:?}");
+    assert!(asked.len() == 3 && asked.iter().all(|asked| asked.starts_with("GET /runs")), "{asked:?}");
 }

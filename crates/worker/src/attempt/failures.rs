@@ -1,24 +1,24 @@
-//! Reports dispatches that have failed for good to the tracker of errors, where the operator asks for it.
+//! Reports failed runs to the error tracker, if the operator enables it.
 //!
-//! Those that end with an attempt of this worker; what is given up because its workers were lost is the scheduler's to log. A report has what
-//! history has of the last attempt, without secrets and without output, and is grouped by job and class of error.
+//! Reported are runs that end with an attempt of this worker. The scheduler logs runs that it ends
+//! because their workers were lost. A report has the content that history has of the last attempt,
+//! without secrets and without output. The tracker groups reports by job and error class.
 
 use sched_model::domain::dispatch::DispatchEvent;
-use sched_model::running::attempts::Ended;
-use sched_model::running::claims::Claimed;
 use sched_runtime::tracker::{Report, Tracker};
 
 use crate::attempt::trace::trace;
+use crate::backend::{Claimed, Ended};
 
-/// Reports the end of an attempt, if it is the end of its dispatch and no success.
+/// Reports the end of an attempt if its run has failed with it.
 pub(crate) fn report(tracker: &Tracker, claimed: &Claimed, ended: &Ended) {
     use DispatchEvent::{Fail, GiveUp, TimeOut};
     if matches!(ended.verdict.event, Fail | TimeOut | GiveUp) {
-        tracker.report(|| told(claimed, ended));
+        tracker.report(|| details(claimed, ended));
     }
 }
 
-fn told(claimed: &Claimed, ended: &Ended) -> Report {
+fn details(claimed: &Claimed, ended: &Ended) -> Report {
     let trace = trace(claimed);
     let class = ended.record.error_class.clone().unwrap_or_default();
     let message = ended.record.error_message.as_deref().unwrap_or("it failed");

@@ -1,46 +1,80 @@
-//! Takes the secrets of an attempt out of what it gives back, without holding up what runs beside it.
+//! The secrets of an attempt, and their removal from its live output and its report.
 //!
-//! The looking itself is `handlers::scrub`'s. It takes time in proportion to the secrets and the texts, which may be megabytes, and the
-//! threads of the runtime carry the heartbeat: what is large is done on a thread that may be blocked. An attempt waits for it with its
-//! slot in its hands. Should the looking fail, nothing of what was to be looked at is given out.
+//! `handlers::scrub` finds the secrets. Its time grows with the secrets and the texts, which may be
+//! megabytes, and the threads of the runtime also carry the heartbeat. So large inputs are scrubbed
+//! on a thread that may block. The attempt keeps its slot meanwhile. If scrubbing fails, nothing of
+//! the unscrubbed text leaves this module.
 
 use std::sync::Arc;
 
+use sched_model::domain::secret::SecretKeys;
 use sched_runtime::exit::describe;
 
+use crate::attempt::live::LiveBuffer;
+use crate::attempt::secrets;
+use crate::backend::{Backend, Claimed};
 use crate::handlers::scrub::Scrubber;
-use crate::handlers::{Captured, ErrorClass, Report, Secrets};
+use crate::handlers::{Captured, ErrorClass, Live, Report, Secrets};
 
-/// Bytes of secrets whose forms are made where one stands: less than a tenth of a millisecond.
+/// Secrets up to this many bytes are prepared on the runtime's thread, in less than 0.1 ms.
 const FEW_SECRETS: usize = 256;
-/// Bytes of texts that are looked at where one stands: well under a millisecond.
+/// Reports up to this many bytes are scrubbed on the runtime's thread, in well under 1 ms.
 const SHORT_REPORT: usize = 64 * 1024;
 
-/// What finds these secrets; else the report of why the attempt cannot run.
-pub(crate) async fn scrubber(secrets: &Secrets) -> Result<Arc<Scrubber>, Box<Report>> {
-    if secrets.bytes() <= FEW_SECRETS {
-        return Ok(Arc::new(Scrubber::new(secrets)));
-    }
-    let secrets = secrets.clone();
-    let made = tokio::task::spawn_blocking(move || Scrubber::new(&secrets)).await;
-    made.map(Arc::new).map_err(|error| Box::new(failed(&error)))
+/// The secrets of one attempt, and the scrubber that finds them.
+pub(crate) struct Redaction {
+    secrets: Secrets,
+    scrubber: Arc<Scrubber>,
 }
 
-/// The report without secrets.
-pub(crate) async fn report(scrubber: Arc<Scrubber>, report: Report) -> Report {
-    if scrubber.is_idle() || bytes(&report) <= SHORT_REPORT {
-        return scrubber.report(report);
+impl Redaction {
+    /// Reads the secrets that the claimed function names. The error is the report of an attempt that
+    /// cannot run.
+    pub(crate) async fn load(
+        backend: &Backend,
+        keys: Option<&SecretKeys>,
+        claimed: &Claimed,
+    ) -> Result<Self, Box<Report>> {
+        Self::new(secrets::load(backend, keys, claimed).await?).await
     }
-    let scrubbed = tokio::task::spawn_blocking(move || scrubber.report(report)).await;
-    scrubbed.unwrap_or_else(|error| failed(&error))
+
+    async fn new(secrets: Secrets) -> Result<Self, Box<Report>> {
+        let scrubber = if secrets.bytes() <= FEW_SECRETS {
+            Scrubber::new(&secrets)
+        } else {
+            let secrets = secrets.clone();
+            let built = tokio::task::spawn_blocking(move || Scrubber::new(&secrets)).await;
+            built.map_err(|error| Box::new(failed(&error)))?
+        };
+        Ok(Self { secrets, scrubber: Arc::new(scrubber) })
+    }
+
+    pub(crate) fn secrets(&self) -> Secrets {
+        self.secrets.clone()
+    }
+
+    /// Live output of the attempt, without the secrets.
+    pub(crate) fn live(&self, buffer: Arc<LiveBuffer>, claimed: &Claimed) -> Live {
+        Live::on(buffer, claimed.dispatch_id, claimed.token, self.scrubber.clone())
+    }
+
+    /// The report without the secrets.
+    pub(crate) async fn redact(self, report: Report) -> Report {
+        let scrubber = self.scrubber;
+        if scrubber.is_idle() || bytes(&report) <= SHORT_REPORT {
+            return scrubber.report(report);
+        }
+        let scrubbed = tokio::task::spawn_blocking(move || scrubber.report(report)).await;
+        scrubbed.unwrap_or_else(|error| failed(&error))
+    }
 }
 
 fn failed(error: &tokio::task::JoinError) -> Report {
-    let message = format!("the secrets could not be taken out of the output: {}", describe(error));
+    let message = format!("failed to remove the secrets from the output: {}", describe(error));
     Report::failed(ErrorClass::Worker, &message)
 }
 
-/// About as much text as there is. A result is small, or it would not be stored.
+/// Roughly the bytes of text in the report. A result is small, or it would not be stored.
 fn bytes(report: &Report) -> usize {
     let captured = |captured: &Captured| captured.head.len() + captured.tail.len();
     let result = if report.result.is_some() { SHORT_REPORT } else { 0 };
@@ -58,15 +92,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn small_and_large_reports_lose_their_secrets_alike() {
+    async fn redaction_covers_small_and_large_reports() {
         for count in [1, 50] {
-            let scrubber = scrubber(&secrets(count, "hunter2-hunter2")).await.unwrap();
             for filling in [0, SHORT_REPORT] {
                 let head = format!("hunter2-hunter2-0 {}", ".".repeat(filling));
                 let stdout = Captured { head, tail: String::new(), total_bytes: 1, dropped_bytes: 0 };
                 let whole =
                     Report { stdout, ..Report::failed(ErrorClass::ExitCode, "with hunter2-hunter2-0") };
-                let clean = report(scrubber.clone(), whole).await;
+                let redaction = Redaction::new(secrets(count, "hunter2-hunter2")).await.unwrap();
+                let clean = redaction.redact(whole).await;
                 assert!(clean.stdout.head.starts_with("[secret s0] "), "{count} {filling}");
                 assert_eq!(clean.error_message.as_deref(), Some("with [secret s0]"));
             }
@@ -75,8 +109,8 @@ mod tests {
 
     /// The heartbeat runs on the same threads.
     #[tokio::test]
-    async fn a_large_report_holds_up_nobody() {
-        let scrubber = scrubber(&secrets(50, "hunter2-hunter2")).await.unwrap();
+    async fn redaction_of_a_large_report_does_not_block() {
+        let redaction = Redaction::new(secrets(50, "hunter2-hunter2")).await.unwrap();
         let text = || Captured {
             head: "hunter2-hunter2-".repeat(400_000),
             tail: String::new(),
@@ -84,11 +118,11 @@ mod tests {
             dropped_bytes: 0,
         };
         let large = Report { stdout: text(), stderr: text(), ..Report::failed(ErrorClass::ExitCode, "") };
-        let scrubbed = report(scrubber, large);
+        let scrubbed = redaction.redact(large);
         tokio::pin!(scrubbed);
         let begun = monotonic();
         let mut beats = 0;
-        // The one thread of this runtime beats while the report is being looked at.
+        // The only thread of this runtime beats while the report is scrubbed.
         let report = loop {
             tokio::select! {
                 biased;

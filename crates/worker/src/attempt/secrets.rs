@@ -1,44 +1,44 @@
-//! The secrets of one attempt: read from the database and opened, just before it runs.
+//! The secrets of one attempt: read and opened just before it runs.
 //!
-//! One statement for an attempt whose configuration names any, none for the others; nothing is kept for the next, so a new value
-//! holds from the next attempt on. What cannot be had is the report of a failed attempt: a secret that does not exist or does not
-//! open is told as such, and retries are the policy's business. A database that is away is nothing the attempt could help: it is handed back.
+//! The worker reads them with one statement, and only for functions that name secrets. It caches
+//! nothing, so a new value takes effect with the next attempt. A secret that does not exist or
+//! cannot be opened fails the attempt, and the retry policy decides. An unavailable database is not
+//! the attempt's fault: the attempt is released.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use sched_model::definitions::secrets::{self, SealedSecret};
 use sched_model::domain::handler_config::MOST_SECRETS;
 use sched_model::domain::secret::{KeyFileError, SecretKeys, named_secrets};
-use sched_model::running::claims::Claimed;
-use sched_model::{Database, DbResult};
 use sched_runtime::config::SecretsSettings;
 use sched_runtime::private_file::{self, PrivateFileError};
 use secrecy::ExposeSecret as _;
 
+use crate::backend::{Backend, Claimed, SealedSecret};
 use crate::handlers::{ErrorClass, MissingSecret, Report, Secrets};
 
-/// Most bytes of all values of one attempt: each is looked for, in many forms, in all that the attempt gives back.
+/// Maximum bytes of all values of one attempt: the worker searches all output of the attempt for each
+/// of them, in many forms.
 const MOST_BYTES: usize = 128 * 1024;
 
 /// Why the key file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeysError {
-    /// It is not to be trusted, or cannot be read.
+    /// The file is not private, or cannot be read.
     #[error("the file of secrets-key-file (SECRETS_KEY_FILE) cannot be used")]
     File(#[from] PrivateFileError),
-    /// It holds something else.
+    /// The file holds no valid keys.
     #[error("{path} of secrets-key-file (SECRETS_KEY_FILE) holds no keys", path = path.display())]
     Keys {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// The cause.
         #[source]
         source: KeyFileError,
     },
 }
 
-/// The keys of this worker, where it has a key file.
+/// The keys of this worker, if it has a key file.
 pub(crate) fn keys(settings: &SecretsSettings) -> Result<Option<SecretKeys>, KeysError> {
     let Some(path) = &settings.key_file else { return Ok(None) };
     let text = private_file::read(path)?;
@@ -46,9 +46,10 @@ pub(crate) fn keys(settings: &SecretsSettings) -> Result<Option<SecretKeys>, Key
     keys.map(Some).map_err(|source| KeysError::Keys { path: path.clone(), source })
 }
 
-/// The secrets that the configuration of a claimed dispatch names; else the report of why it cannot run.
+/// Reads the secrets that the configuration of a claimed run names. The error is the report of an
+/// attempt that cannot run.
 pub(crate) async fn load(
-    database: &Database,
+    backend: &Backend,
     keys: Option<&SecretKeys>,
     claimed: &Claimed,
 ) -> Result<Secrets, Box<Report>> {
@@ -58,22 +59,23 @@ pub(crate) async fn load(
         return Ok(Secrets::default());
     }
     let failed = |class, message: &str| Box::new(Report::failed(class, message));
-    // A row may be older than the rule that refuses it.
+    // The row may be older than the limit that would reject it.
     if names.len() > MOST_SECRETS {
         let message = format!("the function names {} secrets; the most is {MOST_SECRETS}", names.len());
         return Err(failed(ErrorClass::InvalidConfig, &message));
     }
     let Some(keys) = keys else {
-        let message = "the function names secrets, and this worker has no SECRETS_KEY_FILE to open them with";
+        let message = "the function names secrets, but this worker has no key file; set SECRETS_KEY_FILE";
         return Err(failed(ErrorClass::SecretUnreadable, message));
     };
-    let sealed = read(database, claimed, &names).await.map_err(|error| {
+    let read = backend.secrets(claimed.tenant_id, claimed.job_id, &names).await;
+    let sealed = read.map_err(|error| {
         tracing::warn!(
             job.name = claimed.job_name,
             error = error.with_causes(),
-            "Reading the secrets of an attempt failed."
+            "failed to read the secrets of an attempt"
         );
-        Box::new(Report::untried(&format!("the secrets could not be read: {error}")))
+        Box::new(Report::untried(&format!("failed to read the secrets: {error}")))
     })?;
     if let Some(name) = names.iter().find(|name| !sealed.iter().any(|secret| secret.name == **name)) {
         let missing = MissingSecret { name: name.clone() };
@@ -97,29 +99,22 @@ pub(crate) async fn load(
     Ok(secrets)
 }
 
-async fn read(database: &Database, claimed: &Claimed, names: &[String]) -> DbResult<Vec<SealedSecret>> {
-    let mut conn = database.conn().await?;
-    secrets::of_attempt(&mut conn, claimed.tenant_id, claimed.job_id, names).await
-}
-
 #[cfg(test)]
 mod tests {
-    use sched_model::DatabaseSettings;
     use sched_model::domain::secret::{KEY_BYTES, key_line};
     use serde_json::json;
 
     use super::*;
-    use crate::attempt::executor::tests::claimed;
+    use crate::attempt::fixture::claimed;
 
     #[tokio::test]
-    async fn a_database_that_is_away_is_no_failure_of_the_attempt() {
-        let database = Database::new(&DatabaseSettings::new("postgres://nobody@127.0.0.1:1/none", "test"));
+    async fn unavailable_database_releases_the_attempt() {
         let keys = SecretKeys::parse(key_line("k", &[1; KEY_BYTES]).expose_secret()).unwrap();
         let claimed = Claimed {
             handler_config: json!({"program": "true", "env": {"PASSWORD": {"secret": "one"}}}),
             ..claimed()
         };
-        let report = load(&database.unwrap(), Some(&keys), &claimed).await.unwrap_err();
+        let report = load(&Backend::unreachable(), Some(&keys), &claimed).await.unwrap_err();
         assert!(report.untried, "{report:?}");
         assert_eq!(report.error_class, Some(ErrorClass::Worker));
         let waits = report.retry_after.unwrap().as_secs_f64();

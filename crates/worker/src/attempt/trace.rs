@@ -1,53 +1,78 @@
-//! An attempt as a span of the trace of its dispatch, for the log and for a collector of traces.
+//! An attempt as a span in the trace of its run, for the log and for a collector of traces.
 //!
-//! It has the same ids in both: the trace of its dispatch, and the end of its own id as the span, of which what the handler calls is told.
-//! A collector is told of attempts whose handler was begun, when they have ended: also of those that were killed.
+//! Both use the same ids: the trace of the run, and the end of the attempt id as the span. The
+//! handler receives this context, so that its calls are part of the attempt. The worker sends the
+//! span to the collector when an attempt ends that its handler had started, and also for killed
+//! attempts.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::ids::{ExecutionId, WorkerId, execution_id};
 use sched_model::domain::trace::TraceContext;
-use sched_model::running::attempts::Ended;
-use sched_model::running::claims::Claimed;
+use sched_runtime::monotonic_clock::monotonic;
 use sched_runtime::traces::{Kind, Place, Span, Traces, Value};
 
-/// Where an attempt belongs in the trace of its dispatch.
+use crate::backend::{Claimed, Ended};
+
+/// The context of an attempt in the trace of its run.
 pub(crate) fn trace(claimed: &Claimed) -> TraceContext {
-    dispatch(claimed).attempt(id(claimed))
+    run(claimed).attempt(id(claimed))
 }
 
-/// What the log says of everything that happens in an attempt.
+/// The fields of every log line of an attempt.
 pub(crate) fn log_span(claimed: &Claimed) -> tracing::Span {
     let attempt = trace(claimed);
     tracing::info_span!(
         "attempt",
         trace_id = attempt.trace_id(),
         span_id = attempt.span_id(),
-        parent_span_id = dispatch(claimed).span_id(),
+        parent_span_id = run(claimed).span_id(),
         tenant.id = %claimed.tenant_id,
     )
 }
 
-/// Tells a collector, if there is one, of an attempt that ends now.
-pub(crate) fn ended(traces: &Traces, worker: WorkerId, claimed: &Claimed, took: Duration, how: &How<'_>) {
-    if !traces.are_on() {
-        return;
-    }
-    let attempt = trace(claimed);
-    let ((trace, span), is_sampled) = (attempt.ids(), attempt.is_sampled());
-    traces.ended(Place { trace, span, is_sampled }, took, || told(worker, claimed, how));
+/// The span of an attempt that has a slot: opened once, closed once with the outcome.
+#[must_use = "an open span is sent only when it is closed"]
+pub(crate) struct AttemptTrace<'a> {
+    traces: &'a Traces,
+    worker: WorkerId,
+    opened: Instant,
 }
 
-/// How an attempt ended.
-pub(crate) enum How<'a> {
-    /// As history has it.
+/// How the span of an attempt ends.
+pub(crate) enum TraceOutcome<'a> {
     Ended(&'a Ended),
-    /// It was killed, and why.
+    /// The reason of the kill.
     Killed(&'static str),
+    /// The handler started nothing, so there is no span to send.
+    NotStarted,
 }
 
-fn told(worker: WorkerId, claimed: &Claimed, how: &How<'_>) -> Span {
+impl<'a> AttemptTrace<'a> {
+    pub(crate) fn open(traces: &'a Traces, worker: WorkerId) -> Self {
+        Self { traces, worker, opened: monotonic() }
+    }
+
+    /// Sends the span to the collector, if there is one. Returns the time since the span was opened.
+    pub(crate) fn close(self, claimed: &Claimed, outcome: TraceOutcome<'_>) -> Duration {
+        let elapsed = self.opened.elapsed();
+        let took = match outcome {
+            TraceOutcome::NotStarted => return elapsed,
+            TraceOutcome::Ended(ended) => ended.record.duration,
+            TraceOutcome::Killed(_) => elapsed,
+        };
+        if self.traces.are_on() {
+            let attempt = trace(claimed);
+            let ((trace, span), is_sampled) = (attempt.ids(), attempt.is_sampled());
+            self.traces
+                .ended(Place { trace, span, is_sampled }, took, || finished(self.worker, claimed, &outcome));
+        }
+        elapsed
+    }
+}
+
+fn finished(worker: WorkerId, claimed: &Claimed, outcome: &TraceOutcome<'_>) -> Span {
     let waited_ms = (claimed.claimed_at - claimed.available_at).num_milliseconds().max(0);
     let mut attributes: Vec<(&'static str, Value)> = vec![
         ("tenant.id", claimed.tenant_id.to_string().into()),
@@ -61,18 +86,19 @@ fn told(worker: WorkerId, claimed: &Claimed, how: &How<'_>) -> Span {
         ("triggered_by", claimed.triggered_by.as_str().into()),
         ("waited_ms", waited_ms.into()),
     ];
-    let failure = match how {
-        How::Ended(ended) => {
+    let failure = match outcome {
+        TraceOutcome::Ended(ended) => {
             attributes.push(("outcome", ended.outcome.as_str().into()));
             attributes.extend(ended.record.error_class.as_deref().map(|class| ("error.type", class.into())));
-            // What is handed back because its worker stops has not failed.
+            // An attempt that a stopping worker releases has not failed.
             let is_failure = !matches!(ended.outcome, AttemptOutcome::Completed | AttemptOutcome::Released);
             is_failure.then(|| ended.record.error_message.clone().unwrap_or_default())
         }
-        How::Killed(why) => Some(format!("killed: {why}")),
+        TraceOutcome::NotStarted => None,
+        TraceOutcome::Killed(why) => Some(format!("killed: {why}")),
     };
     Span {
-        parent: Some(dispatch(claimed).ids().1),
+        parent: Some(run(claimed).ids().1),
         name: format!("attempt {}", claimed.job_name),
         kind: Kind::Consumer,
         attributes,
@@ -80,7 +106,7 @@ fn told(worker: WorkerId, claimed: &Claimed, how: &How<'_>) -> Span {
     }
 }
 
-fn dispatch(claimed: &Claimed) -> TraceContext {
+fn run(claimed: &Claimed) -> TraceContext {
     TraceContext::of_dispatch(claimed.dispatch_id, claimed.traceparent.as_deref())
 }
 
@@ -91,15 +117,15 @@ fn id(claimed: &Claimed) -> ExecutionId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attempt::executor::tests::{claimed, failed};
+    use crate::attempt::fixture::{claimed, failed};
 
     #[test]
-    fn an_attempt_is_told_of_with_what_it_is_called_elsewhere() {
+    fn span_of_an_attempt_uses_the_ids_of_history() {
         let given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
         let claimed = Claimed { traceparent: Some(given.into()), ..claimed() };
         let worker = WorkerId(uuid::Uuid::nil());
         let ended = failed(&claimed);
-        let span = told(worker, &claimed, &How::Ended(&ended));
+        let span = finished(worker, &claimed, &TraceOutcome::Ended(&ended));
         assert_eq!((span.name.as_str(), span.parent), ("attempt calls", Some(0xb7ad_6b71_6920_3331)));
         assert_eq!(span.failure.as_deref(), Some("exit code 7"));
         for fact in [
@@ -112,9 +138,9 @@ mod tests {
             assert!(span.attributes.contains(&fact), "{fact:?}: {:?}", span.attributes);
         }
         let released = Ended { outcome: AttemptOutcome::Released, ..ended };
-        let released = told(worker, &claimed, &How::Ended(&released));
+        let released = finished(worker, &claimed, &TraceOutcome::Ended(&released));
         assert!(released.failure.is_none() && released.attributes.contains(&("outcome", "RELEASED".into())));
-        let killed = told(worker, &claimed, &How::Killed("its lease was lost"));
+        let killed = finished(worker, &claimed, &TraceOutcome::Killed("its lease was lost"));
         assert_eq!(killed.failure.as_deref(), Some("killed: its lease was lost"));
         let (_, own) = trace(&claimed).ids();
         assert!(id(&claimed).0.simple().to_string().ends_with(&format!("{own:016x}")));

@@ -1,14 +1,19 @@
-//! `sched.archive`: months of history that retention has detached go to a folder or to S3, and only then away.
+//! `sched.archive`: copies detached months of history to a folder or to S3, and drops them only
+//! after that.
 //!
-//! A month becomes one object, gzip'd lines of JSON, and beside it a file with its checksum. The object is read back from where it
-//! lies: only when its checksum is that of what was written, and its lines are as many as the month has rows, is the checksum stored, and only
-//! when that is stored is the month dropped. Whatever dies at whatever line, the next run finds a month that is still there: without
-//! its checksum file it is written again, over what may lie there; with it, it is verified again and dropped.
+//! A month becomes one object, gzipped lines of JSON, with a checksum file beside it. The job reads
+//! the object back from storage. It stores the checksum only if it equals that of the written data
+//! and the number of lines equals the number of rows. It drops the month only after the checksum is
+//! stored. If the process dies at any point, the next run finds the month still there. Without a
+//! checksum file, it writes the object again, over any existing object; with one, it verifies the
+//! object again and drops the month.
 //!
 //! # Design notes
-//! - An object is named after its table and the table's number on the server, so a month that comes back (restored from a backup) does not
-//!   meet the archive of its former self. Should it all the same, and the rows are not as many, it is refused instead of written over.
-//! - Objects appear whole or not at all: storage sees to that, S3 by its multipart uploads, a folder by renaming.
+//! - An object is named after its table and the table's OID, so a month that returns (restored
+//!   from a backup) does not meet its earlier archive. If it does and the numbers of rows differ,
+//!   the job rejects it instead of overwriting the object.
+//! - Objects appear completely or not at all: S3 guarantees this by multipart uploads, a folder
+//!   by renaming.
 
 mod target;
 mod verify;
@@ -25,25 +30,26 @@ use target::Store;
 
 pub use target::ArchiveTarget;
 
-/// Blocks of a month that are counted at once: half a gigabyte, which even a slow disk reads well within the time a statement has.
+/// Blocks of a month that one statement counts: half a gigabyte, which even a slow disk reads well
+/// within the statement timeout.
 const COUNTED_BLOCKS: i64 = 65_536;
 
-/// It takes none.
+/// The job has no arguments.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Args {}
 
-/// What a run archived.
+/// The result of a run.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
     archived: Vec<Archived>,
     rows: u64,
     bytes: u64,
-    /// Months that are still to be archived, because the run was cancelled.
+    /// Months that remain because the run was cancelled.
     left: usize,
 }
 
-/// One month that is kept elsewhere now.
+/// One archived month.
 #[derive(Debug, Serialize)]
 struct Archived {
     table: String,
@@ -53,7 +59,7 @@ struct Archived {
     sha256: String,
 }
 
-/// What an object holds.
+/// The content of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Content {
     rows: u64,
@@ -102,7 +108,7 @@ pub(super) async fn run(system: &System, ctx: &Ctx, _: Args) -> Result<Report, H
     Err(HandlerError::new("archive_failed", text))
 }
 
-/// Archives one month and drops it; `None` when it was cancelled before that.
+/// Archives one month and drops it. `None` if it was cancelled before the drop.
 async fn one(
     conn: &mut Conn,
     ctx: &Ctx,
@@ -138,10 +144,10 @@ async fn one(
     }))
 }
 
-/// What an earlier run has archived of this month, if it is whole.
+/// Returns the intact archive of this month that an earlier run has written.
 async fn kept(store: &Store, name: &str, rows: u64) -> Result<Option<Content>, HandlerError> {
     let Some(checksum) = store.checksum(name).await? else { return Ok(None) };
-    // One that cannot be read back is written again: its rows are still here.
+    // An unreadable object is written again: its rows still exist.
     let Ok(found) = verify::read_back(store, name).await else { return Ok(None) };
     if found.sha256 != checksum {
         return Ok(None);
@@ -156,7 +162,6 @@ async fn kept(store: &Store, name: &str, rows: u64) -> Result<Option<Content>, H
     Ok(Some(found))
 }
 
-/// Bytes in hexadecimal.
 pub(super) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut text, byte| {

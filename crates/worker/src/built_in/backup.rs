@@ -1,12 +1,16 @@
-//! `sched.backup`: the scheduler's own database, dumped with `pg_dump` into a folder of the worker's machine.
+//! `sched.backup`: dumps the scheduler's own database with `pg_dump` into a folder of the worker's
+//! machine.
 //!
-//! The dump comes through a pipe and is written, counted and hashed here, under a name that says it is not whole; it is synced, gets its
-//! checksum beside it and only then its own name. A worker that dies leaves a file `….part`, which the next run removes, and a `pg_dump` that
-//! ends at its broken pipe. The password goes to `pg_dump` in its environment, never on its command line.
+//! The worker reads the dump from a pipe, counts and hashes it, and writes it to a file whose name
+//! marks it as incomplete. The file is synced, gets its checksum beside it and only then its final
+//! name. A worker that dies leaves a file `….part`, which the next run removes, and a `pg_dump`
+//! that exits at its broken pipe. `pg_dump` gets the password in its environment, never on its
+//! command line.
 //!
 //! # Design notes
-//! - The format is the custom one of `pg_dump`: compressed, and `pg_restore` picks from it. Backups do not end in `.dump`, so that other scripts
-//!   that tidy the same folder by that ending leave them alone.
+//! - The format is the custom format of `pg_dump`: compressed, with selective restore by
+//!   `pg_restore`. Backups do not end in `.dump`, so that other scripts that clean up the same
+//!   folder by that suffix ignore them.
 
 mod connection;
 mod folder;
@@ -22,7 +26,7 @@ use connection::Connection;
 use folder::Folder;
 use pg_dump::PgDump;
 
-/// How the job may be adjusted.
+/// The arguments of the job.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Args {
@@ -30,14 +34,13 @@ pub(super) struct Args {
     keep: Option<u32>,
 }
 
-/// A backup that was made.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     path: String,
     bytes: u64,
     sha256: String,
     seconds: f64,
-    /// Older backups that had to go.
+    /// Older backups that were removed.
     removed: Vec<String>,
     server_version: u32,
 }
@@ -56,12 +59,12 @@ pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<Report
     let mut conn = system.conn().await?;
     let (server_version, now) =
         (archive::server_version(&mut conn).await?, database_clock::now(&conn).await?);
-    // Not needed while the dump runs, however long that takes.
+    // Not needed while the dump runs, which may take long.
     drop(conn);
     let program = PgDump::find(system.settings.pg_bin_dir.as_deref(), server_version).await?;
     let folder = Folder::open(dir).await?;
     folder.remove_unfinished().await?;
-    let mut file = folder.begin(now, ctx.execution_id()).await?;
+    let mut file = folder.begin(now, ctx.attempt_id()).await?;
     ctx.log(format!("writing {}", file.path().display()));
     if let Err(error) = program.dump(&connection, ctx, &mut file).await {
         if let Err(left) = file.discard().await {

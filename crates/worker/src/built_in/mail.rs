@@ -1,7 +1,8 @@
-//! Sends e-mail through the mail server of the worker's settings. Pure but for [`Mailer::send`].
+//! Sends e-mail through the mail server of the worker's settings. Pure except for [`Mailer::send`].
 //!
-//! One conversation for each address: a server that refuses one of several refuses the message, and one address that is wrong must not keep it from
-//! the others. Notifications are few, and a kept connection would have to be watched over.
+//! Each address gets a separate SMTP session: a server that rejects one of several recipients
+//! rejects the message, and one wrong address must not block the other addresses. Notifications are
+//! rare, and a persistent connection would need supervision.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,15 +17,15 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use super::notify::Failure;
 
-/// How long the server may take for each step of the conversation.
+/// Timeout of each step of the SMTP session.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Classes of errors with which a server refuses one address, and says nothing of others.
+/// Error classes of a server that rejects one address, which need not affect other addresses.
 pub(super) const OF_ONE_ADDRESS: [&str; 2] = [REJECTED, DEFERRED];
 const REJECTED: &str = "mail_rejected";
 const DEFERRED: &str = "mail_deferred";
 
-/// A mail server, and in whose name it is given messages.
+/// A mail server with the sender of messages.
 #[derive(Clone)]
 pub struct Mailer {
     transport: AsyncSmtpTransport<Tokio1Executor>,
@@ -33,38 +34,35 @@ pub struct Mailer {
 
 impl fmt::Debug for Mailer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The transport knows a password.
+        // The transport contains a password.
         f.debug_struct("Mailer").field("from", &self.from).finish_non_exhaustive()
     }
 }
 
-/// Settings with which no e-mail can be sent. They are not repeated: the URL holds a password.
+/// Unusable settings of e-mail. The error does not repeat them: the URL contains a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidMailer {
-    /// Of the server.
     #[error("must be smtps://user:password@host:465, smtp://host:587?tls=required or smtp://host:25")]
     Url,
-    /// Of the sender.
     #[error("must be an e-mail address, such as sched@example.com or Sched <sched@example.com>")]
     From,
 }
 
-/// One message.
 #[derive(Debug)]
 pub(super) struct Mail<'a> {
-    /// Stays the same when it is sent again.
+    /// The same for every attempt to send the message.
     pub(super) id: String,
-    /// All to whom it goes, as each of them sees it.
+    /// All recipients, visible to each of them.
     pub(super) to: &'a [String],
     pub(super) subject: String,
     pub(super) text: String,
 }
 
 impl Mailer {
-    /// By the server behind `url`, from `from`.
+    /// A mailer for the server at `url` with the sender `from`.
     ///
     /// # Errors
-    /// One of them cannot be used.
+    /// One of the arguments is not valid.
     pub fn new(url: &SecretString, from: &str) -> Result<Self, InvalidMailer> {
         let from = from.parse().map_err(|_error| InvalidMailer::From)?;
         let transport = AsyncSmtpTransport::<Tokio1Executor>::from_url(url.expose_secret())
@@ -74,10 +72,7 @@ impl Mailer {
         Ok(Self { transport, from })
     }
 
-    /// Hands a message to the server for one of its addresses.
-    ///
-    /// # Errors
-    /// The server does not take it.
+    /// Sends a message to the server for one of its addresses.
     pub(super) async fn send(&self, mail: &Mail<'_>, to: &str) -> Result<(), Failure> {
         let message = self.message(mail)?;
         let to: Address = to.parse().map_err(|error: AddressError| unfit(&error))?;
@@ -87,7 +82,7 @@ impl Mailer {
             Ok(_taken) => Ok(()),
             Err(error) if is_of_all(&error) => Err(Failure::new("mail_failed", describe(&error))),
             Err(error) if error.is_permanent() => Err(Failure::new(REJECTED, describe(&error)).for_good()),
-            // The server speaks to us and does not take it now, as it may do for one address and not for another.
+            // The server answers but rejects the message for now, possibly for this address only.
             Err(error) if error.is_transient() => Err(Failure::new(DEFERRED, describe(&error))),
             Err(error) => Err(Failure::new("mail_failed", describe(&error))),
         }
@@ -113,8 +108,8 @@ fn unfit(error: &(dyn std::error::Error + 'static)) -> Failure {
     Failure::new("mail_not_made", describe(error)).for_good()
 }
 
-/// Whether the server takes nothing from us, for whomever: it goes away (RFC 5321), or does not know who we are (RFC 4954), which the operator
-/// mends and no tenant.
+/// Whether the server rejects all messages of this worker: it shuts down (RFC 5321), or
+/// authentication fails (RFC 4954). The operator must fix this, not the tenant.
 fn is_of_all(error: &lettre::transport::smtp::Error) -> bool {
     let of_all = ["421", "454", "530", "534", "535", "538"];
     error.status().is_some_and(|code| of_all.contains(&code.to_string().as_str()))

@@ -1,9 +1,11 @@
 //! `sched.notify`: sends one notification to its channel.
 //!
-//! The leader dispatches it for each message and reads from its end what became of the message. Webhooks and chats
-//! are called as `http` functions are, through the same checks of addresses. A message may arrive twice, as any attempt may run twice; its id
-//! stays the same. What is wrong is told without the URL of a chat, which is a secret; and what is the tenant's is told to the tenant alone, with
-//! the message, because the history of this job can be read by members of another tenant, the default one.
+//! The leader dispatches a run for each message and reads the result of the message from the end of
+//! the run. Webhooks and chats are called like `http` functions, with the same address checks. A
+//! message may arrive twice, because any attempt may run twice; its id stays the same. Errors never
+//! contain the URL of a chat, which is a secret. Error details of a tenant are stored with the
+//! message only, because members of another tenant, the default one, can read the history of this
+//! job.
 
 use std::time::Duration;
 
@@ -52,7 +54,7 @@ pub(super) struct Failure {
     message: String,
     /// No further attempt mends it.
     is_final: bool,
-    /// It is about the installation and not about the tenant.
+    /// No further attempt can succeed.
     is_for_all: bool,
 }
 
@@ -152,7 +154,8 @@ async fn send(system: &System, ctx: &Ctx, tenant: TenantId, id: Uuid) -> Result<
     Ok(Sent { kind, status })
 }
 
-/// Sends an e-mail to each of the addresses that has not got it yet, and keeps which have: what is tried again goes to the others alone.
+/// Sends an e-mail to each address that has not received it yet, and records each success, so that
+/// a retry sends only to the remaining addresses.
 async fn email(
     system: &System,
     ctx: &Ctx,
@@ -165,7 +168,8 @@ async fn email(
     let mut refused: Vec<(&str, Failure)> = Vec::new();
     let mut left: Vec<&String> =
         addresses.iter().filter(|address| !delivery.reached.contains(address)).collect();
-    // Another one is the first each time, so that none at which the server hangs keeps the e-mail from those behind it.
+    // Each attempt starts with another address, so that an address at which the server hangs does
+    // not block the addresses after it.
     let turn = usize::try_from(ctx.attempt()).unwrap_or(0).saturating_sub(1);
     let by = turn.checked_rem(left.len()).unwrap_or(0);
     left.rotate_left(by);
@@ -187,14 +191,14 @@ async fn email(
     refusal(refused, addresses.len())
 }
 
-/// What is told of addresses that were refused. It is over for good when it is for each of them.
+/// Summarises rejected addresses. The failure is permanent if it is permanent for each of them.
 fn refusal(refused: Vec<(&str, Failure)>, addresses: usize) -> Result<(), Failure> {
     let reasons: Vec<String> =
         refused.iter().map(|(address, failure)| format!("{address}: {}", failure.message)).collect();
     let told = format!("{} of {addresses} addresses: {}", refused.len(), reasons.join("; "));
     let told: String = told.chars().take(LONGEST_TOLD).collect();
     let is_final = refused.iter().all(|(_, failure)| failure.is_final);
-    // What may pass decides.
+    // A temporary failure decides the class.
     let Some((_, worst)) = refused.into_iter().min_by_key(|(_, failure)| failure.is_final) else {
         return Ok(());
     };
@@ -205,7 +209,7 @@ fn shown(delivery: &DeliveryRecord) -> (String, String) {
     text(delivery.kind, &delivery.body)
 }
 
-/// The value of a secret of the tenant.
+/// Reads and decrypts a secret of the tenant.
 async fn open(
     system: &System,
     conn: &mut Conn,
@@ -243,7 +247,7 @@ fn chat_url(channel: &ChannelRecord, secret: Option<(String, SecretString)>) -> 
     })
 }
 
-/// Sends a request as an `http` function would; returns its status.
+/// Sends a request like an `http` function and returns its status.
 async fn call(
     system: &System,
     ctx: &Ctx,
@@ -253,17 +257,18 @@ async fn call(
     secrets: Secrets,
 ) -> Result<Option<Value>, Failure> {
     if let Some(fields) = config.as_object_mut() {
-        // What fails is tried again later by itself, and a message that was handed back untried would wait for ever.
+        // The leader retries failures, and a message that was released as untried would wait
+        // forever.
         fields.insert("circuit_breaker".to_owned(), json!({"failures": 0}));
         fields.insert("max_response_chars".to_owned(), json!(0));
     }
     let execution = Execution {
-        // What receivers know a repeated message by.
-        dispatch_id: delivery.id,
+        // Receivers recognise a repeated message by this id.
+        run_id: delivery.id,
         idempotency_key: delivery.id.to_string(),
         tenant_id: tenant.0,
         job_id: ctx.job_id(),
-        execution_id: ctx.execution_id(),
+        attempt_id: ctx.attempt_id(),
         job_name: ctx.job_name().to_owned(),
         attempt: ctx.attempt(),
         fire_time: ctx.fire_time(),
@@ -282,6 +287,7 @@ async fn call(
     }
     let class = report.error_class.unwrap_or(ErrorClass::HandlerError);
     let failure = Failure::new(class.as_str(), report.error_message.unwrap_or_default());
-    // The worker would refuse it again; everything else may be mended on the other side.
+    // The worker would refuse the target again. All other failures may be fixed on the receiver's
+    // side.
     Err(if class == ErrorClass::TargetRefused { failure.for_good() } else { failure })
 }

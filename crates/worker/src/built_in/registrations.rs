@@ -1,7 +1,8 @@
-//! `sched.partitions` and `sched.stale_instances`: what the leader does about them too, whenever somebody asks.
+//! `sched.partitions` and `sched.stale_instances`: housekeeping of the leader on demand.
 //!
-//! The leader does not leave these to a job, because its correctness depends on months being there and its lists on being short; so these
-//! jobs usually find nothing. They are how an operator has it done now and sees what was done.
+//! The leader does not delegate this work to a job, because its correctness depends on existing
+//! partitions and on short lists. So these jobs usually find no work. An operator triggers them to
+//! run the work now and to see its result.
 
 use sched_model::connection::database_clock;
 use sched_model::{Conn, DbError, cluster::leadership, connection::partitions, running::workers, transact};
@@ -10,22 +11,22 @@ use serde::{Deserialize, Serialize};
 use super::{System, told};
 use crate::handlers::native::{Ctx, HandlerError};
 
-/// They take none.
+/// The jobs have no arguments.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NoArgs {}
 
-/// What became of the months.
+/// The result of `sched.partitions`.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Months {
     made: Vec<String>,
     removed: Vec<String>,
-    /// Those that somebody used, or that the database refused to remove; the next run tries again.
+    /// Months that were in use, or that the database refused to remove. The next run tries again.
     left: Vec<String>,
     how: &'static str,
 }
 
-/// Makes months ahead and removes those that are over and old.
+/// Creates partitions ahead and removes expired ones.
 pub(super) async fn partitions(system: &System, ctx: &Ctx, _: NoArgs) -> Result<Months, HandlerError> {
     let mut conn = system.conn().await?;
     let told = told(&mut conn).await?;
@@ -65,14 +66,14 @@ pub(super) async fn partitions(system: &System, ctx: &Ctx, _: NoArgs) -> Result<
     Ok(done)
 }
 
-/// Which registrations went.
+/// The result of `sched.stale_instances`.
 #[derive(Debug, Serialize)]
 pub(super) struct Gone {
     schedulers: usize,
     workers: usize,
 }
 
-/// Removes registrations of processes that are long gone.
+/// Removes registrations of processes that ended long ago.
 pub(super) async fn stale_instances(system: &System, ctx: &Ctx, _: NoArgs) -> Result<Gone, HandlerError> {
     let mut conn = system.conn().await?;
     let told = told(&mut conn).await?;

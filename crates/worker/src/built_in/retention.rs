@@ -1,8 +1,9 @@
-//! `sched.retention`: removes what is finished and old, a page at a time.
+//! `sched.retention`: removes old finished rows, page by page.
 //!
-//! Each page is a short transaction that waits for no lock of others. A run goes from the oldest on until nothing is left, its time is up or
-//! it is cancelled. Only a run that left nothing leaves the mark by which the leader knows that it need not do this itself; so an
-//! installation whose workers do not run this job is cleaned up all the same.
+//! Each page is a short transaction that does not wait for locks. A run starts with the oldest rows
+//! and ends when no row is left, its time is up or it is cancelled. Only a complete run stores the
+//! mark that relieves the leader of this work. So an installation whose workers do not run this job
+//! is cleaned up by the leader.
 
 use std::time::Duration;
 
@@ -18,16 +19,16 @@ use uuid::Uuid;
 use super::{System, told};
 use crate::handlers::native::{Ctx, HandlerError};
 
-/// Time between two rounds of pages, which leaves room for others on a busy database.
+/// Pause between two rounds of pages, which leaves capacity for other work on a busy database.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How the job may be adjusted.
+/// The arguments of the job.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Args {
-    /// Most rows of one page.
+    /// Maximal rows per page.
     page_rows: u32,
-    /// After so many seconds a run ends between two pages.
+    /// A run ends between two pages after so many seconds.
     work_seconds: u32,
 }
 
@@ -37,7 +38,7 @@ impl Default for Args {
     }
 }
 
-/// What a run removed.
+/// The number of removed rows per kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Removed {
     dispatches: u64,
@@ -49,11 +50,11 @@ pub(super) struct Removed {
     attempts: u64,
     output: u64,
     events: u64,
-    /// Whether all that was due has gone.
+    /// Whether all due rows were removed.
     is_complete: bool,
 }
 
-/// Where a run stands: after these; `None` once there are no more.
+/// The position of a run: the keys after which it continues, `None` at the end.
 struct Position {
     dispatches: Option<Uuid>,
     skips: Option<i64>,
@@ -94,7 +95,7 @@ pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<Remove
             () = tokio::time::sleep(PAUSE) => {}
         }
     };
-    // Also of a run that failed half-way: its pages are committed.
+    // Also for a run that failed midway: its pages are committed.
     gone.measure();
     result?;
     if position.is_at_end() {
@@ -105,7 +106,7 @@ pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<Remove
     Ok(gone)
 }
 
-/// One page of everything that is not at its end.
+/// Removes one page of every kind that is not at its end.
 async fn round(
     conn: &mut Conn,
     told: &Housekeeping,
@@ -137,7 +138,7 @@ async fn round(
             Ok::<_, DbError>((page, answers))
         });
         let (page, answers) = cleared.await?;
-        // As long as there may be more answers, the last page of keys is looked at again: it costs little.
+        // While there may be more answers, the last page of keys is scanned again, which is cheap.
         let has_more = answers >= u64::try_from(limit).unwrap_or(0);
         position.keys = page.next.or(has_more.then_some(after));
         gone.idempotency_keys += page.gone + answers;
@@ -148,7 +149,8 @@ async fn round(
     Ok(())
 }
 
-/// A page of the audit log, of terms, of workers that are gone and of stray rows; returns whether there may be more.
+/// Removes a page of the audit log, of terms, of dead workers and of orphaned rows. Returns whether
+/// there may be more.
 async fn others(conn: &mut Conn, cutoffs: &Cutoffs, limit: i64, gone: &mut Removed) -> Result<bool, DbError> {
     let (past, strays) = transact(conn, "prune_history", async |conn: &mut Conn| {
         let past = retain::past(conn, cutoffs, limit).await?;

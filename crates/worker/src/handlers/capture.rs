@@ -1,27 +1,26 @@
 //! Keeps the head and the tail of an output stream of any length in bounded memory.
 //!
-//! Pure: bytes are pushed in, and [`Capture::finish`] turns what was kept into text. The middle is counted, never
-//! stored; the head shows how a run began, the tail how it died.
+//! Pure: the caller pushes bytes, and [`Capture::finish`] returns the kept text. Bytes of the
+//! middle are counted, never stored. The head shows how an attempt began, the tail how it failed.
 
 use std::collections::VecDeque;
 
 use super::storable::{self, LONGEST_REST, is_continuation, without_cut_end};
 
-/// What was kept of an output stream.
+/// The kept text of an output stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// The beginning; everything, when nothing was dropped.
+    /// The beginning, or the whole output if no bytes were dropped.
     pub head: String,
-    /// The end; empty when nothing was dropped.
+    /// The end. Empty if no bytes were dropped.
     pub tail: String,
-    /// Bytes written by the process.
     pub total_bytes: u64,
     /// Bytes between head and tail that were not kept.
     pub dropped_bytes: u64,
 }
 
 impl Captured {
-    /// Lines that the worker itself has to say; no more of them than a stream keeps of a program that writes much.
+    /// Captures the worker's own lines about an attempt, up to [`MOST_OF_LINES`] bytes.
     pub(super) fn of_lines(lines: &[String]) -> Self {
         let mut capture = Capture::new(MOST_OF_LINES);
         for line in lines {
@@ -32,10 +31,8 @@ impl Captured {
     }
 }
 
-/// Most bytes of the worker's own lines about an attempt.
 const MOST_OF_LINES: usize = 16 * 1024;
 
-/// A stream being captured.
 #[derive(Debug)]
 pub(super) struct Capture {
     head: Vec<u8>,
@@ -52,19 +49,19 @@ impl Capture {
         Self { head: Vec::new(), tail: VecDeque::new(), head_limit, tail_limit: limit - head_limit, total: 0 }
     }
 
-    /// Takes the next bytes of the stream.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.total = self.total.saturating_add(bytes.len() as u64);
         let (first, rest) = bytes.split_at(bytes.len().min(self.head_limit.saturating_sub(self.head.len())));
         self.head.extend_from_slice(first);
-        // Of a piece longer than the tail only its end can stay.
+        // Only the end of a piece that is longer than the tail can stay.
         let (_, rest) = rest.split_at(rest.len().saturating_sub(self.tail_limit));
         let surplus = (self.tail.len() + rest.len()).saturating_sub(self.tail_limit);
         drop(self.tail.drain(..surplus));
         self.tail.extend(rest);
     }
 
-    /// Text of what was kept. Where bytes were dropped, head and tail are cut back to whole characters.
+    /// Converts the kept bytes to text. If bytes were dropped, head and tail are cut back to whole
+    /// characters.
     pub(super) fn finish(self) -> Captured {
         let total_bytes = self.total;
         let mut head = self.head;
@@ -85,7 +82,7 @@ impl Capture {
     }
 }
 
-/// Removes the rest of a character whose beginning was cut off.
+/// Removes the remaining bytes of a character whose first bytes were dropped.
 fn without_cut_start(bytes: &[u8]) -> &[u8] {
     let rest = bytes.iter().take(LONGEST_REST).take_while(|byte| is_continuation(**byte)).count();
     let (_, whole) = bytes.split_at(rest);

@@ -1,4 +1,4 @@
-//! What a handler is told about the attempt it runs.
+//! The input of a handler for one attempt.
 
 use std::time::Duration;
 
@@ -8,39 +8,36 @@ use uuid::Uuid;
 
 use super::{Live, Secrets};
 
-/// One attempt: everything a handler may know, taken from the claimed row.
+/// One attempt, with all data that the handler may use. The data is from the claimed row.
 #[derive(Debug, Clone)]
 pub struct Execution {
-    /// The dispatch; stays the same over its retries.
-    pub dispatch_id: Uuid,
-    /// The tenant the job belongs to.
+    /// The run. All its attempts have the same id.
+    pub run_id: Uuid,
     pub tenant_id: Uuid,
-    /// The job.
     pub job_id: Uuid,
-    /// This attempt. Unique: it also marks every process of the attempt.
-    pub execution_id: Uuid,
-    /// Name of the job, for people.
+    /// This attempt. Every process of the attempt carries this id as a mark.
+    pub attempt_id: Uuid,
     pub job_name: String,
-    /// Attempts of a dispatch are numbered from 1.
+    /// The first attempt of a run has number 1.
     pub attempt: u32,
-    /// The instant the dispatch was due.
+    /// The due time of the run.
     pub fire_time: DateTime<Utc>,
-    /// How late it was claimed, by the database clock.
+    /// Milliseconds from the due time to the claim, by the database clock.
     pub lateness_ms: i64,
-    /// Whether it makes up for a fire time that was missed.
+    /// Whether the run is a catch-up for a misfire.
     pub catch_up: bool,
-    /// Stays the same over retries, for receivers that must not act twice.
+    /// The same for all attempts of a run, so that receivers can detect repetitions.
     pub idempotency_key: String,
-    /// Arguments of the dispatch.
     pub args: Value,
-    /// How long the attempt may take, from its start.
+    /// Maximal duration of the attempt, from its start.
     pub timeout: Duration,
-    /// W3C trace context of the attempt, whatever it calls is part of; the worker always gives one.
+    /// W3C trace context of the attempt. Calls of the handler belong to it. The worker always sets
+    /// one.
     pub traceparent: Option<String>,
-    /// `handler_config` of the function; its form depends on the kind.
+    /// `handler_config` of the function. Its form depends on the handler type.
     pub handler_config: Value,
-    /// Where it tells what it is doing.
+    /// Receives live output and progress.
     pub live: Live,
-    /// Values of the secrets its configuration names.
+    /// The secrets that the configuration names.
     pub secrets: Secrets,
 }

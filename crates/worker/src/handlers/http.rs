@@ -1,16 +1,19 @@
-//! The `http` handler: sends one request and judges the response.
+//! The `http` handler: sends one request and evaluates the response.
 //!
-//! An attempt goes through: `request` fills in templates, secrets and the signature; `circuit` says whether the endpoint is
-//! left alone at the moment; `guard` resolves the host and checks every address; `connect` opens the connection to those very
-//! addresses, unless `pool` has one; `exchange` sends and reads within bounds; `response` says what came of it.
+//! Steps of an attempt: `request` fills in templates, secrets and the signature; `circuit` checks
+//! the circuit breaker of the endpoint; `guard` resolves the host and checks every address;
+//! `connect` opens the connection to exactly these addresses, unless `pool` has one; `exchange`
+//! sends and reads within bounds; `response` determines the outcome.
 //!
-//! Design notes. *hyper and no client above it*: the check of addresses sits on the one path on which sockets are opened, for
-//! names and literals alike; the time for connecting is a function's own; the head of a response is bounded; redirects,
-//! proxies, cookies and unpacking do not exist instead of being switched off. *No resending*: a request of which a byte may
-//! have gone out is never sent a second time within an attempt; the retry policy decides about that.
+//! Design notes. *hyper and no client above it*: the address check is on the only path that opens
+//! sockets, for names and literals alike; each function has its own connect timeout; the head of a
+//! response is bounded; redirects, proxies, cookies and decompression do not exist instead of being
+//! switched off. *No resending*: a request of which a byte may have been sent is never sent again
+//! within an attempt. The retry policy decides about another attempt.
 //!
-//! One deadline, the attempt's, lies over everything, so a server that sends a byte now and then gains nothing. An attempt
-//! that is dropped, cancelled or out of time closes its connection. Nothing outlives the operating system process.
+//! The deadline of the attempt covers all steps, so a server that sends single bytes slowly gains
+//! nothing. An attempt that is dropped, cancelled or timed out closes its connection. Nothing
+//! outlives the worker's process.
 
 mod addresses;
 mod allow;
@@ -29,15 +32,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use rand::RngExt as _;
 use sched_model::domain::handler_config::HttpConfig;
 use sched_runtime::exit::describe;
 use sched_runtime::monotonic_clock::monotonic;
 use tokio_util::sync::CancellationToken;
 
-use super::Execution;
 use super::report::{ErrorClass, Outcome, Report};
 use super::shortage::is_shortage;
+use super::{Execution, Handler};
 use circuit::{Circuits, Pass};
 use connect::{ConnectError, Trust};
 use exchange::{Bounds, ExchangeError, Line, Progress, Stage};
@@ -50,18 +55,16 @@ pub use connect::CertificateError;
 pub use guard::{Resolve, Resolving, SystemResolver};
 pub use ports::{InvalidPort, PortList};
 
-/// What the handler is given by the worker's configuration.
+/// The settings of the handler, from the worker's configuration.
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
-    /// Targets that may be called although they are not public.
+    /// Targets that functions may call although they are not public.
     pub allow: AllowList,
-    /// Ports that may be called.
     pub ports: PortList,
-    /// Hosts and ports of the scheduler's own database, which is never called.
+    /// Hosts and ports of the scheduler's own database, which functions may never call.
     pub own_database: Vec<(String, u16)>,
-    /// PEM file with authorities that are trusted besides the system's.
+    /// PEM file with certificate authorities that are trusted in addition to the system's.
     pub ca_file: Option<PathBuf>,
-    /// How names are resolved.
     pub resolver: Arc<dyn Resolve>,
 }
 
@@ -84,7 +87,6 @@ pub struct HttpHandler {
     circuits: Circuits,
 }
 
-/// How an exchange ended.
 enum Ending {
     Done(Result<(), ExchangeError>),
     TimedOut,
@@ -92,7 +94,7 @@ enum Ending {
 }
 
 impl HttpHandler {
-    /// Prepares the handler; nothing is connected yet.
+    /// Prepares the handler without connecting.
     ///
     /// # Errors
     /// The file with certificates cannot be read.
@@ -102,13 +104,14 @@ impl HttpHandler {
         Ok(Self { line: Line { guard, trust, pool: Pool::default() }, circuits: Circuits::default() })
     }
 
-    /// Closes connections that have been idle for too long and forgets endpoints that have long not failed; to be called now and then.
+    /// Closes connections that were idle too long, and forgets endpoints without recent failures.
+    /// The caller repeats this periodically.
     pub fn tidy(&self) {
         self.line.pool.tidy();
         self.circuits.tidy(monotonic());
     }
 
-    /// Runs one attempt to its end; see the module for what holds afterwards.
+    /// Runs one attempt to its end; see the module documentation.
     pub async fn run(&self, execution: &Execution, cancel: &CancellationToken) -> Report {
         let called = monotonic();
         let mut report = if cancel.is_cancelled() {
@@ -169,8 +172,18 @@ impl HttpHandler {
     }
 }
 
-/// Nothing was sent, and nothing is counted: the dispatch waits until the endpoint may be called again. Not all for the same time, since only
-/// one of them calls then.
+impl Handler for HttpHandler {
+    fn run<'a>(&'a self, execution: Execution, cancel: &'a CancellationToken) -> BoxFuture<'a, Report> {
+        async move { self.run(&execution, cancel).await }.boxed()
+    }
+
+    fn tidy(&self) {
+        self.tidy();
+    }
+}
+
+/// No request was sent, and the attempt does not count: the run waits until the endpoint may be
+/// called again. The waits differ, because only one of the runs becomes the probe.
 fn circuit_open(rest: Duration) -> Report {
     let rest = rest.mul_f64(rand::rng().random_range(1.0..=1.5));
     let message = format!("the endpoint failed again and again; it is left alone for another {:.0?}", rest);
@@ -206,7 +219,7 @@ fn judge(config: &HttpConfig, ending: Ending, progress: &Progress, timeout: Dura
 }
 
 fn failed(error: &ExchangeError) -> Report {
-    // No socket, so nothing was sent, and the endpoint has no part in it.
+    // Without a socket no byte was sent, and the endpoint is not the cause.
     if let ExchangeError::Connect(ConnectError::Tcp(source))
     | ExchangeError::NoTarget(NoTarget::Unresolved { source: Some(source), .. }) = error
         && is_shortage(source)
@@ -230,8 +243,8 @@ fn failed(error: &ExchangeError) -> Report {
     report
 }
 
-/// Tells the circuit what the attempt says about the endpoint: a response that was not wanted is still one, unless it says
-/// that the server itself is in trouble.
+/// Reports the health of the endpoint to its circuit. An unexpected response counts as success,
+/// unless it means that the server itself is in trouble.
 fn tell(pass: Pass, report: &Report, progress: &Progress) {
     let is_in_trouble = match report.error_class {
         Some(ErrorClass::Unreachable | ErrorClass::Timeout) => true,

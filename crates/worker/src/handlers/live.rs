@@ -1,8 +1,9 @@
-//! What a running attempt tells before it ends: output as it comes, and progress.
+//! Live output and progress of a running attempt.
 //!
-//! A handler tells and goes on: nothing here waits, so a slow database never slows work down. What is told is a courtesy for
-//! people who watch; the record of the attempt is its report, which holds the output again. What cannot be taken at once is
-//! therefore dropped, and counted. A process that dies has told what it has told.
+//! Sending never waits, so a slow database never slows the handler down. Live events only serve
+//! people who watch the attempt. The record of the attempt is its report, which contains the output
+//! again. The sender therefore drops and counts events that the receiver cannot take at once. If
+//! the process dies, the events sent before its death remain visible.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,41 +14,37 @@ use tokio::sync::mpsc;
 use super::scrub::{ScrubbedStream, Scrubber};
 use crate::attempt::live::Board;
 
-/// One thing told.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LiveEvent {
-    /// A piece of output.
     Output {
         /// `stdout`, `stderr` or `log`.
         stream: &'static str,
-        /// The text, storable as it is.
+        /// Text that PostgreSQL can store.
         text: String,
     },
-    /// How far the work has come.
     Progress {
-        /// 0 to 100, where it is known.
+        /// 0 to 100, if known.
         percent: Option<f32>,
-        /// What it does now, for people.
+        /// The current activity, for people.
         message: String,
     },
 }
 
-/// Where a handler tells.
+/// The sender of live events.
 #[derive(Debug, Clone, Default)]
 pub struct Live {
     to: To,
-    /// Takes the secrets of the attempt out of all that is told.
+    /// Removes the secrets of the attempt from every event.
     scrubbing: Option<Arc<Scrubbing>>,
 }
 
-/// What is told comes in pieces, of several streams side by side.
+/// Scrubs several streams that arrive in pieces.
 #[derive(Debug)]
 struct Scrubbing {
     scrubber: Arc<Scrubber>,
     streams: Mutex<BTreeMap<&'static str, Piecewise>>,
 }
 
-/// One stream.
 #[derive(Debug)]
 struct Piecewise {
     scrubbed: ScrubbedStream,
@@ -66,13 +63,13 @@ impl Scrubbing {
         })
     }
 
-    /// What was held back goes with what is left out.
+    /// Held text of the stream is dropped with the skipped bytes.
     fn skip(&self, stream: &'static str) {
         self.with(stream, |of| *of = Piecewise { scrubbed: self.scrubber.stream(), is_after_gap: true });
     }
 
     fn with<T>(&self, stream: &'static str, act: impl FnOnce(&mut Piecewise) -> T) -> T {
-        // A panic while the lock was held leaves a stream that holds back too much at worst.
+        // A panic while the lock was held leaves at worst a stream that holds back too much.
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         act(streams
             .entry(stream)
@@ -80,14 +77,13 @@ impl Scrubbing {
     }
 }
 
-/// Who hears it.
 #[derive(Debug, Clone, Default)]
 enum To {
     #[default]
     Nobody,
     /// Whoever holds the receiver.
     Channel(mpsc::Sender<LiveEvent>),
-    /// The worker, which shows it to those who watch the attempt.
+    /// The worker, which shows the event to users who watch the attempt.
     Board(Arc<Board>, DispatchId, ClaimToken),
 }
 
@@ -98,14 +94,14 @@ impl Live {
         Self::default()
     }
 
-    /// Tells whoever reads the receiver, which holds at most `capacity` events.
+    /// Sends events to the receiver, which holds at most `capacity` of them.
     #[must_use]
     pub fn channel(capacity: usize) -> (Self, mpsc::Receiver<LiveEvent>) {
         let (sender, receiver) = mpsc::channel(capacity.max(1));
         (Self { to: To::Channel(sender), scrubbing: None }, receiver)
     }
 
-    /// Tells those who watch the attempt, without its secrets.
+    /// Sends events without secrets to users who watch the attempt.
     pub(crate) fn on(
         board: Arc<Board>,
         dispatch: DispatchId,
@@ -117,7 +113,7 @@ impl Live {
         Self { to: To::Board(board, dispatch, token), scrubbing }
     }
 
-    /// Tells a piece of output. It must hold no NUL.
+    /// Sends a piece of output, which must not contain NUL.
     pub fn output(&self, stream: &'static str, text: String) {
         let text = match &self.scrubbing {
             Some(scrubbing) => scrubbing.output(stream, &text),
@@ -128,12 +124,12 @@ impl Live {
         }
     }
 
-    /// Tells how far the work has come: `percent` from 0 to 100 where it is known.
+    /// Sends progress. `percent` is from 0 to 100, if known.
     pub fn progress(&self, percent: Option<f32>, message: impl Into<String>) {
         self.tell(LiveEvent::Progress { percent, message: self.without_secrets(message.into()) });
     }
 
-    /// A text without the secrets of the attempt.
+    /// Removes the secrets of the attempt from a text.
     pub(super) fn without_secrets(&self, text: String) -> String {
         match &self.scrubbing {
             Some(scrubbing) => scrubbing.scrubber.scrub(&text).into_owned(),
@@ -141,12 +137,12 @@ impl Live {
         }
     }
 
-    /// Whether anybody hears what is told.
+    /// Whether events have a receiver.
     pub(super) const fn is_heard(&self) -> bool {
         !matches!(self.to, To::Nobody)
     }
 
-    /// Whether a piece of output that comes now would be taken. Asked by those who would otherwise prepare it in vain.
+    /// Whether a piece of output would be taken now. Callers check this before they prepare output.
     pub(super) fn has_room(&self) -> bool {
         match &self.to {
             To::Nobody => false,
@@ -155,7 +151,7 @@ impl Live {
         }
     }
 
-    /// Tells that a stream went on by so many bytes that were not told.
+    /// Reports that `bytes` bytes of a stream were not sent.
     pub(super) fn skipped(&self, stream: &'static str, bytes: usize) {
         if let Some(scrubbing) = &self.scrubbing {
             scrubbing.skip(stream);

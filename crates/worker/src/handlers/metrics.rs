@@ -1,15 +1,15 @@
-//! Numbers that an attempt reports about itself: rows read, bytes sent. History keeps them beside the result.
+//! Metrics that an attempt reports about itself, such as rows read or bytes sent. History keeps
+//! them beside the result.
 
 use std::collections::BTreeMap;
 
 use sched_model::domain::metric;
 use serde_json::{Number, Value};
 
-/// The numbers of one attempt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Metrics(BTreeMap<String, Number>);
 
-/// Why a number is not kept.
+/// Why a metric is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NotKept {
     #[error("{0:?} is not a name of a metric: up to 64 small letters, digits and _")]
@@ -21,10 +21,10 @@ pub(super) enum NotKept {
 }
 
 impl Metrics {
-    /// Keeps a number; one of the same name is replaced.
+    /// Sets a metric and replaces an earlier value of the same name.
     pub(super) fn set(&mut self, name: &str, value: Value) -> Result<(), NotKept> {
         if !metric::is_name(name) {
-            // What is no name may be anything, and of any length.
+            // An invalid name may have any content and any length.
             return Err(NotKept::Name(name.chars().take(100).collect()));
         }
         let Value::Number(number) = value else { return Err(NotKept::Number(name.to_owned())) };
@@ -35,8 +35,8 @@ impl Metrics {
         Ok(())
     }
 
-    /// What a program reports in its result, under `metrics`, and what was wrong with the rest of it. A member of that name with not a
-    /// single number in it means something else.
+    /// Returns the member `metrics` of a result, and the first reason why a metric was rejected. A
+    /// member without any valid number is not a list of metrics: then there is no error.
     pub(super) fn of_result(result: &Value) -> (Self, Option<NotKept>) {
         let mut metrics = Self::default();
         let members = result.get("metrics").and_then(Value::as_object);
@@ -47,7 +47,7 @@ impl Metrics {
         (metrics, first.filter(|_| is_meant))
     }
 
-    /// As it is stored; `None` if there is nothing.
+    /// Returns the stored form, or `None` if there are no metrics.
     pub(super) fn into_json(self) -> Option<Value> {
         let numbers = self.0.into_iter().map(|(name, number)| (name, Value::Number(number)));
         Some(numbers.collect::<serde_json::Map<_, _>>()).filter(|all| !all.is_empty()).map(Value::Object)

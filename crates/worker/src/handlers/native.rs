@@ -1,23 +1,26 @@
-//! The `native` handler: runs Rust functions that are built into the worker's program.
+//! The `native` handler: runs Rust functions that are compiled into the worker's program.
 //!
-//! Handlers run on threads of their own, apart from those of the worker: one that blocks its thread (a long computation, a
-//! blocking call) holds up other handlers at most, and never a heartbeat, a claim or the storing of a result. Each attempt is
-//! a task there; this module waits for it on the worker's side and makes it stop: when its time is up or it is cancelled,
-//! first by its token ([`Ctx::cancelled`]), after the grace by dropping it. A dropped future is gone at its next `.await`; a
-//! thread that never comes to one cannot be stopped, which is then said in the report and keeps its thread until it returns. A
-//! panic is caught and is a failed attempt.
+//! Handlers run on separate threads. A handler that blocks its thread, with a long computation or a
+//! blocking call, delays at most other handlers. It never delays a heartbeat, a claim or the
+//! storing of a result. Each attempt is a task on these threads. This module waits for it on the
+//! worker's side and stops it when it times out or is cancelled: first through its token
+//! ([`Ctx::cancelled`]), after the grace period by dropping its future. A dropped future ends at
+//! its next `.await`. A thread that never reaches one cannot be stopped; the report states this,
+//! and the handler keeps its thread until it returns. A caught panic is a failed attempt.
 //!
-//! When the future of an attempt is dropped here (its lease is lost), its token is cancelled and its task aborted. If it runs
-//! on all the same, the session ends the process ([`NativeHandler::ended_within`]), so that nothing runs twice. When the process
-//! dies nothing is left behind: everything is inside it.
+//! When the future of an attempt is dropped here because its lease is lost, its token is cancelled
+//! and its task aborted. If the handler still runs, the session ends the process
+//! ([`NativeHandler::ended_within`]), so that the same work never runs twice. If the process dies,
+//! no handler survives: all of them run inside it.
 //!
 //! # Design notes
 //!
-//! A second runtime costs two wake-ups across threads for each attempt, a few microseconds, and is what makes the promise about
-//! heartbeats hold: with one runtime, as many blocking handlers as there are cores would stop all of the worker, and its lease
-//! with it. Giving only the heartbeats a thread of their own would keep the lease of a worker that no longer claims or stores
-//! anything. A thread for each attempt would make blocking harmless, but 1,000 slots of waiting handlers are 1,000 threads;
-//! those who block ask for it (`blocking_handler`).
+//! A second runtime costs two wake-ups across threads per attempt, a few microseconds. It
+//! guarantees the heartbeats: with one runtime, as many blocking handlers as there are cores would
+//! stop the whole worker, and it would lose its lease. A separate thread for the heartbeats alone
+//! would keep the lease of a worker that no longer claims or stores results. A thread per attempt
+//! would make blocking harmless, but 1,000 slots of waiting handlers would need 1,000 threads.
+//! Handlers that block must request a thread with `blocking_handler`.
 
 mod alive;
 mod context;
@@ -33,6 +36,8 @@ use std::io;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use sched_model::domain::handler_config::NativeConfig;
 use sched_runtime::monotonic_clock::monotonic;
 use sched_runtime::tasks::spawn_owned_on;
@@ -51,11 +56,12 @@ pub use context::{Ctx, SecretNotNamed};
 pub use error::HandlerError;
 pub use registry::{RegisterError, Registry};
 
-/// How long a dropped handler may take to be gone.
+/// Maximal time in which a dropped handler must end.
 const DROP_WAIT: Duration = Duration::from_secs(5);
-/// Threads that blocking handlers may take: as many as a worker can have slots. Each is started when it is needed.
+/// Limit of threads for blocking handlers: the maximal number of slots of a worker. Threads start
+/// on demand.
 const MOST_BLOCKING_THREADS: usize = 10_000;
-/// How often it is looked whether the last handler has ended; nothing announces that.
+/// Interval of the check whether the last handler has ended. There is no notification of that.
 const ENDED_POLL: Duration = Duration::from_millis(10);
 
 /// Runs functions of type `native`.
@@ -66,11 +72,11 @@ pub struct NativeHandler {
     watch: Watch,
 }
 
-/// Where handlers run.
+/// The threads of handlers.
 enum Threads {
-    /// On those of whoever calls.
+    /// The runtime of the caller.
     Callers,
-    /// On their own. `None` once it shuts down.
+    /// A separate runtime. `None` during shutdown.
     Own(Option<Runtime>),
 }
 
@@ -98,28 +104,29 @@ impl NativeHandler {
         })
     }
 
-    /// Handlers that run on the runtime of whoever calls; for tests.
+    /// Runs handlers on the runtime of the caller. For tests.
     #[must_use]
     pub fn on_callers_threads(registry: Registry) -> Self {
         panics::install();
         Self { registry, threads: Threads::Callers, alive: Count::default(), watch: Watch::default() }
     }
 
-    /// How many handlers run, those included that were given up and have not ended.
+    /// Number of running handlers, including abandoned handlers that have not ended.
     #[must_use]
     pub fn alive(&self) -> usize {
         self.alive.get()
     }
 
-    /// Looks whether handlers block all of their threads, and says so; to be called now and then.
+    /// Checks whether handlers block all of their threads, and logs it. The caller repeats this
+    /// periodically.
     pub fn tidy(&self) {
         if let Threads::Own(Some(runtime)) = &self.threads {
             self.watch.look(runtime.handle());
         }
     }
 
-    /// Waits until no handler is left running; whether that came within `limit`. For those who must be sure before
-    /// others run the same work.
+    /// Waits until no handler runs, at most `limit`. Returns whether all ended. Callers use this
+    /// before another worker runs the same work.
     pub async fn ended_within(&self, limit: Duration) -> bool {
         let all_ended = async {
             while self.alive() > 0 {
@@ -129,7 +136,7 @@ impl NativeHandler {
         timeout(limit, all_ended).await.is_ok()
     }
 
-    /// Runs one attempt to its end; see the module.
+    /// Runs one attempt to its end; see the module documentation.
     pub async fn run(&self, execution: Execution, cancel: &CancellationToken) -> Report {
         let called = monotonic();
         let mut report = self.attempt(execution, cancel, called).await;
@@ -161,7 +168,8 @@ impl NativeHandler {
 
     async fn supervise(&self, handler: Handler, ctx: &Ctx, cancel: &CancellationToken) -> Report {
         let (alive, gone) = Alive::new(&self.alive);
-        // Also when this future is dropped: a thread that cannot be aborted should at least be told.
+        // Also when this future is dropped: a thread that cannot be aborted can still see its
+        // token.
         let told_to_stop = ctx.cancellation().drop_guard();
         let mut task = spawn_owned_on(&self.handle(), "native handler", attempt(handler, ctx.clone(), alive));
         let reason = tokio::select! {
@@ -198,12 +206,30 @@ impl NativeHandler {
     }
 }
 
+impl super::Handler for NativeHandler {
+    fn run<'a>(&'a self, execution: Execution, cancel: &'a CancellationToken) -> BoxFuture<'a, Report> {
+        self.run(execution, cancel).boxed()
+    }
+
+    fn owns_task(&self) -> bool {
+        true
+    }
+
+    fn tidy(&self) {
+        self.tidy();
+    }
+
+    fn ended_within(&self, limit: Duration) -> BoxFuture<'_, bool> {
+        self.ended_within(limit).boxed()
+    }
+}
+
 impl Drop for NativeHandler {
     fn drop(&mut self) {
         if let Threads::Own(runtime) = &mut self.threads
             && let Some(runtime) = runtime.take()
         {
-            // Waiting for threads is not allowed here, and one that blocks would never end.
+            // Blocking is not allowed here, and a blocked thread might never end.
             runtime.shutdown_background();
         }
     }
@@ -218,7 +244,7 @@ impl fmt::Debug for NativeHandler {
     }
 }
 
-/// The handler's side: everything that is the user's code runs in here, and no panic leaves it.
+/// Runs the user's code on the handler's side. No panic leaves this function.
 async fn attempt(handler: Handler, ctx: Ctx, alive: Alive) -> Ending {
     ctx.begin();
     let mut run = match panics::catch(|| handler(ctx, alive)) {

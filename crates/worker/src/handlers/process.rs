@@ -1,25 +1,42 @@
-//! The `process` handler: runs a program of the operating system and leaves nothing of it behind.
+//! The `process` handler: runs a program of the operating system and leaves no process or file of
+//! it behind.
 //!
-//! An attempt goes through five steps, one module each: `workspace` makes a private directory with the arguments, or
-//! takes one of `spares`, `environment` builds the variables from nothing, `launch` starts the program (`spawn`), `pipes` keeps head and tail of the output and
-//! `progress` looks how far it is while `supervise` waits for the exit, the timeout or the cancellation, and `strays` finds and kills what outlived the
-//! program. `outcome` says in words how it ended.
+//! Steps of an attempt, one module each:
 //!
-//! What it guarantees on Linux: once [`ProcessHandler::run`] returns, no process of the attempt runs any more, whether
-//! it moved to a session of its own or forked twice, and zombies do not stay for long. A dropped future kills what it
-//! finds at once, and does not wait for the deaths. The limits: a process that has left its parent *and* its session
-//! *and* emptied its environment cannot be told from those of attempts that run beside it, and goes with the last of
-//! them; one of another user (a set-uid program) cannot be killed, and is named in the report's notes. When the worker
-//! itself is killed, the kernel kills the programs it started; what these had started lives on until another worker
-//! of the same installation on the machine finds it, at its start or before its lease runs out ([`ProcessHandler::clear_away_dead`]).
-//! Elsewhere than on Linux only the process group is killed.
+//! 1. `workspace` creates a private directory with the arguments, or takes one from `dir_pool`.
+//! 2. `environment` builds the environment variables from nothing.
+//! 3. `launch` starts the program (`spawn`).
+//! 4. `pipes` keeps head and tail of the output and `progress` reads the progress file, while
+//!    `supervise` waits for the exit, the timeout or the cancellation.
+//! 5. `orphans` finds and kills processes that outlived the program.
 //!
-//! Which programs there are to start is the operator's word (`programs`). What one may be and use is `confine`'s and `cgroups`' part: another user, no new privileges, no core dumps, and bounds of
-//! memory, processor time and processes. What this machine cannot do of it is refused, never left out. The worker itself is not to be
-//! read by the programs it runs, even by those of its own user: the kernel is told not to let them look into it.
+//! `outcome` describes how the attempt ended.
 //!
-//! It holds no locks across awaits. All waits have deadlines: for a process in the kernel's hands and for a pipe that
-//! someone else holds open too.
+//! Guarantees on Linux: once [`ProcessHandler::run`] returns, no process of the attempt runs any
+//! more, even if it moved to its own session or forked twice, and zombies do not stay for long. A
+//! dropped future kills the processes that it finds at once, and does not wait for their deaths.
+//!
+//! Limits of these guarantees:
+//!
+//! - A process that has left its parent *and* its session *and* emptied its environment is
+//!   indistinguishable from those of concurrent attempts. It is killed with the last of these
+//!   attempts.
+//! - A process of another user (a set-uid program) cannot be killed. The notes of the report name
+//!   it.
+//! - If the worker itself is killed, the kernel kills the programs that the worker started. Their
+//!   children live on until another worker of the same installation on the machine kills them, at
+//!   its start or before the lease of the killed worker expires
+//!   ([`ProcessHandler::clear_away_dead`]).
+//! - On systems other than Linux only the process group is killed.
+//!
+//! The operator decides which programs may start (`programs`). `confine` and `cgroups` restrict a
+//! program: another user, no new privileges, no core dumps, and limits of memory, CPU time and
+//! processes. If this machine cannot enforce a restriction, the attempt is rejected; a restriction
+//! is never skipped. Programs must not read the memory of the worker, not even programs of the
+//! worker's own user: the worker marks its process as not dumpable.
+//!
+//! No lock is held across an await. All waits have deadlines, including those for a process stuck
+//! in the kernel and for a pipe that another process holds open.
 
 mod attempts;
 mod cgroups;
@@ -46,6 +63,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use sched_model::domain::handler_config::{FieldError, ProcessConfig};
 use sched_runtime::monotonic_clock::monotonic;
 use tokio_util::sync::CancellationToken;
@@ -53,7 +72,7 @@ use tokio_util::sync::CancellationToken;
 use super::capture::Captured;
 use super::metrics::Metrics;
 use super::report::{Again, ErrorClass, Outcome, Report};
-use super::{Execution, MissingSecret};
+use super::{Execution, Handler, MissingSecret};
 use crate::handlers::process::dir_pool::Spares;
 use cgroups::{Cgroups, Entrance, Leaf, LimitError};
 use confine::{Confinement, Directory};
@@ -68,54 +87,52 @@ pub use environment::SAFE_PATH;
 pub use programs::{ProgramList, ProgramListError};
 pub use users::{RunAsList, RunAsListError};
 
-/// How long the pipes are read after the program has ended of its own accord; a background process of it may hold
-/// them open for good.
+/// Time in which the pipes are read after the program exited normally. A background process of it
+/// may hold them open permanently.
 const DRAIN: Duration = Duration::from_secs(1);
-/// The same once everything of the attempt has been killed, so that only what is in the pipes remains.
+/// The same after all processes of the attempt were killed, so that only bytes in the pipes remain.
 const DRAIN_AFTER_KILL: Duration = Duration::from_millis(250);
 
-/// What the handler is given by the worker's configuration.
+/// The settings of the handler, from the worker's configuration.
 #[derive(Debug, Clone)]
 pub struct ProcessSettings {
-    /// Where the private directories of attempts are made. It must exist.
+    /// Parent of the private directories of attempts. It must exist.
     pub temp_root: PathBuf,
-    /// The worker's own environment, of which a function may name variables to hand down (`env_allow`).
+    /// The worker's own environment. A function may name variables to inherit (`env_allow`).
     pub inherited: BTreeMap<OsString, OsString>,
-    /// A word of letters and digits for the installation the worker belongs to. Processes, directories and control groups that dead
-    /// workers of the same one have left on this machine are cleared away; those of others are let alone.
+    /// Letters and digits that identify the worker's installation. The worker removes processes,
+    /// directories and control groups that dead workers of the same installation have left on this
+    /// machine, and never touches those of other installations.
     pub installation: String,
-    /// Control group below which groups for limits are made, as a path within the hierarchy; the worker's own if absent.
+    /// Parent of the control groups for limits, as a path within the hierarchy. The default is the
+    /// worker's own group.
     pub cgroup_root: Option<String>,
-    /// Programs that functions may start.
     pub programs: ProgramList,
-    /// Users as which functions may run besides the worker's own; none if empty.
+    /// Users that functions may run as, besides the worker's own. Empty means no other user.
     pub run_as: RunAsList,
 }
 
-/// The operating system refused something without which attempts could not be contained.
+/// The operating system refused a step without which attempts cannot be contained.
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {
-    /// Orphans of attempts would go to init, out of sight.
+    /// Without it, orphans of attempts become children of init, out of the worker's reach.
     #[error("failed to become the parent of orphaned job processes")]
     Subreaper(#[source] std::io::Error),
-    /// Jobs of the same user could read the worker's memory and environment.
+    /// Without it, programs of the same user can read the worker's memory and environment.
     #[error("failed to hide this process from the programs it runs")]
     Shield(#[source] std::io::Error),
-    /// No thread to fork from.
     #[error("failed to start a thread for launching processes")]
     Launcher(#[source] std::io::Error),
-    /// Attempts could keep no files.
+    /// Without it, attempts have no files.
     #[error("the directory for private files of jobs, {path}, cannot be used", path = path.display())]
     TempRoot {
-        /// The directory.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// Why an attempt never came to run.
+/// Why a program did not start.
 #[derive(Debug, thiserror::Error)]
 enum StartError {
     #[error("handler_config is not valid: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
@@ -175,7 +192,7 @@ pub struct ProcessHandler {
     launcher: Launcher,
 }
 
-/// What every attempt needs of this process.
+/// The shared state of all attempts of this handler.
 #[derive(Debug)]
 struct Place {
     temp_root: PathBuf,
@@ -187,11 +204,11 @@ struct Place {
 }
 
 impl ProcessHandler {
-    /// Prepares this operating system process: orphans of attempts become its children from now on, and those that an
-    /// earlier, killed worker left behind on this machine are killed.
+    /// Prepares the worker's process: it adopts orphans of attempts from now on. Processes that a
+    /// killed worker left on this machine are killed.
     ///
     /// # Errors
-    /// The operating system refused, or the directory for private files cannot be used.
+    /// The operating system refused a step, or the directory for private files is unusable.
     pub fn new(settings: ProcessSettings) -> Result<Self, PrepareError> {
         if let Err(source) = std::fs::read_dir(&settings.temp_root) {
             return Err(PrepareError::TempRoot { path: settings.temp_root, source });
@@ -211,7 +228,8 @@ impl ProcessHandler {
         Ok(Self { place: Arc::new(place), launcher })
     }
 
-    /// Kills and reaps what attempts that were dropped have left; to be called every other second, within the runtime.
+    /// Kills and reaps processes that dropped attempts have left. The caller repeats this every two
+    /// seconds, within the runtime.
     pub fn tidy(&self) {
         cgroups::tidy();
         let unwanted = self.place.spares.unwanted();
@@ -227,11 +245,12 @@ impl ProcessHandler {
         }
     }
 
-    /// Kills and removes what workers that were killed since have left on the machine; to be called often enough that it is gone before
-    /// their work is begun again.
+    /// Kills processes and removes directories of workers on the machine that were killed since the
+    /// last call. The caller repeats this so often that they are gone before another worker begins
+    /// the same work again.
     pub async fn clear_away_dead(&self) {
         let place = Arc::clone(&self.place);
-        // Reads a file of every process on the machine.
+        // This reads a file of every process on the machine.
         let looked = tokio::task::spawn_blocking(move || {
             clear_away_dead_workers(&place.temp_root, &place.worker.mark);
         });
@@ -240,7 +259,7 @@ impl ProcessHandler {
         }
     }
 
-    /// Runs one attempt to its end; see the module for what holds afterwards.
+    /// Runs one attempt to its end; see the module documentation for the guarantees.
     pub async fn run(&self, execution: &Execution, cancel: &CancellationToken) -> Report {
         let called = monotonic();
         let mut report = if cancel.is_cancelled() {
@@ -250,7 +269,7 @@ impl ProcessHandler {
                 Ok(report) => report,
                 Err(error) if error.class() == ErrorClass::Worker => Report::untried(&with_causes(&error)),
                 Err(error) => {
-                    // What the operator does not let run will not run the next time either.
+                    // A program that the operator forbids will be forbidden next time too.
                     let is_refused = matches!(error, StartError::Refused(_));
                     let again = if is_refused { Again::Never } else { Again::AsThePolicySays };
                     Report { again, ..Report::failed(error.class(), &with_causes(&error)) }
@@ -287,7 +306,8 @@ impl ProcessHandler {
             notes.extend(running.kill_strays().await);
             pipes.drain(DRAIN_AFTER_KILL).await;
         } else {
-            // A background process may still be writing the last lines (think of `… | tee`): read first, kill then.
+            // A background process may still write the last lines (as in `… | tee`): read first,
+            // then kill.
             pipes.drain(DRAIN).await;
             notes.extend(running.kill_strays().await);
             pipes.drain(DRAIN_AFTER_KILL).await;
@@ -315,14 +335,14 @@ impl ProcessHandler {
         })
     }
 
-    /// Makes the private directory and starts the program in it.
+    /// Creates the private directory and starts the program in it.
     async fn start(
         &self,
         config: ProcessConfig,
         execution: Execution,
     ) -> Result<(running::Running, Workspace), StartError> {
         let place = Arc::clone(&self.place);
-        let execution_id = execution.execution_id;
+        let attempt_id = execution.attempt_id;
         let prepare = move || {
             let identity =
                 config.run_as.as_ref().map(|run_as| Identity::of(run_as, &place.run_as)).transpose()?;
@@ -334,7 +354,7 @@ impl ProcessHandler {
                 .map_err(|source| StartError::Workspace { root: root.clone(), source })?;
             let program =
                 launch::program(path, &config, &execution, &mut workspace, &place.worker, identity)?;
-            let leaf = place.cgroups.make(execution_id, config.limits.as_ref())?;
+            let leaf = place.cgroups.make(attempt_id, config.limits.as_ref())?;
             let entrance = leaf.as_ref().map_or_else(|| Ok(Entrance::nowhere()), Leaf::entrance)?;
             let place_of_its_own = workspace.take_work().map(Directory::Open);
             let directory = place_of_its_own.filter(|_| config.cwd.is_none());
@@ -342,11 +362,26 @@ impl ProcessHandler {
                 .map_err(|source| StartError::Workspace { root: place.temp_root.clone(), source })?;
             Ok(Prepared { program, confinement, leaf, workspace })
         };
-        self.launcher.start(execution_id, Box::new(prepare)).await
+        self.launcher.start(attempt_id, Box::new(prepare)).await
     }
 }
 
-/// Kills the processes and removes the directories that killed workers of the same installation have left on this machine.
+impl Handler for ProcessHandler {
+    fn run<'a>(&'a self, execution: Execution, cancel: &'a CancellationToken) -> BoxFuture<'a, Report> {
+        async move { self.run(&execution, cancel).await }.boxed()
+    }
+
+    fn tidy(&self) {
+        self.tidy();
+    }
+
+    fn clear_away_dead(&self) -> BoxFuture<'_, ()> {
+        self.clear_away_dead().boxed()
+    }
+}
+
+/// Kills processes and removes directories that killed workers of the same installation have left
+/// on this machine.
 fn clear_away_dead_workers(temp_root: &Path, mark: &str) {
     let killed = crate::handlers::process::orphans::kill_orphans_of_dead_workers(mark);
     if killed > 0 {

@@ -1,4 +1,4 @@
-//! How an attempt ended, in a form that PostgreSQL takes as it is: no NUL, valid UTF-8, bounded.
+//! How an attempt ended, in a form that PostgreSQL can store: no NUL, valid UTF-8, bounded.
 
 use std::time::Duration;
 
@@ -9,20 +9,17 @@ use serde_json::Value;
 use super::capture::Captured;
 use super::storable;
 
-/// How long a dispatch waits, in seconds, after a worker that could not begin its attempt. Not all for the same time, so that those that such a
-/// worker gives back do not all come again together.
+/// Seconds that a run waits after a worker could not start its attempt. The wait is random, so that
+/// the runs released by one worker do not return all at once.
 const UNTRIED_REST: std::ops::RangeInclusive<f64> = 5.0..=30.0;
 
-/// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It did what it should.
     Succeeded,
     /// It ran, or could not be started, and failed.
     Failed,
-    /// It ran out of time and was stopped.
+    /// It exceeded its timeout and was stopped.
     TimedOut,
-    /// It was cancelled and stopped.
     Cancelled,
 }
 
@@ -37,65 +34,63 @@ impl From<Outcome> for AttemptOutcome {
     }
 }
 
-/// Kind of error. The words are stable: retry policies name them.
+/// The error class. The stored words are stable: retry policies name them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// No handler of this kind exists here.
+    /// This worker has no handler of the type.
     UnsupportedHandler,
-    /// The function's configuration is not valid.
     InvalidConfig,
     /// The configuration names a secret that does not exist.
     MissingSecret,
-    /// A secret exists, and this worker cannot open it.
+    /// A secret exists, but this worker cannot decrypt it.
     SecretUnreadable,
     /// The program does not exist on this worker.
     ProgramNotFound,
-    /// The operator of this worker does not let functions start the program.
+    /// The operator of this worker does not allow functions to start the program.
     ProgramRefused,
     /// The program exists but could not be started.
     SpawnFailed,
-    /// The function names a user that this worker cannot run it as.
+    /// The function names a user that this worker cannot switch to.
     RunAsUnavailable,
-    /// The function has limits that this worker cannot keep.
+    /// The function has limits that this worker cannot enforce.
     LimitsUnavailable,
-    /// The kernel ended it at its memory limit.
+    /// The kernel killed the process at its memory limit.
     OutOfMemory,
-    /// The process ended with an exit code that does not mean success.
+    /// The exit code does not mean success.
     ExitCode,
-    /// A signal nobody here sent ended the process.
+    /// A signal that this worker did not send ended the process.
     Signal,
-    /// The time was up.
     Timeout,
-    /// Somebody cancelled it.
     Cancelled,
-    /// The arguments of the dispatch do not fit the function.
+    /// The arguments of the run do not fit the function.
     InvalidArgs,
-    /// Nobody answered: no such name, no connection, or one that ended before a response came.
+    /// There was no response: the name did not resolve, the connection failed, or it ended early.
     Unreachable,
-    /// The server answered that it cannot now (408, 425, 429, 5xx); the same request may succeed later.
+    /// The server answered with a temporary error (408, 425, 429, 5xx). The same request may
+    /// succeed later.
     ErrorResponse,
-    /// The server answered with another status that is not expected; repeating the request seldom helps.
+    /// The server answered with another unexpected status. The same request will probably fail
+    /// again.
     RequestRejected,
-    /// What came back is no HTTP, or lacks what was to be picked from it.
+    /// The response is not HTTP, or lacks a value that the configuration picks.
     ResponseInvalid,
-    /// The target may not be called from this worker.
+    /// This worker may not call the target.
     TargetRefused,
-    /// The endpoint failed again and again and is left alone for a while; nothing was sent.
+    /// The endpoint failed repeatedly and the circuit breaker is open. No request was sent.
     CircuitOpen,
-    /// The worker itself failed: no space for the attempt's files, no threads. Where it could not even begin, see [`Report::untried`].
+    /// The worker itself failed: no space for the attempt's files, no threads. If the attempt did
+    /// not even begin, see [`Report::untried`].
     Worker,
-    /// The worker has no native handler of that name.
     UnknownHandler,
-    /// A native handler returned an error and did not class it.
+    /// A native handler returned an error without a class.
     HandlerError,
-    /// A native handler panicked.
     Panic,
-    /// A class of a native handler's own.
+    /// A class that a native handler defines.
     Own(&'static str),
 }
 
 impl ErrorClass {
-    /// The word that is stored.
+    /// The stored word.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -129,72 +124,72 @@ impl ErrorClass {
     }
 }
 
-/// What a handler says about another attempt after one that failed.
+/// Whether the handler allows another attempt after a failed one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Again {
-    /// Nothing of its own.
+    /// The retry policy decides.
     #[default]
     AsThePolicySays,
-    /// It would fail in the same way.
+    /// Another attempt would fail in the same way.
     Never,
 }
 
-/// What came of one attempt.
+/// The result of one attempt.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// How it ended.
     pub outcome: Outcome,
-    /// Exit code of the process; `None` when a signal ended it or it never ran.
+    /// Exit code of the process. `None` if a signal ended it or it never ran.
     pub exit_code: Option<i32>,
-    /// What went wrong, for people; `None` exactly when it succeeded.
+    /// The error for people. `None` exactly if the attempt succeeded.
     pub error_message: Option<String>,
-    /// What went wrong, for programs; `None` exactly when it succeeded.
+    /// The error for programs. `None` exactly if the attempt succeeded.
     pub error_class: Option<ErrorClass>,
-    /// Whether another attempt makes sense, should it have failed.
+    /// Whether another attempt is useful after a failure.
     pub again: Again,
-    /// Where it went wrong, as far as the handler knows.
+    /// The location of the error, if the handler knows it.
     pub traceback: Option<String>,
-    /// What the attempt gave back, whatever its outcome.
+    /// The returned value, for every outcome.
     pub result: Option<Value>,
-    /// Numbers it reported about itself, whatever its outcome: an object.
+    /// The reported metrics, for every outcome. An object.
     pub metrics: Option<Value>,
-    /// How long the other side asks to be left alone; a retry comes no sooner.
+    /// The wait that the other side requests. A retry comes no sooner.
     pub retry_after: Option<Duration>,
-    /// Kept standard output; of a request, its response.
+    /// Kept standard output. For a request: the response.
     pub stdout: Captured,
-    /// Kept standard error.
     pub stderr: Captured,
-    /// Kept lines of a native handler's logger; of a process what its worker noted about it.
+    /// Kept log lines of a native handler. For a process: the worker's notes about it.
     pub log: Captured,
-    /// From the call until the work itself began; `None` if it never did.
+    /// From the call until the work itself began. `None` if it never began.
     pub started_after: Option<Duration>,
-    /// From the call until everything of the attempt was gone and cleaned up.
+    /// From the call until the attempt was completely gone and cleaned up.
     pub elapsed: Duration,
-    /// Whether nothing of it was begun, for a reason that is none of its own: then nothing has been tried that could count, and its
-    /// dispatch is handed back, to wait for `retry_after`.
+    /// Whether the attempt did not begin, for a reason outside the attempt. Then it does not count
+    /// as tried: the worker releases the run, which waits for `retry_after`.
     pub untried: bool,
-    /// Whether it runs on although it was to stop: a native handler whose thread cannot be stopped.
+    /// Whether the attempt still runs although it was stopped: the thread of a native handler
+    /// cannot be killed.
     pub still_runs: bool,
-    /// Oddities that changed nothing about the outcome, such as an unreadable result file. For the worker's log.
+    /// Problems that did not change the outcome, such as an unreadable result file. For the
+    /// worker's log.
     pub notes: Vec<String>,
 }
 
 impl Report {
-    /// A report of an attempt that failed before it could do anything.
+    /// A report of an attempt that failed before it could begin.
     #[must_use]
     pub fn failed(class: ErrorClass, message: &str) -> Self {
         Self::ended(Outcome::Failed, Some((class, message)))
     }
 
-    /// A report of an attempt that this worker could not begin: its disk is full, the database was away. Another worker may, or this
-    /// one later.
+    /// A report of an attempt that this worker could not begin, for example because its disk is
+    /// full or the database was unreachable. Another worker may run it, or this one later.
     #[must_use]
     pub fn untried(message: &str) -> Self {
         let rest = Duration::from_secs_f64(rand::rng().random_range(UNTRIED_REST));
         Self { untried: true, retry_after: Some(rest), ..Self::failed(ErrorClass::Worker, message) }
     }
 
-    /// A report without output; `error` is given exactly when the outcome is not success.
+    /// A report without output. `error` is given exactly if the outcome is not success.
     pub(super) fn ended(outcome: Outcome, error: Option<(ErrorClass, &str)>) -> Self {
         Self {
             outcome,

@@ -1,12 +1,15 @@
-//! Takes the values of secrets out of whatever an attempt gives back: output, results, messages.
+//! Removes the values of secrets from everything an attempt returns: output, results, messages.
 //!
-//! A value is found as it is and in the forms that programs commonly give it (see [`forms`]), and `[secret NAME]` stands where
-//! it stood. Values shorter than [`SHORTEST`] bytes are left alone, because they would be found everywhere. It guards against
-//! accidents, such as a program that prints its environment; who means to get a value out can always disguise it.
+//! The scrubber finds a value verbatim and in the forms that programs commonly write (see
+//! [`forms`]). It replaces the value with `[secret NAME]`. Values shorter than [`SHORTEST`] bytes
+//! are not replaced, because they would match everywhere. This guards against accidents, such as a
+//! program that prints its environment. A program that wants to leak a value can always disguise
+//! it.
 //!
-//! Pure. All forms of all secrets are looked for at once ([`automaton`]), so a text costs time in proportion to its length, whatever the
-//! secrets are: a worker scrubs megabytes for many tenants. How many there are is bounded where they are loaded. The forms are wiped
-//! when the scrubber is dropped.
+//! Pure. One pass searches for all forms of all secrets ([`automaton`]), so the time depends on the
+//! length of the text and not on the secrets: a worker scrubs megabytes for many tenants. The
+//! loader of the secrets bounds their number. The forms are wiped from memory when the scrubber is
+//! dropped.
 
 mod automaton;
 mod forms;
@@ -21,31 +24,31 @@ use serde_json::Value;
 use super::{Captured, Report, Secrets};
 use automaton::{Automaton, ROOT};
 
-/// Shortest text that is taken for a secret.
+/// Values with fewer bytes are not replaced.
 pub const SHORTEST: usize = 4;
-/// How much longer than before a text may become: a short value that fills a text is replaced by something longer.
+/// Maximal growth factor of a text: the marker can be longer than the value.
 const GROWTH: usize = 2;
-/// The same for short texts, in bytes.
+/// Scrubbed texts may always have this many bytes, whatever [`GROWTH`] allows.
 const LEAST_LIMIT: usize = 4096;
 
 /// Finds the secrets of one attempt.
 #[derive(Default)]
 pub struct Scrubber {
-    /// What stands in the place of each secret.
+    /// The replacement of each secret.
     markers: Vec<String>,
     /// All forms, each with the number of its secret.
     patterns: Vec<(SecretSlice<u8>, u32)>,
     automaton: Automaton,
 }
 
-/// Markers only.
+/// Prints markers only, no values.
 impl fmt::Debug for Scrubber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Scrubber").field(&self.markers).finish()
     }
 }
 
-/// A stretch of a text that shows a secret.
+/// A range of a text that shows a secret.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     start: usize,
@@ -55,7 +58,6 @@ struct Span {
 }
 
 impl Scrubber {
-    /// One for these secrets.
     #[must_use]
     pub fn new(secrets: &Secrets) -> Self {
         let (mut markers, mut patterns) = (Vec::new(), Vec::new());
@@ -70,19 +72,17 @@ impl Scrubber {
         Self { markers, patterns, automaton }
     }
 
-    /// Whether there is nothing to look for.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.patterns.is_empty()
     }
 
-    /// A whole text without secrets.
     #[must_use]
     pub fn scrub<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.replace(text, &self.spans(text))
     }
 
-    /// A text that was cut off at its end, where the beginning of a secret may stand.
+    /// Scrubs a text whose end was cut off. The end may be the beginning of a secret.
     fn scrub_head<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut looked = Looked::default();
         looked.at(self, text.as_bytes());
@@ -95,7 +95,7 @@ impl Scrubber {
         self.replace(text, &looked.spans)
     }
 
-    /// A text whose beginning was cut off, where the end of a secret may stand.
+    /// Scrubs a text whose beginning was cut off. The beginning may be the end of a secret.
     pub(super) fn scrub_tail<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let ended = self.patterns.iter().filter_map(|(pattern, of)| {
             // All of it would be found anyway.
@@ -105,7 +105,8 @@ impl Scrubber {
         let longest = ended.min_by_key(|span| std::cmp::Reverse(span.end));
         let mut spans: Vec<Span> = longest.into_iter().collect();
         for span in self.spans(text) {
-            // They come by their ends, and what ends within the first is part of it.
+            // Spans are sorted by their ends, and the first span covers every span that ends within
+            // it.
             if spans.first().is_none_or(|first| span.end > first.end) {
                 add(&mut spans, span);
             }
@@ -113,7 +114,7 @@ impl Scrubber {
         self.replace(text, &spans)
     }
 
-    /// Every text and key of a JSON value without secrets; a number that is one becomes text.
+    /// Scrubs every string and key of a JSON value. A number that shows a secret becomes a string.
     #[must_use]
     pub fn json(&self, value: Value) -> Value {
         match value {
@@ -133,7 +134,7 @@ impl Scrubber {
         }
     }
 
-    /// Everything of a report that a handler's program may have written.
+    /// Scrubs every field of a report that the handler's program may have written.
     #[must_use]
     pub fn report(&self, report: Report) -> Report {
         if self.is_idle() {
@@ -162,13 +163,13 @@ impl Scrubber {
         Captured { head, tail, total_bytes, dropped_bytes }
     }
 
-    /// For a text that comes in pieces.
+    /// Returns a scrubber for a text that arrives in pieces.
     #[must_use]
     pub fn stream(self: &Arc<Self>) -> ScrubbedStream {
         ScrubbedStream { scrubber: self.clone(), held: String::new(), covered: 0, looked: Looked::default() }
     }
 
-    /// Where secrets stand in a text: in order, none overlapping another.
+    /// Returns the ranges of secrets, sorted and without overlaps.
     fn spans(&self, text: &str) -> Vec<Span> {
         let mut looked = Looked::default();
         looked.at(self, text.as_bytes());
@@ -196,19 +197,19 @@ impl Scrubber {
     }
 }
 
-/// How far a text has been looked at, and what was found.
+/// Progress of the search through a text.
 #[derive(Debug, Default)]
 struct Looked {
-    /// Bytes looked at.
+    /// Bytes searched.
     to: usize,
-    /// Of the automaton, which begins at [`ROOT`].
+    /// State of the automaton, which begins at [`ROOT`].
     state: u32,
-    /// In order, none overlapping another.
+    /// Sorted and without overlaps.
     spans: Vec<Span>,
 }
 
 impl Looked {
-    /// Looks at what follows.
+    /// Searches the next bytes.
     fn at(&mut self, scrubber: &Scrubber, text: &[u8]) {
         for &byte in text {
             self.to += 1;
@@ -222,7 +223,8 @@ impl Looked {
     }
 }
 
-/// Adds one that ends behind all others. Those that overlap are one, under the name of the first.
+/// Adds a span that ends after all other spans. Overlapping spans become one span with the name of
+/// the first.
 fn add(spans: &mut Vec<Span>, new: Span) {
     while spans.pop_if(|last| last.start >= new.start).is_some() {}
     match spans.last_mut() {
@@ -233,7 +235,8 @@ fn add(spans: &mut Vec<Span>, new: Span) {
     }
 }
 
-/// The longest end of `back` that is a beginning of `front`, in bytes (Knuth, Morris and Pratt).
+/// Returns the length in bytes of the longest suffix of `back` that is a prefix of `front` (Knuth,
+/// Morris and Pratt).
 fn overlap(back: &[u8], front: &[u8]) -> usize {
     let front = front.get(..back.len()).unwrap_or(front);
     let longer = |mut length: usize, byte: u8, borders: &[usize]| loop {
@@ -256,8 +259,8 @@ fn overlap(back: &[u8], front: &[u8]) -> usize {
     back.iter().fold(0, |length, byte| longer(length, *byte, &borders))
 }
 
-/// A text that comes in pieces, scrubbed as it comes. What may be the beginning of a secret is held back, at most one byte less
-/// than the longest form of one.
+/// A text that arrives in pieces. The stream holds back bytes that may be the beginning of a
+/// secret, at most one byte less than the longest form.
 #[derive(Debug)]
 pub struct ScrubbedStream {
     scrubber: Arc<Scrubber>,
@@ -269,7 +272,7 @@ pub struct ScrubbedStream {
 }
 
 impl ScrubbedStream {
-    /// Takes the next piece; gives what can be shown by now.
+    /// Takes the next piece and returns the text that can be shown now.
     pub fn feed(&mut self, text: &str) -> String {
         if self.scrubber.is_idle() {
             return text.to_owned();
@@ -281,12 +284,13 @@ impl ScrubbedStream {
         self.show(until)
     }
 
-    /// What was held back, when no more is to come.
+    /// Returns the held text at the end of the stream.
     pub fn finish(mut self) -> String {
         self.show(self.held.len())
     }
 
-    /// Shows what is held up to `until`. A secret that reaches beyond is shown, and the rest of it remembered.
+    /// Returns the held text up to `until`. If a secret reaches beyond `until`, its marker is
+    /// returned and the stream remembers the rest of the secret.
     fn show(&mut self, until: usize) -> String {
         let mut shown = String::new();
         let mut at = self.covered;

@@ -1,4 +1,4 @@
-//! The values of the secrets an attempt names, for as long as it runs.
+//! The values of the secrets that an attempt names, while it runs.
 
 use std::collections::BTreeMap;
 

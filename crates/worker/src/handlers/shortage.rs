@@ -1,7 +1,7 @@
-//! Errors by which the operating system says that this worker, or its machine, has run out of something.
+//! Operating system errors that mean that this worker or its machine has run out of a resource.
 //!
-//! What an attempt asks for is then none of the reasons: the same attempt may begin on another worker, or here a little later, so it is
-//! handed back untried.
+//! The attempt is not the cause. It may begin on another worker, or here a little later, so the
+//! worker releases the run as untried.
 
 use std::io;
 

@@ -1,7 +1,8 @@
-//! Makes what foreign programs produce acceptable to PostgreSQL.
+//! Converts data of foreign programs to a form that PostgreSQL accepts.
 //!
-//! `text` takes neither NUL nor invalid UTF-8, and `jsonb` refuses `\u0000` inside strings. One such byte would make
-//! the completion of an attempt fail forever, so they are replaced at the door. Pure functions.
+//! `text` accepts neither NUL nor invalid UTF-8, and `jsonb` rejects `\u0000` inside strings. One
+//! such byte would fail the completion of an attempt forever, so these functions replace such bytes
+//! on entry. Pure.
 
 use serde_json::Value;
 

@@ -54,7 +54,7 @@ async fn a_signed_request_has_the_time_of_the_database_and_a_signature_for_each_
     let header = |name: &str| {
         request.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).unwrap().to_owned()
     };
-    assert_eq!(header("webhook-id"), execution.dispatch_id.to_string());
+    assert_eq!(header("webhook-id"), execution.run_id.to_string());
     let timestamp: i64 = header("webhook-timestamp").parse().unwrap();
     // Fire time and lateness make the instant of the claim, by the database's clock; this machine's is another.
     let claimed = execution.fire_time.timestamp();

@@ -16,9 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 fn execution(config: Value, timeout: Duration) -> Execution {
     Execution {
         tenant_id: Uuid::new_v4(),
-        dispatch_id: Uuid::from_u128(0xd),
+        run_id: Uuid::from_u128(0xd),
         job_id: Uuid::from_u128(0xb),
-        execution_id: Uuid::new_v4(),
+        attempt_id: Uuid::new_v4(),
         job_name: "test".into(),
         attempt: 1,
         fire_time: "2026-11-21T04:05:06Z".parse().unwrap(),

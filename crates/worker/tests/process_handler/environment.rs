@@ -15,8 +15,8 @@ const ALWAYS: [&str; 16] = [
     "SCHED_ARGS_FILE",
     "SCHED_ATTEMPT",
     "SCHED_CATCHUP",
-    "SCHED_DISPATCH_ID",
-    "SCHED_EXECUTION_ID",
+    "SCHED_RUN_ID",
+    "SCHED_ATTEMPT_ID",
     "SCHED_FIRE_TIME",
     "SCHED_IDEMPOTENCY_KEY",
     "SCHED_JOB_ID",
@@ -54,13 +54,13 @@ async fn a_program_learns_about_its_attempt() {
     let mut execution = execution(json!({"program": "env"}));
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     execution.traceparent = Some(trace.to_owned());
-    let id = execution.execution_id.to_string();
+    let id = execution.attempt_id.to_string();
     let seen = parsed(&Bench::new().run(execution).await.stdout.head);
     let expected = [
         ("SCHED_JOB_ID", "00000000-0000-0000-0000-00000000000b"),
         ("SCHED_JOB_NAME", "nightly report"),
-        ("SCHED_DISPATCH_ID", "00000000-0000-0000-0000-00000000000d"),
-        ("SCHED_EXECUTION_ID", id.as_str()),
+        ("SCHED_RUN_ID", "00000000-0000-0000-0000-00000000000d"),
+        ("SCHED_ATTEMPT_ID", id.as_str()),
         ("SCHED_ATTEMPT", "2"),
         ("SCHED_FIRE_TIME", "2026-11-21T04:05:06.789Z"),
         ("SCHED_LATENESS_MS", "42"),

@@ -102,10 +102,10 @@ pub(crate) fn shell(command: &str) -> Value {
 
 pub(crate) fn execution(handler_config: Value) -> Execution {
     Execution {
-        dispatch_id: Uuid::from_u128(0xd),
+        run_id: Uuid::from_u128(0xd),
         tenant_id: Uuid::from_u128(0xa),
         job_id: Uuid::from_u128(0xb),
-        execution_id: Uuid::new_v4(),
+        attempt_id: Uuid::new_v4(),
         job_name: "nightly report".into(),
         attempt: 2,
         fire_time: "2026-11-21T04:05:06.789Z".parse().unwrap(),

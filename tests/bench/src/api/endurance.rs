@@ -39,8 +39,8 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
             let job = jobs.get(n % jobs.len()).context("a job of the list")?;
             match n % 8 {
                 0 => client.get("/jobs?limit=100").await?,
-                1 => client.get("/dispatches?limit=100").await?,
-                2 => client.get(&format!("/jobs/{job}/executions")).await?,
+                1 => client.get("/runs?limit=100").await?,
+                2 => client.get(&format!("/jobs/{job}/attempts")).await?,
                 3 | 4 => client.post(&format!("/jobs/{job}/trigger")).await?,
                 _ => client.get(&format!("/jobs/{job}")).await?,
             };

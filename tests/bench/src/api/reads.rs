@@ -36,7 +36,7 @@ const READS: [Read; 2] = [
     },
     Read {
         name: "page_of_executions_p99",
-        behind: "/executions?limit=50",
+        behind: "/attempts?limit=50",
         statement: "SELECT l.id, l.job_id, j.name, l.dispatch_id, l.attempt, l.status, l.scheduled_for, l.started_at, l.completed_at, l.duration_ms,
                            l.exit_code, l.result, l.error_class, l.error_message, l.output_bytes, l.worker_id, l.triggered_by
                     FROM job_execution_log l

@@ -70,7 +70,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let p50 = Figure::new("lateness_p50", "ms", &windows(0.5), reference(), Bar::AtMost(20.0));
     let p99 = Figure::new("lateness_p99", "ms", &windows(0.99), reference(), Bar::AtMost(100.0))
         .also("largest", largest(&late), "ms")
-        .also("dispatches", late.len() as f64, "rows")
+        .also("runs", late.len() as f64, "rows")
         .curve(Curve::distribution(Shown::Lateness, format!("{JOBS} fires per second"), &late));
     Ok(vec![p50, p99])
 }

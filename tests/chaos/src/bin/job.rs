@@ -18,7 +18,7 @@ fn main() -> io::Result<ExitCode> {
         || arguments.next().ok_or_else(|| io::Error::other("usage: chaos-job LOG MILLISECONDS MODE"));
     let (path, milliseconds, mode) = (next()?, next()?, next()?);
     let mut left = Duration::from_millis(milliseconds.parse().map_err(io::Error::other)?);
-    let (dispatch, attempt) = (variable("SCHED_DISPATCH_ID")?, variable("SCHED_ATTEMPT")?);
+    let (dispatch, attempt) = (variable("SCHED_RUN_ID")?, variable("SCHED_ATTEMPT")?);
     let mut log = OpenOptions::new().create(true).append(true).open(path)?;
     let mut note = |kind: &str| {
         let line = format!("{kind} {dispatch} {attempt} {} {:.6}\n", std::process::id(), now());

@@ -43,7 +43,7 @@ async fn trigger(number: usize, apis: Vec<SocketAddr>, answers: Arc<Lines>) {
         let told = answer.as_ref().map(body_of).unwrap_or_default();
         answers.add(
             &json!({"at": now(), "action": "trigger", "target": target, "tenant": "default", "key": key,
-                            "status": answer.map(|answer| answer.status), "id": told["dispatch_id"]}),
+                            "status": answer.map(|answer| answer.status), "id": told["run_id"]}),
         );
         sleep(PAUSE).await;
     }

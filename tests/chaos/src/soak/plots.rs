@@ -41,7 +41,7 @@ fn all(samples: &[Sample]) -> Vec<(String, Plot)> {
         (
             "fires".to_owned(),
             Plot::new("Dispatches made, and rows removed by retention, per look", "minutes", "rows")
-                .line("dispatches", line(&|sample| sample.lateness.count()))
+                .line("runs", line(&|sample| sample.lateness.count()))
                 .line("removed", line(&|sample| sample.pruned)),
         ),
         (

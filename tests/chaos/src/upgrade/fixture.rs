@@ -90,7 +90,7 @@ async fn use_it(api: SocketAddr) -> anyhow::Result<()> {
         ("POST", "apply", manifest),
         ("PUT", "projects/billing", json!({"display_name": "Billing"})),
         ("PUT", "queues/reports", json!({"max_running": 3})),
-        ("PATCH", "tenants/default", json!({"quotas": {"dispatches_per_minute": 100_000}})),
+        ("PATCH", "tenants/default", json!({"quotas": {"runs_per_minute": 100_000}})),
         ("POST", "jobs/paused/pause", json!({"reason": "a fixture", "until": "+4s"})),
         ("PATCH", "jobs/pulse", json!({"description": "a second version"})),
         ("POST", "jobs/by-hand/trigger", json!({})),
@@ -117,10 +117,8 @@ async fn run_again(api: SocketAddr) -> anyhow::Result<()> {
     let page = http::get(api, "/api/v1/dead-letters?limit=2").await?.json();
     for (number, how) in ["retry", "discard"].into_iter().enumerate() {
         let item = &page["items"][number];
-        let dead = item["dispatch_id"]
-            .as_str()
-            .or_else(|| item["dispatch"]["id"].as_str())
-            .context("no dead letter")?;
+        let dead =
+            item["run_id"].as_str().or_else(|| item["dispatch"]["id"].as_str()).context("no dead letter")?;
         let answer = http::post(api, &format!("/api/v1/dead-letters/{dead}/{how}"), &json!({})).await?;
         ensure!(answer.status < 300, "{how}: {}", answer.body);
     }

@@ -35,7 +35,7 @@ async fn a_running_process_is_cancelled_from_the_command_line_with_all_its_child
     .await;
     let alive = || pids.split_whitespace().filter(|pid| Path::new(&format!("/proc/{pid}")).exists()).count();
     assert_eq!(alive(), 2);
-    let cancel = ["dispatches", "cancel", &dispatch, "--reason", "wrong data", "--wait", "-o", "json"];
+    let cancel = ["runs", "cancel", &dispatch, "--reason", "wrong data", "--wait", "-o", "json"];
     let shown = printed(&system.schedctl(&cancel).await);
     assert_eq!(
         (&shown["status"], &shown["error_message"]),
@@ -49,8 +49,8 @@ async fn a_running_process_is_cancelled_from_the_command_line_with_all_its_child
         left => Err(format!("{left} of {pids}")),
     })
     .await;
-    let again = printed(&system.schedctl(&["dispatches", "cancel", &dispatch, "-o", "json"]).await);
-    assert_eq!(again, json!({"dispatch_id": dispatch, "state": "cancelled", "status": "CANCELLED"}));
+    let again = printed(&system.schedctl(&["runs", "cancel", &dispatch, "-o", "json"]).await);
+    assert_eq!(again, json!({"run_id": dispatch, "state": "cancelled", "status": "CANCELLED"}));
     let attempts = "SELECT count(*) FROM job_execution_log WHERE status = 'CANCELLED'";
     assert_eq!(system.count(attempts).await, 1);
     let events = "SELECT string_agg(event_type, ' ' ORDER BY id) FROM events WHERE dispatch_id IS NOT NULL";
@@ -122,8 +122,8 @@ async fn dead_letters_are_retried_by_filter_once_what_killed_them_is_mended() {
     assert_eq!(printed(&system.schedctl(&discard).await), json!({"count": 1, "refused": []}));
     let discarded =
         printed(&system.schedctl(&["dead-letters", "list", "--state", "discarded", "-o", "json"]).await);
-    let id = discarded["items"][0]["dispatch_id"].as_str().unwrap();
-    let retried = system.schedctl(&["dispatches", "retry", id, "--wait"]).await;
+    let id = discarded["items"][0]["run_id"].as_str().unwrap();
+    let retried = system.schedctl(&["runs", "retry", id, "--wait"]).await;
     assert_eq!(retried.status.code(), Some(0), "{retried:?}");
     system.check_invariants().await;
 }
@@ -146,9 +146,9 @@ async fn a_function_and_a_job_are_made_from_the_command_line_once_and_run() {
         assert_eq!(refused.status.code(), Some(7), "{refused:?}");
         assert!(refused.stderr.contains(said), "{refused:?}");
     }
-    let ran = system.schedctl(&["dispatches", "create", "greet", "--wait"]).await;
+    let ran = system.schedctl(&["runs", "create", "greet", "--wait"]).await;
     assert_eq!(ran.status.code(), Some(0), "{ran:?}");
-    let stuck = printed(&system.schedctl(&["dispatches", "reset-stuck", "--dry-run", "-o", "json"]).await);
+    let stuck = printed(&system.schedctl(&["runs", "reset-stuck", "--dry-run", "-o", "json"]).await);
     assert_eq!(
         stuck,
         json!({"dry_run": true, "count": 0, "count_is_at_least": false, "has_leader": true, "attempts": []})

@@ -34,7 +34,7 @@ async fn a_chain_runs_to_its_end_and_a_failure_takes_its_own_branch() {
            AND c.scheduled_for = b.completed_at AND c.created_at >= b.completed_at"
     );
     assert_eq!(system.count(&chain).await, 1);
-    let shown = system.get("/api/v1/dispatches?job=b").await;
+    let shown = system.get("/api/v1/runs?job=b").await;
     assert_eq!(
         (&shown["items"][0]["triggered_by"], &shown["items"][0]["caused_by"]),
         (&json!("dependency"), &json!(first))

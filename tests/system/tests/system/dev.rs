@@ -88,7 +88,7 @@ async fn dev_killed_with_9_leaves_no_process_and_starts_again_on_its_data() {
     let executed = async || {
         let list = Process::program("schedctl")
             .current_dir(folder.path())
-            .args(["executions", "list", "--job", "once", "-o", "json"])
+            .args(["attempts", "list", "--job", "once", "-o", "json"])
             .run(LIMIT)
             .await;
         list.stdout.matches("COMPLETED").count()

@@ -5,7 +5,7 @@ use test_support::{http, is_running, wait_for};
 
 /// The events of a dispatch so far, as text.
 async fn seen(system: &Installation, dispatch: &str) -> String {
-    let path = format!("/api/v1/dispatches/{dispatch}/logs");
+    let path = format!("/api/v1/runs/{dispatch}/logs");
     http::get(system.api_addr(), &path).await.unwrap().body
 }
 
@@ -90,7 +90,7 @@ async fn silent_work_whose_claim_was_taken_away_is_killed_with_the_next_heartbea
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().display();
     let command = format!(
-        "echo $$ > {place}/$SCHED_DISPATCH_ID; trap '' TERM; until test -e {place}/go; do sleep 0.1; done"
+        "echo $$ > {place}/$SCHED_RUN_ID; trap '' TERM; until test -e {place}/go; do sleep 0.1; done"
     );
     system.apply(&shell_jobs(&command, &[manual("silent"), manual("other")])).await;
     let (silent, other) = (system.trigger("silent").await, system.trigger("other").await);

@@ -37,7 +37,6 @@ mod secrets;
 mod timetables;
 mod traces;
 mod tracker;
-mod upgrade;
 mod waiting;
 mod worker_database;
 mod worker_faults;

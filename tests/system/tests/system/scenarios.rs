@@ -17,7 +17,7 @@ async fn one_manual_job_is_dispatched_claimed_executed_logged_and_seen() {
     let dispatch = system.trigger("one").await;
 
     let execution = wait_for("the execution", PATIENCE, async || {
-        let page = system.get(&format!("/api/v1/executions?dispatch={dispatch}")).await;
+        let page = system.get(&format!("/api/v1/attempts?dispatch={dispatch}")).await;
         page["items"].get(0).cloned().ok_or_else(|| page.to_string())
     })
     .await;
@@ -28,13 +28,13 @@ async fn one_manual_job_is_dispatched_claimed_executed_logged_and_seen() {
     assert_eq!(execution["result"], json!({"answer": 42}));
 
     let id = execution["id"].as_str().unwrap();
-    let output = system.get(&format!("/api/v1/executions/{id}/output")).await;
+    let output = system.get(&format!("/api/v1/attempts/{id}/output")).await;
     assert_eq!(output["chunks"][0]["content"], "hello from one\n");
-    let seen = system.get(&format!("/api/v1/dispatches/{dispatch}")).await;
+    let seen = system.get(&format!("/api/v1/runs/{dispatch}")).await;
     assert_eq!(seen["status"], "COMPLETED");
     let job = system.get("/api/v1/jobs/one").await;
     assert_eq!(
-        (&job["last_status"], &job["total_run_count"], &job["active_dispatches"]),
+        (&job["last_status"], &job["total_run_count"], &job["active_runs"]),
         (&json!("COMPLETED"), &json!(1), &json!(0))
     );
     system.check_invariants().await;
@@ -150,7 +150,7 @@ async fn history_of_a_backup_job_lies_outside_the_main_schema() {
         .await;
     assert_eq!(system.count("SELECT count(*) FROM maintenance.job_execution_output").await, 1);
     assert_eq!(system.count("SELECT count(*) FROM job_execution_log").await, 0);
-    let page = system.get("/api/v1/executions?job=backup").await;
+    let page = system.get("/api/v1/attempts?job=backup").await;
     assert_eq!(page["items"][0]["status"], "COMPLETED", "{page}");
     system.check_invariants().await;
 }
@@ -216,7 +216,7 @@ async fn nothing_of_a_paused_project_or_tenant_is_claimed() {
                 before + 2,
             )
             .await;
-        let status = system.get(&format!("/api/v1/dispatches/{dispatch}")).await["status"].clone();
+        let status = system.get(&format!("/api/v1/runs/{dispatch}")).await["status"].clone();
         assert_eq!(status, "PENDING", "{table}");
         system.execute(&format!("UPDATE {table} SET is_paused = false")).await;
         system.wait_count("runs after the pause", "SELECT count(*) FROM job_execution_log", done + 2).await;

@@ -49,12 +49,12 @@ async fn run(installation: &Installation) -> Value {
     let dispatch = installation.trigger("job").await;
     let ended = format!("SELECT count(*) FROM job_execution_log WHERE dispatch_id = '{dispatch}'");
     installation.wait_count("the attempt to end", &ended, 1).await;
-    installation.get(&format!("/api/v1/executions?dispatch={dispatch}")).await["items"][0].clone()
+    installation.get(&format!("/api/v1/attempts?dispatch={dispatch}")).await["items"][0].clone()
 }
 
 async fn output(installation: &Installation, execution: &Value) -> String {
     let id = execution["id"].as_str().unwrap();
-    installation.get(&format!("/api/v1/executions/{id}/output")).await.to_string()
+    installation.get(&format!("/api/v1/attempts/{id}/output")).await.to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]

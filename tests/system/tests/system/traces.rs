@@ -77,14 +77,14 @@ async fn trigger(system: &Installation, job: &str, traceparent: &str) -> String 
     let headers = [("traceparent", traceparent)];
     let answer = http::request(system.api_addr(), "POST", &path, &headers, Some(&json!({}))).await.unwrap();
     assert_eq!(answer.status, 202, "{}", answer.body);
-    answer.json()["dispatch_id"].as_str().unwrap().to_owned()
+    answer.json()["run_id"].as_str().unwrap().to_owned()
 }
 
 /// The execution of a dispatch, when it has ended.
 async fn execution(system: &Installation, dispatch: &str) -> Value {
     let ended = format!("SELECT count(*) FROM job_execution_log WHERE dispatch_id = '{dispatch}'");
     system.wait_count("the attempt to end", &ended, 1).await;
-    system.get(&format!("/api/v1/executions?dispatch={dispatch}")).await["items"][0].clone()
+    system.get(&format!("/api/v1/attempts?dispatch={dispatch}")).await["items"][0].clone()
 }
 
 /// All daemons, which know this collector.

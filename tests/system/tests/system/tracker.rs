@@ -39,7 +39,7 @@ async fn errors_and_dispatches_that_failed_for_good_are_reported_without_secrets
     let headers = [("traceparent", traceparent.as_str())];
     let path = "/api/v1/jobs/fails/trigger";
     let answer = http::request(system.api_addr(), "POST", path, &headers, Some(&json!({}))).await.unwrap();
-    let dispatch = answer.json()["dispatch_id"].clone();
+    let dispatch = answer.json()["run_id"].clone();
 
     let event = the(&tracker, "the failed dispatch", |event| event["tags"]["job.name"] == "fails").await;
     assert_eq!((&event["tags"]["dispatch.id"], &event["tags"]["attempt"]), (&dispatch, &json!("2")));

@@ -11,7 +11,7 @@ async fn work_without_a_worker_is_shown_and_expires_or_waits_for_one() {
     system.apply(&shell_jobs("true", &[urgent, manual("patient")])).await;
     let dispatch = system.trigger("urgent").await;
     system.trigger("patient").await;
-    let path = format!("/api/v1/dispatches/{dispatch}");
+    let path = format!("/api/v1/runs/{dispatch}");
     wait_for("the dispatch to expire", PATIENCE, async || match system.get(&path).await {
         shown if shown["status"] == "FAILED" => Ok(()),
         shown => Err(shown.to_string()),

@@ -73,18 +73,18 @@ fn is_text(raw: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use sched_wire::{DispatchStatus, DispatchesQuery};
+    use sched_wire::{RunStatus, RunsQuery};
 
     use super::*;
 
     #[test]
     fn parameters_are_read_by_name() {
-        let query: DispatchesQuery = parse("job=a%2Fb&status=PENDING&limit=5").unwrap();
+        let query: RunsQuery = parse("job=a%2Fb&status=waiting&limit=5").unwrap();
         assert_eq!((query.job.as_deref(), query.limit), (Some("a/b"), Some(5)));
-        assert_eq!(query.status, Some(DispatchStatus::Pending));
-        let odd: DispatchesQuery = parse("job=%E2%82%AC%zz%+1%25ff+%EF%BF%BD%").unwrap();
+        assert_eq!(query.status, Some(RunStatus::Waiting));
+        let odd: RunsQuery = parse("job=%E2%82%AC%zz%+1%25ff+%EF%BF%BD%").unwrap();
         assert_eq!(odd.job.as_deref(), Some("\u{20ac}%zz% 1%ff \u{fffd}%"));
-        assert_eq!(parse::<DispatchesQuery>("").unwrap(), DispatchesQuery::default());
+        assert_eq!(parse::<RunsQuery>("").unwrap(), RunsQuery::default());
     }
 
     #[test]
@@ -100,9 +100,7 @@ mod tests {
             ("job=%C3%28", "job", "UTF-8"),
             ("job=%E2%82", "job", "UTF-8"),
         ] {
-            let Err(ApiError::Parameters(mistakes)) = parse::<DispatchesQuery>(query) else {
-                panic!("{query}")
-            };
+            let Err(ApiError::Parameters(mistakes)) = parse::<RunsQuery>(query) else { panic!("{query}") };
             assert_eq!(mistakes[0].pointer, name, "{query}: {}", mistakes[0].message);
             assert!(mistakes[0].message.contains(text), "{query}: {}", mistakes[0].message);
         }

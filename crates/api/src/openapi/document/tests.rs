@@ -89,7 +89,7 @@ fn what_clients_send_is_closed_and_what_they_read_is_whole() {
     let required: Vec<&str> =
         schemas["Queue"]["required"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert!(required.contains(&"default_priority") && required.contains(&"running"), "{required:?}");
-    let parameters = document["paths"]["/api/v1/dispatches"]["get"]["parameters"].as_array().unwrap();
+    let parameters = document["paths"]["/api/v1/runs"]["get"]["parameters"].as_array().unwrap();
     let status = parameters.iter().find(|one| one["name"] == "status").unwrap();
     assert_eq!((status["in"].as_str(), status["required"].as_bool()), (Some("query"), Some(false)));
     assert!(status["schema"].to_string().contains("DispatchStatus"), "{status}");

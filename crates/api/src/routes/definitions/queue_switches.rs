@@ -1,6 +1,6 @@
 //! The kill switch of a queue, and its end.
 //!
-//! Neither changes a dispatch: what waits in a paused queue goes on waiting, and a queue in which something waits is not deleted.
+//! Neither changes a run: what waits in a paused queue goes on waiting, and a queue in which something waits is not deleted.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::definitions::pauses::{Target, Turn};

@@ -1,4 +1,4 @@
-//! Explanations: why a job did, or did not, run, and what a dispatch waits for. Nothing is written.
+//! Explanations: why a job did, or did not, run, and what a run waits for. Nothing is written.
 //!
 //! What is kept of the job is read first and the connection given back; then its past is computed anew on a thread that serves
 //! nobody else, because a window may hold thousands of fire times.
@@ -14,7 +14,7 @@ use sched_model::{
     dispatching::dispatches,
     explain::{blockers, history},
 };
-use sched_wire::{DispatchExplanation, ExplainQuery, Explanation, NearestFire};
+use sched_wire::{ExplainQuery, Explanation, NearestFire, RunExplanation};
 
 use crate::convert::explain::{Window, nearest, outermost, refused, show, show_dispatch};
 use crate::error::ApiError;
@@ -119,15 +119,15 @@ impl Around<'_> {
     }
 }
 
-/// `GET /dispatches/{id}/explain`
+/// `GET /runs/{id}/explain`
 pub(crate) async fn of_dispatch(
     state: State,
     identity: Identity,
     text: web::Path<String>,
     _: Query<NoParameters>,
-) -> Answer<DispatchExplanation> {
+) -> Answer<RunExplanation> {
     let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
-    let gone = || ApiError::NotFound { kind: "dispatch", name: id.to_string() };
+    let gone = || ApiError::NotFound { kind: "run", name: id.to_string() };
     let (found, dispatched, now) = state
         .read(&identity, "explain_dispatch", async |conn: &mut Conn| {
             let found = dispatches::by_id(conn, tenant, id).await?.ok_or_else(gone)?;

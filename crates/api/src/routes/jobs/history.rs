@@ -1,4 +1,4 @@
-//! What a job was and did: its versions, its dispatches, its executions.
+//! What a job was and did: its versions, its runs, its attempts.
 
 use actix_web::web;
 use sched_model::domain::ids::{JobId, TenantId};
@@ -6,8 +6,8 @@ use sched_model::domain::job::JobSettings;
 use sched_model::jobs::{self, versions::JobVersion as Kept};
 use sched_model::{Conn, DbError, DbResult};
 use sched_wire::{
-    Dispatch, DispatchesQuery, Execution, ExecutionsQuery, FieldChange, JobDispatchesQuery,
-    JobExecutionsQuery, JobVersion, Page, PageQuery,
+    Attempt, AttemptsQuery, FieldChange, JobAttemptsQuery, JobRunsQuery, JobVersion, Page, PageQuery, Run,
+    RunsQuery,
 };
 
 use super::{find_ever, no_such_job};
@@ -66,24 +66,24 @@ pub(crate) async fn version(
     Ok(web::Json(show_version(&version, found.next().as_ref())?))
 }
 
-/// `GET /jobs/{id-or-name}/dispatches`
+/// `GET /jobs/{id-or-name}/runs`
 pub(crate) async fn dispatches(
     state: State,
     identity: Identity,
     job: web::Path<String>,
-    Query(query): Query<JobDispatchesQuery>,
-) -> Answer<Page<Dispatch>> {
-    all_dispatches::page(&state, &identity, &DispatchesQuery::from(query), Some(&job)).await
+    Query(query): Query<JobRunsQuery>,
+) -> Answer<Page<Run>> {
+    all_dispatches::page(&state, &identity, &RunsQuery::from(query), Some(&job)).await
 }
 
-/// `GET /jobs/{id-or-name}/executions`
+/// `GET /jobs/{id-or-name}/attempts`
 pub(crate) async fn executions(
     state: State,
     identity: Identity,
     job: web::Path<String>,
-    Query(query): Query<JobExecutionsQuery>,
-) -> Answer<Page<Execution>> {
-    all_executions::page(&state, &identity, &ExecutionsQuery::from(query), Some(&job)).await
+    Query(query): Query<JobAttemptsQuery>,
+) -> Answer<Page<Attempt>> {
+    all_executions::page(&state, &identity, &AttemptsQuery::from(query), Some(&job)).await
 }
 
 async fn find(conn: &mut Conn, tenant: TenantId, job: &str) -> Result<JobId, ApiError> {

@@ -80,7 +80,7 @@ fn event(
     }
 }
 
-/// Writes an event for each dispatch that waited.
+/// Writes an event for each run that waited.
 pub(in crate::routes) async fn tell_of_cancelled(
     conn: &mut Conn,
     tenant: TenantId,

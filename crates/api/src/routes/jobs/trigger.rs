@@ -1,8 +1,8 @@
 //! Triggers: running a job now, whatever its schedule says.
 //!
-//! The dispatch and its entry in the audit log are one transaction, which those who trigger at the same moment share ([`crate::database::trigger_batcher`]); the
+//! The run and its entry in the audit log are one transaction, which those who trigger at the same moment share ([`crate::database::trigger_batcher`]); the
 //! hint to the workers follows the commit and may be lost, because they look by themselves. With a key, sending a trigger again is answered as
-//! the first time, as every change is; the dispatch keeps the key besides, so that there is one for a job and a key for as long as it is there.
+//! the first time, as every change is; the run keeps the key besides, so that there is one for a job and a key for as long as it is there.
 
 use std::sync::Arc;
 
@@ -120,7 +120,7 @@ async fn still_is(conn: &mut Conn, tenant: TenantId, id: JobId, version: i64) ->
     }
 }
 
-/// Tells of a dispatch that is committed.
+/// Tells of a run that is committed.
 fn tell(state: &State, job: JobId, dispatch: DispatchId, queue: String) {
     tracing::debug!(job.id = %job, dispatch.id = %dispatch, "Triggered a job.");
     state.hints.made_in(&[queue]);

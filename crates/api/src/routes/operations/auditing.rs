@@ -246,7 +246,7 @@ fn secret(secret: &SecretRecord, project: Option<&str>) -> Value {
     json!({"name": secret.name, "project": project, "version": secret.version, "key": secret.key_id})
 }
 
-/// A dispatch that was cancelled, or is to be by its worker.
+/// A run that was cancelled, or is to be by its worker.
 pub(crate) fn of_cancelled_dispatch(
     tenant: TenantId,
     id: DispatchId,
@@ -259,7 +259,7 @@ pub(crate) fn of_cancelled_dispatch(
         tenant_id: Some(tenant),
         actor: by.actor.clone(),
         action: "cancel_dispatch",
-        target_type: "dispatch",
+        target_type: "run",
         target_id: id.to_string(),
         before: Some(json!({"status": if is_closed { "PENDING" } else { "IN_PROGRESS" }})),
         after: Some(
@@ -270,7 +270,7 @@ pub(crate) fn of_cancelled_dispatch(
     }
 }
 
-/// Dispatches of a job that were cancelled together.
+/// Runs of a job that were cancelled together.
 pub(crate) fn of_cancelled_job(
     tenant: TenantId,
     stricken: &Stricken,
@@ -292,13 +292,13 @@ pub(crate) fn of_cancelled_job(
     }
 }
 
-/// A dispatch that is run again.
+/// A run that is run again.
 pub(crate) fn of_retry(tenant: TenantId, retry: &Retry, by: &By) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
         actor: by.actor.clone(),
         action: "retry_dispatch",
-        target_type: "dispatch",
+        target_type: "run",
         target_id: retry.of.to_string(),
         before: None,
         after: Some(json!({"dispatch_id": retry.dispatch_id})),
@@ -313,7 +313,7 @@ pub(crate) fn of_discarded(tenant: TenantId, id: DispatchId, reason: Option<&str
         tenant_id: Some(tenant),
         actor: by.actor.clone(),
         action: "discard_dead_letter",
-        target_type: "dispatch",
+        target_type: "run",
         target_id: id.to_string(),
         before: None,
         after: Some(json!({"state": "discarded", "reason": reason})),

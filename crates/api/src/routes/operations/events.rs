@@ -179,7 +179,7 @@ impl Meant<'_> {
         };
         let with_installation = sees_installation(identity);
         let dispatch = self.dispatch.map(DispatchId);
-        // The events of a dispatch are found among those of its job; they have no index of their own.
+        // The events of a run are found among those of its job; they have no index of their own.
         let job = match (job, dispatch) {
             (None, Some(id)) => dispatches::by_id(conn, tenant, id).await?.map(|found| found.row.job_id),
             (job, _) => job,

@@ -1,10 +1,10 @@
-//! Executions: finished attempts, and what they wrote.
+//! Attempts: finished attempts, and what they wrote.
 
 use actix_web::web;
 use sched_model::Conn;
 use sched_model::domain::ids::{DispatchId, ExecutionId, FunctionId, JobId, ProjectId, TenantId, WorkerId};
 use sched_model::running::executions::{self, Execution, Filter};
-use sched_wire::{ExecutionOutput, ExecutionsQuery, Page, TimeSort};
+use sched_wire::{AttemptOutput, AttemptsQuery, Page, TimeSort};
 
 use crate::convert::{IntoDomain, response};
 use crate::error::ApiError;
@@ -15,24 +15,24 @@ use crate::routes::jobs::listed_of;
 use crate::routes::runs::run_list::{function, maker, project};
 use crate::routes::{Answer, State, window};
 
-/// `GET /executions`
+/// `GET /attempts`
 pub(crate) async fn list(
     state: State,
     identity: Identity,
-    Query(query): Query<ExecutionsQuery>,
-) -> Answer<Page<sched_wire::Execution>> {
+    Query(query): Query<AttemptsQuery>,
+) -> Answer<Page<sched_wire::Attempt>> {
     page(&state, &identity, &query, None).await
 }
 
-/// A page of executions; of this job, which must be there, deleted or not.
+/// A page of attempts; of this job, which must be there, deleted or not.
 pub(crate) async fn page(
     state: &State,
     identity: &Identity,
-    query: &ExecutionsQuery,
+    query: &AttemptsQuery,
     of: Option<&str>,
-) -> Answer<Page<sched_wire::Execution>> {
+) -> Answer<Page<sched_wire::Attempt>> {
     let tenant = identity.tenant();
-    let which = ExecutionsQuery { limit: None, cursor: None, total: None, ..query.clone() };
+    let which = AttemptsQuery { limit: None, cursor: None, total: None, ..query.clone() };
     let pages = Pages::of(&("executions", of, which), query.limit, query.cursor.as_deref())?;
     let after = pages.after_as()?.map(ExecutionId);
     let oldest_first = query.sort == Some(TimeSort::CreatedAt);
@@ -98,26 +98,26 @@ pub(crate) async fn page(
     Ok(web::Json(with_total(page, counted)))
 }
 
-/// `GET /executions/{id}`
+/// `GET /attempts/{id}`
 pub(crate) async fn get(
     state: State,
     identity: Identity,
     text: web::Path<String>,
     _: Query<NoParameters>,
-) -> Answer<sched_wire::Execution> {
+) -> Answer<sched_wire::Attempt> {
     let (tenant, id) = (identity.tenant(), ExecutionId(id(&text)?));
     let found =
         state.look(&identity, "show_execution", async |conn: &Conn| find(conn, tenant, id).await).await?;
     Ok(web::Json(response::execution(found)))
 }
 
-/// `GET /executions/{id}/output`
+/// `GET /attempts/{id}/output`
 pub(crate) async fn output(
     state: State,
     identity: Identity,
     text: web::Path<String>,
     _: Query<NoParameters>,
-) -> Answer<ExecutionOutput> {
+) -> Answer<AttemptOutput> {
     let (tenant, id) = (identity.tenant(), ExecutionId(id(&text)?));
     let chunks = state
         .read(&identity, "show_output", async |conn: &mut Conn| {
@@ -131,5 +131,5 @@ pub(crate) async fn output(
 
 async fn find(conn: &Conn, tenant: TenantId, id: ExecutionId) -> Result<Execution, ApiError> {
     let found = executions::by_id(conn, tenant, id).await?;
-    found.ok_or_else(|| ApiError::NotFound { kind: "execution", name: id.to_string() })
+    found.ok_or_else(|| ApiError::NotFound { kind: "attempt", name: id.to_string() })
 }

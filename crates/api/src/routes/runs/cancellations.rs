@@ -1,4 +1,4 @@
-//! Cancelling dispatches.
+//! Cancelling runs.
 //!
 //! What waits is closed in the transaction that also holds the events and the entry in the audit log. What runs is marked in it, and its worker
 //! told after the commit; that hint may be lost, because the worker looks for the mark by itself. Repeating a command is harmless.
@@ -40,7 +40,7 @@ pub(crate) fn checked_reason(reason: Option<String>) -> Result<Option<String>, A
     Ok(reason)
 }
 
-/// `POST /dispatches/{id}/cancel`
+/// `POST /runs/{id}/cancel`
 pub(crate) async fn dispatch(
     state: State,
     identity: Identity,
@@ -75,12 +75,12 @@ pub(crate) async fn dispatch(
                 }
                 Cancelled::Finished(status) => return Err(ApiError::Conflict(Conflict::Finished(status))),
                 Cancelled::NoSuchDispatch => {
-                    return Err(ApiError::NotFound { kind: "dispatch", name: id.to_string() });
+                    return Err(ApiError::NotFound { kind: "run", name: id.to_string() });
                 }
             };
             let code = if shown == CancelState::Cancelled { StatusCode::OK } else { StatusCode::ACCEPTED };
             let status = status.into_wire();
-            let answer = sched_wire::Cancelled { dispatch_id: id.0, state: shown, status };
+            let answer = sched_wire::Cancelled { run_id: id.0, state: shown, status };
             Ok::<_, ApiError>((Reply::with(code, &answer)?, stopped))
         })
         .await?;
@@ -125,7 +125,7 @@ pub(crate) async fn of_job(
     Ok(written.response)
 }
 
-/// Writes an event for each dispatch.
+/// Writes an event for each run.
 async fn tell(
     conn: &mut Conn,
     tenant: TenantId,

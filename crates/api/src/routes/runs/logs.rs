@@ -1,4 +1,4 @@
-//! The stream of what a dispatch writes: all its attempts so far, and those that run as they go.
+//! The stream of what a run writes: all its attempts so far, and those that run as they go.
 //!
 //! Server-sent events, so that browsers and `curl -N` can read them. Each event carries as its id where a reader stands after it, and
 //! nothing is remembered here: a client that was cut off sends the last id and goes on, at any instance of the API. The stream looks at
@@ -29,14 +29,14 @@ use crate::routes::State;
 use follow::Follower;
 use position::Position;
 
-/// Time between two looks at a dispatch that is followed.
+/// Time between two looks at a run that is followed.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// A sign of life for whatever stands between us and the client, when nothing happens.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Where a browser says what it has seen.
 pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// `GET /dispatches/{id}/logs`
+/// `GET /runs/{id}/logs`
 pub(crate) async fn of_dispatch(
     state: State,
     identity: Identity,
@@ -82,7 +82,7 @@ async fn look(
     let looked = state.read(identity, "follow_output", async |conn: &mut Conn| {
         let mut after = before.clone();
         let seen = after.look(conn).await.map_err(|error| match error {
-            DbError::NotFound => ApiError::NotFound { kind: "dispatch", name: id.to_string() },
+            DbError::NotFound => ApiError::NotFound { kind: "run", name: id.to_string() },
             error => error.into(),
         })?;
         Ok((after, seen))

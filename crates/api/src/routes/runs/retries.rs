@@ -1,7 +1,7 @@
-//! Running finished dispatches again.
+//! Running finished runs again.
 //!
-//! The new dispatch, its event and its entry in the audit log are one transaction; the hint to the workers follows the commit and may be
-//! lost. A dispatch is run again once: asking again gives the same answer.
+//! The new run, its event and its entry in the audit log are one transaction; the hint to the workers follows the commit and may be
+//! lost. A run is run again once: asking again gives the same answer.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
@@ -19,7 +19,7 @@ use crate::http::reply::Reply;
 use crate::identity::{By, Identity};
 use crate::routes::{Id, State, built_in, operations::auditing};
 
-/// `POST /dispatches/{id}/retry`
+/// `POST /runs/{id}/retry`
 pub(crate) async fn dispatch(
     state: State,
     identity: Identity,
@@ -77,7 +77,7 @@ async fn again(
                 Retried::NotFinished(status) => Err(ApiError::Conflict(Conflict::NotFinished(status))),
                 Retried::Succeeded => Err(ApiError::Conflict(Conflict::Succeeded)),
                 Retried::Barred(bar, job) => Err(ApiError::Conflict(Conflict::Barred { job: job.name, bar })),
-                Retried::NoSuchDispatch => Err(ApiError::NotFound { kind: "dispatch", name: id.to_string() }),
+                Retried::NoSuchDispatch => Err(ApiError::NotFound { kind: "run", name: id.to_string() }),
             }
         })
         .await?;
@@ -88,7 +88,7 @@ async fn again(
     Ok(written.response)
 }
 
-/// What is told of a dispatch that runs another one again.
+/// What is told of a run that runs another one again.
 pub(crate) fn event(tenant: TenantId, retry: &Retry, job: Option<&RetriedJob>, by: &str) -> NewEvent {
     NewEvent {
         tenant_id: Some(tenant),
@@ -100,9 +100,9 @@ pub(crate) fn event(tenant: TenantId, retry: &Retry, job: Option<&RetriedJob>, b
     }
 }
 
-/// The answer about a dispatch that was made, or had been. Whoever asks again is told that it had been.
+/// The answer about a run that was made, or had been. Whoever asks again is told that it had been.
 pub(crate) fn accepted(dispatch: DispatchId, duplicate: bool) -> Result<Reply, ApiError> {
-    let answer = |duplicate| sched_wire::Triggered { dispatch_id: dispatch.0, duplicate };
-    let location = format!("{BASE_PATH}/dispatches/{dispatch}");
+    let answer = |duplicate| sched_wire::Triggered { run_id: dispatch.0, duplicate };
+    let location = format!("{BASE_PATH}/runs/{dispatch}");
     Ok(Reply::with(StatusCode::ACCEPTED, &answer(duplicate))?.or_again(&answer(true))?.location(location))
 }

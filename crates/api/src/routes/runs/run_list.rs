@@ -1,4 +1,4 @@
-//! Dispatches: what waits, runs and has finished.
+//! Runs: what waits, runs and has finished.
 
 use actix_web::web;
 use sched_model::dispatching::dispatches::{self, Filter};
@@ -6,7 +6,7 @@ use sched_model::domain::UnknownWord;
 use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::ids::{DispatchId, FunctionId, ProjectId, TenantId, WorkerId};
 use sched_model::{Conn, definitions::functions, identity::tenants};
-use sched_wire::{Dispatch, DispatchesQuery, Page, TimeSort};
+use sched_wire::{Page, Run, RunsQuery, TimeSort};
 
 use crate::convert::{IntoDomain, response};
 use crate::error::ApiError;
@@ -16,24 +16,24 @@ use crate::identity::Identity;
 use crate::routes::jobs::listed_of;
 use crate::routes::{Answer, State, window};
 
-/// `GET /dispatches`
+/// `GET /runs`
 pub(crate) async fn list(
     state: State,
     identity: Identity,
-    Query(query): Query<DispatchesQuery>,
-) -> Answer<Page<Dispatch>> {
+    Query(query): Query<RunsQuery>,
+) -> Answer<Page<Run>> {
     page(&state, &identity, &query, None).await
 }
 
-/// A page of dispatches; of this job, which must be there, deleted or not.
+/// A page of runs; of this job, which must be there, deleted or not.
 pub(crate) async fn page(
     state: &State,
     identity: &Identity,
-    query: &DispatchesQuery,
+    query: &RunsQuery,
     of: Option<&str>,
-) -> Answer<Page<Dispatch>> {
+) -> Answer<Page<Run>> {
     let tenant = identity.tenant();
-    let which = DispatchesQuery { limit: None, cursor: None, total: None, ..query.clone() };
+    let which = RunsQuery { limit: None, cursor: None, total: None, ..query.clone() };
     let pages = Pages::of(&("dispatches", of, which), query.limit, query.cursor.as_deref())?;
     let after = pages.after_as()?.map(DispatchId);
     let triggered_by = maker(query.triggered_by.as_deref())?;
@@ -66,7 +66,7 @@ pub(crate) async fn page(
     Ok(web::Json(with_total(page, counted)))
 }
 
-/// What a filter says has made dispatches.
+/// What a filter says has made runs.
 pub(crate) fn maker(word: Option<&str>) -> Result<Option<Trigger>, ApiError> {
     let refused = |error: UnknownWord| ApiError::parameter("triggered_by", error.to_string());
     word.map(str::parse).transpose().map_err(refused)
@@ -95,19 +95,19 @@ pub(crate) async fn project(
     Ok(Some(found.ok_or_else(|| ApiError::NotFound { kind: "project", name: name.to_owned() })?))
 }
 
-/// `GET /dispatches/{id}`
+/// `GET /runs/{id}`
 pub(crate) async fn get(
     state: State,
     identity: Identity,
     text: web::Path<String>,
     _: Query<NoParameters>,
-) -> Answer<Dispatch> {
+) -> Answer<Run> {
     let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
     let found = state
         .read(&identity, "show_dispatch", async |conn: &mut Conn| {
             Ok(dispatches::by_id(conn, tenant, id).await?)
         })
         .await?;
-    let found = found.ok_or_else(|| ApiError::NotFound { kind: "dispatch", name: id.to_string() })?;
+    let found = found.ok_or_else(|| ApiError::NotFound { kind: "run", name: id.to_string() })?;
     Ok(web::Json(response::dispatch(found)))
 }

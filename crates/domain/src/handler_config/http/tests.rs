@@ -13,7 +13,7 @@ fn values(args: &Value) -> TemplateValues<'_> {
     TemplateValues {
         args,
         job_name: "nightly report",
-        dispatch_id: "d-1",
+        run_id: "d-1",
         attempt: 2,
         fire_time: "2026-11-21T04:05:06Z",
         idempotency_key: "k",

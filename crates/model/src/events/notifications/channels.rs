@@ -91,9 +91,6 @@ pub struct SavedChannel {
 }
 
 /// Channels of the tenant whose name sorts after `after`, at most `limit`, by name.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -112,9 +109,6 @@ pub async fn list(
 }
 
 /// The channel of that name, if the tenant has one.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<ChannelRecord>> {
     use notification_channels as c;
     let found = c::table
@@ -154,9 +148,6 @@ struct Write<'a> {
 /// Writes a channel under its name: a new one, or over the old. `source` says which component or whose e-mail writes.
 ///
 /// The settings have been checked. Call it in a transaction.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn save(
     conn: &mut Conn,
     tenant: TenantId,
@@ -226,9 +217,6 @@ pub enum Deleted {
 const MOST_NAMED_RULES: i64 = 10;
 
 /// Deletes a channel that no rule uses. What is on its way there fails. Call it in a transaction.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn delete(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Deleted> {
     use crate::schema::notification_rules as r;
     use notification_channels as c;

@@ -48,9 +48,6 @@ pub struct DeliveryFilter {
 }
 
 /// Deliveries of the tenant, newest first, at most `limit`.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -75,9 +72,6 @@ pub async fn list(
 }
 
 /// The delivery of that id, if the tenant has one.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: Uuid) -> DbResult<Option<DeliveryRecord>> {
     use notification_deliveries as d;
     let found =
@@ -86,9 +80,6 @@ pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: Uuid) -> DbResult<Opti
 }
 
 /// Asks for a message that tries a channel; the leader gives it its dispatch. It goes out whether the channel is active or not.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn test(
     conn: &mut Conn,
     tenant: TenantId,
@@ -112,9 +103,6 @@ pub async fn test(
 }
 
 /// Notes why an attempt to send a message failed, in words that are for its tenant alone.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn note_failure(
     conn: &mut Conn,
     tenant: TenantId,
@@ -130,9 +118,6 @@ pub async fn note_failure(
 }
 
 /// Notes that the server of an address has taken a message.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn note_reached(conn: &mut Conn, tenant: TenantId, id: Uuid, address: &str) -> DbResult<()> {
     use notification_deliveries as d;
     let is_noted = d::reached.contains(vec![address.to_owned()]);
@@ -144,9 +129,6 @@ pub async fn note_reached(conn: &mut Conn, tenant: TenantId, id: Uuid, address: 
 }
 
 /// What a worker sends, and where; the channel is missing when it was deleted since.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn to_send(
     conn: &mut Conn,
     tenant: TenantId,

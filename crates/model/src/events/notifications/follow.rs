@@ -48,9 +48,6 @@ pub struct Work {
 const STALE_SECONDS: f64 = 60.0;
 
 /// Whether there is anything to be done: one statement, and no transaction of its own.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn look(conn: &mut Conn) -> DbResult<Work> {
     Ok(LookNow { stale_seconds: STALE_SECONDS }.get_result(conn).await?)
 }
@@ -93,9 +90,6 @@ pub struct Stepped {
 
 /// One step: a stretch of the stream, and a page of messages. Call it in a transaction that is fenced. Transactions in `ignored` are not
 /// waited for.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn step(conn: &mut Conn, work: Work, ignored: &[i64], limits: Limits) -> DbResult<Stepped> {
     let mut done = Stepped::default();
     let cursor = lock_cursor(conn).await?;
@@ -429,9 +423,6 @@ statement! {
 }
 
 /// Removes up to `limit` messages from before `before` that are over; returns how many.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn prune(conn: &mut Conn, before: DateTime<Utc>, limit: i64) -> DbResult<u64> {
     let gone: i64 = Prune { before, limit }.get_result(conn).await?;
     Ok(u64::try_from(gone).unwrap_or(0))
@@ -460,9 +451,6 @@ pub struct Tidied {
 }
 
 /// Ends up to `limit` of the messages of each kind that nothing else would end. Call it in a transaction that is fenced.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn tidy(conn: &mut Conn, limit: i64) -> DbResult<Tidied> {
     let tidy = Tidy { waiting_seconds: WAITING_SECONDS, sending_seconds: SENDING_SECONDS, limit };
     Ok(tidy.get_result(conn).await?)

@@ -110,9 +110,6 @@ impl From<Row> for RuleRecord {
 }
 
 /// Rules of the tenant whose name sorts after `after`, at most `limit`, by name.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -125,9 +122,6 @@ pub async fn list(
 }
 
 /// The rule of that name, if the tenant has one.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<RuleRecord>> {
     let rules = Rules { tenant, after: "", exact: Some(name), limit: 1 };
     let rows: Vec<Row> = rules.load(conn).await?;
@@ -143,9 +137,6 @@ pub struct Subject {
 }
 
 /// Finds what a rule names, and holds it against deletion until the end of the transaction; else says which field names nothing.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn subject(
     conn: &mut Conn,
     tenant: TenantId,
@@ -163,9 +154,6 @@ pub async fn subject(
 }
 
 /// The fields of a rule that name nothing, and what they say. Holds nothing.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn missing(
     conn: &mut Conn,
     tenant: TenantId,
@@ -256,9 +244,6 @@ struct Write<'a> {
 /// switched on tells what happens from now on.
 ///
 /// The settings have been checked, and `subject` is what they name. Call it in a transaction.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn save(
     conn: &mut Conn,
     tenant: TenantId,
@@ -325,9 +310,6 @@ pub async fn save(
 }
 
 /// Deletes a rule, and returns what it was; `None` when the tenant has none of that name. What it has told already is sent all the same.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn delete(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<RuleRecord>> {
     use notification_rules as r;
     let rule = by_name(conn, tenant, name).await?;

@@ -20,7 +20,7 @@ pub(crate) enum FunctionsCommand {
         /// Only those whose name begins so
         #[arg(long, value_name = "TEXT")]
         prefix: Option<String>,
-        /// Only those whose dispatches wait in this queue unless the job names another
+        /// Only those whose runs wait in this queue unless the job names another
         #[arg(long, value_name = "NAME")]
         queue: Option<String>,
         /// Only those that are run so: process, http, native and others
@@ -85,7 +85,7 @@ const COLUMNS: &[Column<Function>] = &[
     Column::new("HANDLER", |function| function.handler_type.clone()),
     Column::wide("RUNS", |function| or_dash(runs(&function.handler_config))),
     Column::new("QUEUE", |function| function.queue.clone()),
-    Column::new("TIMEOUT", |function| format!("{}s", function.default_timeout_seconds)),
+    Column::new("timed_out", |function| format!("{}s", function.default_timeout_seconds)),
     Column::new("ATTEMPTS", |function| {
         or_dash(function.retry_policy.as_ref().map(|policy| policy.max_attempts))
     }),

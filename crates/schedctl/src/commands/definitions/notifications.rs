@@ -204,7 +204,7 @@ const DELIVERIES: &[Column<NotificationDelivery>] = &[
     Column::new("ATTEMPTS", |delivery| delivery.attempts.to_string()),
     Column::new("ERROR", |delivery| or_dash(delivery.error.as_deref())),
     Column::wide("HELD BACK", |delivery| delivery.held_back.to_string()),
-    Column::wide("RUN", |delivery| or_dash(delivery.dispatch_id)),
+    Column::wide("RUN", |delivery| or_dash(delivery.run_id)),
     Column::wide("ID", |delivery| delivery.id.to_string()),
 ];
 

@@ -64,13 +64,13 @@ pub(crate) enum QueuesCommand {
 pub(crate) struct SetArgs {
     /// Its name
     name: String,
-    /// How many of its dispatches may run at once, over all workers
+    /// How many of its runs may run at once, over all workers
     #[arg(long, value_name = "COUNT", value_parser = whole::<i32>, allow_negative_numbers = true, conflicts_with = "no_max_running")]
     max_running: Option<i32>,
     /// Let any number run at once
     #[arg(long)]
     no_max_running: bool,
-    /// How many of its dispatches may be claimed per period, as COUNT/SECONDS
+    /// How many of its runs may be claimed per period, as COUNT/SECONDS
     #[arg(long, value_name = "COUNT/SECONDS", value_parser = rate, conflicts_with = "no_rate")]
     rate: Option<Rate>,
     /// Let them be claimed as fast as can be
@@ -85,7 +85,7 @@ pub(crate) struct SetArgs {
     /// End its pause
     #[arg(long)]
     resume: bool,
-    /// Priority of dispatches whose job names none, 0 runs first, 100 last
+    /// Priority of runs whose job names none, 0 runs first, 100 last
     #[arg(long, value_name = "PRIORITY", value_parser = within(0_i16, 100), allow_negative_numbers = true)]
     default_priority: Option<i16>,
     /// What it is for

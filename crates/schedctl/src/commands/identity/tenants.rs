@@ -41,7 +41,7 @@ pub(crate) enum TenantsCommand {
         /// Name for people
         #[arg(long, value_name = "TEXT")]
         name: Option<String>,
-        /// A quota and its limit, or `none`: `jobs`, `dispatches_per_minute`, `running_dispatches`, `log_bytes` (per day); may be repeated
+        /// A quota and its limit, or `none`: `jobs`, `runs_per_minute`, `concurrent_runs`, `log_bytes` (per day); may be repeated
         #[arg(long = "quota", value_name = "QUOTA=LIMIT", value_parser = quota)]
         quotas: Vec<Quota>,
     },
@@ -79,8 +79,8 @@ pub(crate) enum TenantsCommand {
 const USAGE: &[Column<Usage>] = &[
     Column::new("TENANT", |usage| usage.tenant.clone()),
     Column::new("JOBS", |usage| of(usage.jobs)),
-    Column::new("DISPATCHES/MIN", |usage| of(usage.dispatches_per_minute)),
-    Column::new("RUNNING", |usage| of(usage.running_dispatches)),
+    Column::new("DISPATCHES/MIN", |usage| of(usage.runs_per_minute)),
+    Column::new("RUNNING", |usage| of(usage.concurrent_runs)),
     Column::new("LOG BYTES TODAY", |usage| of(usage.log_bytes)),
     Column::new("NOT KEPT", |usage| or_dash(usage.log_bytes_dropped)),
 ];
@@ -100,8 +100,8 @@ pub(crate) struct Quota {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum QuotaName {
     Jobs,
-    DispatchesPerMinute,
-    RunningDispatches,
+    RunsPerMinute,
+    ConcurrentRuns,
     LogBytes,
 }
 
@@ -109,11 +109,11 @@ fn quota(text: &str) -> Result<Quota, String> {
     let (name, limit) = text.split_once('=').ok_or("has the form QUOTA=LIMIT, as in jobs=100")?;
     let name = match name {
         "jobs" => QuotaName::Jobs,
-        "dispatches_per_minute" => QuotaName::DispatchesPerMinute,
-        "running_dispatches" => QuotaName::RunningDispatches,
+        "runs_per_minute" => QuotaName::RunsPerMinute,
+        "concurrent_runs" => QuotaName::ConcurrentRuns,
         "log_bytes" => QuotaName::LogBytes,
         _ => {
-            return Err("quotas are jobs, dispatches_per_minute, running_dispatches and log_bytes".to_owned());
+            return Err("quotas are jobs, runs_per_minute, concurrent_runs and log_bytes".to_owned());
         }
     };
     let limit = match limit {
@@ -128,8 +128,8 @@ fn patch(quotas: &[Quota]) -> QuotasPatch {
     for quota in quotas {
         let field = match quota.name {
             QuotaName::Jobs => &mut patch.jobs,
-            QuotaName::DispatchesPerMinute => &mut patch.dispatches_per_minute,
-            QuotaName::RunningDispatches => &mut patch.running_dispatches,
+            QuotaName::RunsPerMinute => &mut patch.runs_per_minute,
+            QuotaName::ConcurrentRuns => &mut patch.concurrent_runs,
             QuotaName::LogBytes => &mut patch.log_bytes,
         };
         *field = Some(quota.limit);
@@ -149,11 +149,11 @@ const COLUMNS: &[Column<Tenant>] = &[
 
 /// The limits there are, as `set --quota` takes them.
 fn limits(quotas: &Quotas) -> Option<String> {
-    let Quotas { jobs, dispatches_per_minute, running_dispatches, log_bytes } = *quotas;
+    let Quotas { jobs, runs_per_minute, concurrent_runs, log_bytes } = *quotas;
     let all = [
         ("jobs", jobs),
-        ("dispatches_per_minute", dispatches_per_minute),
-        ("running_dispatches", running_dispatches),
+        ("runs_per_minute", runs_per_minute),
+        ("concurrent_runs", concurrent_runs),
         ("log_bytes", log_bytes),
     ];
     let set = all.into_iter().filter_map(|(name, limit)| Some(format!("{name}={}", limit?)));
@@ -234,14 +234,11 @@ mod tests {
     fn quotas_are_set_and_taken_away_by_name() {
         let given = ["jobs=5", "log_bytes=none"].map(|text| quota(text).unwrap());
         let patch = patch(&given);
-        assert_eq!(
-            (patch.jobs, patch.log_bytes, patch.running_dispatches),
-            (Some(Some(5)), Some(None), None)
-        );
+        assert_eq!((patch.jobs, patch.log_bytes, patch.concurrent_runs), (Some(Some(5)), Some(None), None));
         assert_eq!(limits(&Quotas::default()), None);
-        let quotas = Quotas { jobs: Some(5), running_dispatches: Some(1), ..Quotas::default() };
+        let quotas = Quotas { jobs: Some(5), concurrent_runs: Some(1), ..Quotas::default() };
         let shown = limits(&quotas).unwrap();
-        assert_eq!(shown, "jobs=5 running_dispatches=1");
+        assert_eq!(shown, "jobs=5 concurrent_runs=1");
         assert!(shown.split(' ').all(|text| super::quota(text).is_ok()), "{shown}");
         for bad in ["jobs", "job=1", "jobs=x", "jobs="] {
             assert!(quota(bad).is_err(), "{bad}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use clap::{ArgAction, Args, Subcommand};
-use sched_wire::{DEFAULT_PREVIEW, DispatchStatus, JobSort, JobStatus, JobType, MAX_PREVIEW};
+use sched_wire::{DEFAULT_PREVIEW, JobSort, JobStatus, JobType, MAX_PREVIEW, RunStatus};
 
 use super::create::CreateArgs;
 use crate::values::{at_least_one, duration, instant, whole, within};
@@ -34,15 +34,15 @@ pub(crate) struct JobsListArgs {
     /// Only those of this project
     #[arg(long, value_name = "NAME")]
     pub(crate) project: Option<String>,
-    /// Only those whose dispatches wait in this queue
+    /// Only those whose runs wait in this queue
     #[arg(long, value_name = "NAME")]
     pub(crate) queue: Option<String>,
     /// Only those with this kind of schedule: cron, interval, oneoff or manual
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) job_type: Option<JobType>,
-    /// Only those whose latest finished dispatch ended so, such as FAILED
+    /// Only those whose latest finished run ended so, such as FAILED
     #[arg(long, value_name = "STATUS")]
-    pub(crate) last_status: Option<DispatchStatus>,
+    pub(crate) last_status: Option<RunStatus>,
     /// Only those that were made from this template
     #[arg(long, value_name = "NAME")]
     pub(crate) template: Option<String>,
@@ -217,7 +217,7 @@ pub(crate) struct TriggerArgs {
     /// Arguments instead of the job's own, a JSON object
     #[arg(long, value_name = "JSON")]
     pub(crate) args: Option<String>,
-    /// Triggering again with the same key makes no second dispatch
+    /// Triggering again with the same key makes no second run
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
     /// Wait until it has ended; exit code 1 unless it succeeded

@@ -51,10 +51,10 @@ pub(crate) struct CreateArgs {
     /// Its project; `default` without it
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
-    /// Queue of its dispatches; the function's without it
+    /// Queue of its runs; the function's without it
     #[arg(long, value_name = "NAME")]
     queue: Option<String>,
-    /// Priority of its dispatches, 0 runs first, 100 last; the queue's without it
+    /// Priority of its runs, 0 runs first, 100 last; the queue's without it
     #[arg(long, value_name = "PRIORITY", value_parser = within(0_i16, 100), allow_negative_numbers = true)]
     priority: Option<i16>,
     /// Longest run of an attempt, such as `5min`; the function's without it
@@ -179,7 +179,7 @@ pub(super) async fn run(args: CreateArgs, session: &Session) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// The queue in which dispatches of the job wait, as far as it can be read.
+/// The queue in which runs of the job wait, as far as it can be read.
 async fn queue_of(api: &Api, job: &Job) -> Option<String> {
     if job.queue.is_some() {
         return job.queue.clone();

@@ -4,7 +4,7 @@
 //! everything has been printed, when a fire time has no fate or two.
 
 use sched_runtime::exit;
-use sched_wire::{ExplainQuery, ExplainSummary, ExplainedDispatch, ExplainedFires, Explanation};
+use sched_wire::{ExplainQuery, ExplainSummary, ExplainedFires, ExplainedRun, Explanation};
 
 use super::super::{Session, runs};
 use crate::failure::CommandResult;
@@ -16,15 +16,15 @@ const FIRES: &[Column<ExplainedFires>] = &[
     Column::new("FATE", |fires| fires.fate.clone()),
     Column::new("OUTCOME", |fires| or_dash(fires.outcome.as_deref())),
     Column::wide("VERSION", |fires| or_dash(fires.version)),
-    Column::wide("DISPATCH", |fires| or_dash(fires.dispatch.as_ref().map(|dispatch| dispatch.id))),
+    Column::wide("RUN", |fires| or_dash(fires.dispatch.as_ref().map(|dispatch| dispatch.id))),
     Column::new("WHAT HAPPENED", |fires| fires.text.clone()),
 ];
 
-const TRIGGERS: &[Column<ExplainedDispatch>] = &[
+const TRIGGERS: &[Column<ExplainedRun>] = &[
     Column::new("TRIGGERED AT", |trigger| time(trigger.scheduled_for)),
     Column::new("BY", |trigger| trigger.triggered_by.clone()),
     Column::new("OUTCOME", |trigger| trigger.status.to_string()),
-    Column::wide("DISPATCH", |trigger| trigger.id.to_string()),
+    Column::wide("RUN", |trigger| trigger.id.to_string()),
     Column::new("WHAT HAPPENED", |trigger| trigger.text.clone()),
 ];
 

@@ -2,7 +2,7 @@
 //!
 //! A stream that breaks off is taken up again after the last message, so nothing is missed whatever happens to the connection or to the
 //! API. To wait begins with the opening of the stream: what happens from then on counts, and what happened before does with `--since`, or
-//! for a dispatch, of which all events count. Nothing is kept.
+//! for a run, of which all events count. Nothing is kept.
 
 mod shown;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use sched_runtime::exit;
-use sched_wire::{DispatchStatus, Event, EventStreamQuery, EventType, EventsQuery, Page, StreamMessage};
+use sched_wire::{Event, EventStreamQuery, EventType, EventsQuery, Page, RunStatus, StreamMessage};
 use uuid::Uuid;
 
 use self::shown::LIST;
@@ -47,7 +47,7 @@ pub(crate) enum EventsCommand {
         #[arg(long, value_name = "ID", conflicts_with = "since")]
         after: Option<String>,
     },
-    /// Wait until a run of a job, or a dispatch, has ended
+    /// Wait until a run of a job, or a run, has ended
     ///
     /// Exit code 0 if it ended as was asked for, 8 if it ended otherwise, 9 if it did not end in time. A run that is tried again has not
     /// ended.
@@ -56,12 +56,12 @@ pub(crate) enum EventsCommand {
         /// Name or id of the job; the next run of it that ends from now on is meant
         #[arg(long, value_name = "NAME")]
         job: Option<String>,
-        /// Id of a dispatch; it may have ended already
+        /// Id of a run; it may have ended already
         #[arg(long, value_name = "ID", value_parser = id)]
         dispatch: Option<Uuid>,
         /// How it is to end, such as completed or `dead_letter`
         #[arg(long, value_name = "STATUS", default_value = "completed", value_parser = final_status)]
-        status: DispatchStatus,
+        status: RunStatus,
         /// Longest wait
         #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
         timeout: Duration,
@@ -79,7 +79,7 @@ pub(crate) struct FilterArgs {
     /// Only of this project
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
-    /// Only of this dispatch
+    /// Only of this run
     #[arg(long, value_name = "ID", value_parser = id)]
     dispatch: Option<Uuid>,
     /// Only of these types, such as `job_paused`; may be repeated
@@ -94,8 +94,8 @@ fn event_type(text: &str) -> Result<EventType, sched_wire::UnknownWord> {
     text.parse()
 }
 
-fn final_status(text: &str) -> Result<DispatchStatus, String> {
-    let status: DispatchStatus = text.to_ascii_uppercase().parse().map_err(|error| format!("{error}"))?;
+fn final_status(text: &str) -> Result<RunStatus, String> {
+    let status: RunStatus = text.to_ascii_uppercase().parse().map_err(|error| format!("{error}"))?;
     if status.is_final() { Ok(status) } else { Err(format!("{status} is not how a run ends")) }
 }
 
@@ -159,7 +159,7 @@ async fn list(filter: &FilterArgs, until: Option<&str>, limit: usize, session: &
     Ok(exit::OK)
 }
 
-/// A moment before a dispatch was made, which its id tells.
+/// A moment before a run was made, which its id tells.
 fn made_at(dispatch: Uuid) -> Option<String> {
     let (seconds, _) = dispatch.get_timestamp()?.to_unix();
     let at =
@@ -189,7 +189,7 @@ async fn tail(query: EventStreamQuery, session: &Session) -> CommandResult {
 async fn wait(
     query: EventStreamQuery,
     session: &Session,
-) -> Result<(Event, DispatchStatus), sched_runtime::exit::ExitError> {
+) -> Result<(Event, RunStatus), sched_runtime::exit::ExitError> {
     let mut stream = Stream::new(session.api()?, query);
     loop {
         let event = stream.next().await?;
@@ -199,25 +199,21 @@ async fn wait(
     }
 }
 
-/// How the dispatch of an event has ended, if the event tells that it has.
-fn ended(event: &Event) -> Option<DispatchStatus> {
+/// How the run of an event has ended, if the event tells that it has.
+fn ended(event: &Event) -> Option<RunStatus> {
     match event.event_type.parse().ok()? {
         EventType::ScheduleExecutionCompleted | EventType::ScheduleExecutionLost => {
-            let status = event.data.get("dispatch_status")?.as_str()?.parse::<DispatchStatus>().ok()?;
+            let status = event.data.get("run_status")?.as_str()?.parse::<RunStatus>().ok()?;
             status.is_final().then_some(status)
         }
-        EventType::DispatchDeadLetter => Some(DispatchStatus::DeadLetter),
-        EventType::DispatchCancelled => Some(DispatchStatus::Cancelled),
-        EventType::DispatchExpired => Some(DispatchStatus::Failed),
+        EventType::DispatchDeadLetter => Some(RunStatus::DeadLetter),
+        EventType::DispatchCancelled => Some(RunStatus::Cancelled),
+        EventType::DispatchExpired => Some(RunStatus::Failed),
         _ => None,
     }
 }
 
-fn told(
-    (event, found): &(Event, DispatchStatus),
-    wanted: DispatchStatus,
-    session: &Session,
-) -> CommandResult {
+fn told((event, found): &(Event, RunStatus), wanted: RunStatus, session: &Session) -> CommandResult {
     session.output.record(event, LIST)?;
     if *found == wanted {
         return Ok(exit::OK);
@@ -304,7 +300,7 @@ mod tests {
             at: chrono::DateTime::UNIX_EPOCH,
             project_id: None,
             job_id: None,
-            dispatch_id: None,
+            run_id: None,
             is_installation: false,
             data: data.as_object().cloned().unwrap(),
         }
@@ -313,28 +309,20 @@ mod tests {
     #[test]
     fn a_run_has_ended_when_its_dispatch_has() {
         for (event_type, data, expected) in [
+            ("schedule_execution_completed", json!({"run_status": "succeeded"}), Some(RunStatus::Succeeded)),
+            ("schedule_execution_completed", json!({"run_status": "waiting"}), None),
             (
                 "schedule_execution_completed",
-                json!({"dispatch_status": "COMPLETED"}),
-                Some(DispatchStatus::Completed),
-            ),
-            ("schedule_execution_completed", json!({"dispatch_status": "PENDING"}), None),
-            (
-                "schedule_execution_completed",
-                json!({"dispatch_status": "DEAD_LETTER"}),
-                Some(DispatchStatus::DeadLetter),
+                json!({"run_status": "dead_letter"}),
+                Some(RunStatus::DeadLetter),
             ),
             ("schedule_execution_completed", json!({}), None),
-            ("schedule_execution_lost", json!({"dispatch_status": "TIMEOUT"}), Some(DispatchStatus::Timeout)),
-            (
-                "schedule_execution_lost",
-                json!({"dispatch_status": "CANCELLED"}),
-                Some(DispatchStatus::Cancelled),
-            ),
-            ("schedule_execution_lost", json!({"dispatch_status": "PENDING"}), None),
-            ("dispatch_dead_letter", json!({}), Some(DispatchStatus::DeadLetter)),
-            ("dispatch_cancelled", json!({}), Some(DispatchStatus::Cancelled)),
-            ("dispatch_expired", json!({}), Some(DispatchStatus::Failed)),
+            ("schedule_execution_lost", json!({"run_status": "timed_out"}), Some(RunStatus::TimedOut)),
+            ("schedule_execution_lost", json!({"run_status": "cancelled"}), Some(RunStatus::Cancelled)),
+            ("schedule_execution_lost", json!({"run_status": "waiting"}), None),
+            ("dispatch_dead_letter", json!({}), Some(RunStatus::DeadLetter)),
+            ("dispatch_cancelled", json!({}), Some(RunStatus::Cancelled)),
+            ("dispatch_expired", json!({}), Some(RunStatus::Failed)),
             ("job_paused", json!({}), None),
             ("of_a_newer_api", json!({}), None),
         ] {

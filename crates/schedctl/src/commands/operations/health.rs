@@ -19,7 +19,7 @@ const PARTS: &[Column<HealthComponent>] = &[
 const METRICS: &[Column<Metrics>] = &[
     Column::new("Jobs", |metrics| by_status(&metrics.jobs)),
     Column::new("Dispatches", |metrics| {
-        format!("{} pending, {} running", metrics.dispatches_pending, metrics.dispatches_running)
+        format!("{} pending, {} running", metrics.runs_waiting, metrics.runs_running)
     }),
     Column::new("Runs since", |metrics| time(metrics.since)),
     Column::new("Runs", |metrics| by_status(&metrics.runs)),

@@ -16,7 +16,7 @@ use crate::output::{neutral, tell};
 pub(crate) enum MaintenanceCommand {
     /// Have the leader look at the schedules at once, as after a change of tables by hand
     Tick,
-    /// Have the leader look at once for attempts that nobody ends, or say which those are: the same as `dispatches reset-stuck`
+    /// Have the leader look at once for attempts that nobody ends, or say which those are: the same as `runs reset-stuck`
     ResetStuck(ResetStuckArgs),
 }
 

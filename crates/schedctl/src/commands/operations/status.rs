@@ -20,7 +20,7 @@ const STATUS: &[Column<Counted>] = &[
     Column::new("Jobs", jobs),
     Column::new("Next fire", |Counted { status, .. }| or_dash(status.next_run_at.map(time))),
     Column::new("Dispatches", |Counted { status, .. }| {
-        format!("{} pending, {} running", status.dispatches_pending, status.dispatches_running)
+        format!("{} pending, {} running", status.runs_waiting, status.runs_running)
     }),
     Column::new("Workers", |Counted { status, .. }| format!("{} online", status.workers_online)),
     Column::new("Schedulers", |Counted { status, .. }| {
@@ -51,12 +51,12 @@ const QUEUES: &[Column<QueueAt>] = &[
 ];
 
 impl QueueAt {
-    /// Since when the oldest dispatch that is due has waited.
+    /// Since when the oldest run that is due has waited.
     fn due(&self) -> Option<DateTime<Utc>> {
         self.queue.oldest_claimable_at.filter(|at| *at <= self.now)
     }
 
-    /// When the first dispatch is due, where all of them wait for a time to come, such as that of a retry.
+    /// When the first run is due, where all of them wait for a time to come, such as that of a retry.
     fn later(&self) -> Option<DateTime<Utc>> {
         self.queue.oldest_claimable_at.filter(|at| *at > self.now)
     }
@@ -150,12 +150,12 @@ fn in_queue(queue: &QueueStatus, has_workers: bool) -> Vec<String> {
     if queue.is_paused {
         let reason = queue.pause_reason.as_ref();
         let reason = reason.map_or_else(String::new, |reason| format!(" ({})", neutral::line(reason)));
-        found.push(format!("the queue {name} is paused{reason}: {waiting} dispatches wait behind that"));
+        found.push(format!("the queue {name} is paused{reason}: {waiting} runs wait behind that"));
     }
     if !queue.has_live_worker && waiting > 0 && has_workers {
         found.push(match queue.workers_draining {
             0 => format!(
-                "no online worker serves the queue {name}, in which {waiting} dispatches wait: start one with --worker-queues {name}"
+                "no online worker serves the queue {name}, in which {waiting} runs wait: start one with --worker-queues {name}"
             ),
             draining => format!(
                 "the {draining} workers that serve the queue {name} drain, and {waiting} dispatches wait in it: start another with \
@@ -164,8 +164,7 @@ fn in_queue(queue: &QueueStatus, has_workers: bool) -> Vec<String> {
         });
     }
     if queue.is_at_limit && waiting > 0 {
-        found
-            .push(format!("the queue {name} is at its limit ({}): {waiting} dispatches wait", limits(queue)));
+        found.push(format!("the queue {name} is at its limit ({}): {waiting} runs wait", limits(queue)));
     }
     found
 }
@@ -201,8 +200,8 @@ mod tests {
             jobs_quarantined: 0,
             quarantined: Vec::new(),
             next_run_at: None,
-            dispatches_pending: 3,
-            dispatches_running: 0,
+            runs_waiting: 3,
+            runs_running: 0,
             workers_online: 1,
             schedulers: 1,
             has_leader: true,
@@ -253,10 +252,10 @@ mod tests {
         };
         let table: Vec<(Status, &[&str])> = vec![
             (status(vec![queue("default"), limited.clone()]), &[]),
-            (status(vec![unserved.clone()]), &["serves the queue gpu, in which 3 dispatches wait"]),
+            (status(vec![unserved.clone()]), &["serves the queue gpu, in which 3 runs wait"]),
             (
                 status(vec![QueueStatus { workers_draining: 2, ..unserved.clone() }]),
-                &["the 2 workers that serve the queue gpu drain, and 3 dispatches wait in it"],
+                &["the 2 workers that serve the queue gpu drain, and 3 runs wait in it"],
             ),
             (Status { workers_online: 0, ..status(vec![unserved]) }, &["no worker is online"]),
             (
@@ -265,13 +264,11 @@ mod tests {
                     pause_reason: Some("disk".into()),
                     ..queue("io")
                 }]),
-                &["the queue io is paused (disk): 3 dispatches wait"],
+                &["the queue io is paused (disk): 3 runs wait"],
             ),
             (
                 status(vec![QueueStatus { is_at_limit: true, running: Some(2), ..limited.clone() }]),
-                &[
-                    "the queue narrow is at its limit (2 of 2 running, 0 of 10 claimed in 60s): 3 dispatches wait",
-                ],
+                &["the queue narrow is at its limit (2 of 2 running, 0 of 10 claimed in 60s): 3 runs wait"],
             ),
             (status(vec![QueueStatus { is_at_limit: true, waiting: 0, ..limited }]), &[]),
             (broken, &["quarantined the job broken: no such zone", "quarantined 2 more jobs"]),

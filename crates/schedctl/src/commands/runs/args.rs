@@ -1,9 +1,9 @@
-//! The command lines of `dispatches` and `executions`: every command and flag, with its help. Shapes and words only.
+//! The command lines of `runs` and `attempts`: every command and flag, with its help. Shapes and words only.
 
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use sched_wire::{DispatchStatus, ExecutionStatus};
+use sched_wire::{AttemptStatus, RunStatus};
 use uuid::Uuid;
 
 use crate::commands::jobs::TriggerArgs;
@@ -11,15 +11,15 @@ use crate::commands::runs::stuck::ResetStuckArgs;
 use crate::values::{at_least_one, duration, id};
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum DispatchesCommand {
-    /// List dispatches, the newest first unless told otherwise
+pub(crate) enum RunsCommand {
+    /// List runs, the newest first unless told otherwise
     List {
         /// Only of this job, by name or id
         #[arg(long, value_name = "NAME")]
         job: Option<String>,
         /// Only in this state
-        #[arg(long, value_name = "STATUS", value_parser = dispatch_status)]
-        status: Option<DispatchStatus>,
+        #[arg(long, value_name = "STATUS", value_parser = run_status)]
+        status: Option<RunStatus>,
         /// Only of jobs that run this task function
         #[arg(long, value_name = "NAME")]
         function: Option<String>,
@@ -44,30 +44,30 @@ pub(crate) enum DispatchesCommand {
         /// List the oldest first
         #[arg(long)]
         oldest_first: bool,
-        /// Most dispatches to list
+        /// Most runs to list
         #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one)]
         limit: usize,
     },
-    /// Create a dispatch of a job by hand, to run now: the same as `jobs trigger`
+    /// Create a run of a job by hand, to run now: the same as `jobs trigger`
     Create(TriggerArgs),
-    /// Explain one dispatch: who made it and why, its attempts, and what it waits for
+    /// Explain one run: who made it and why, its attempts, and what it waits for
     Explain {
-        /// Id of the dispatch
+        /// Id of the run
         #[arg(value_parser = id)]
         id: Uuid,
     },
-    /// Show all that is known of one dispatch: its arguments, its error, and how far it is if it runs
+    /// Show all that is known of one run: its arguments, its error, and how far it is if it runs
     #[command(visible_alias = "show")]
     Get {
-        /// Id of the dispatch
+        /// Id of the run
         #[arg(value_parser = id)]
         id: Uuid,
     },
-    /// Cancel a dispatch: at once if it waits, by its worker if it runs; exit code 7 if it has ended otherwise
+    /// Cancel a run: at once if it waits, by its worker if it runs; exit code 7 if it has ended otherwise
     ///
     /// The worker gives the work its soft signal and time to end, and kills what is left then. What is cancelled is not tried again.
     Cancel {
-        /// Id of the dispatch
+        /// Id of the run
         #[arg(value_parser = id)]
         id: Uuid,
         /// Why, for people
@@ -78,16 +78,16 @@ pub(crate) enum DispatchesCommand {
     },
     /// Have the leader look at once for attempts whose workers are gone or that should have ended, and end them as lost; or say which
     ///
-    /// Their dispatches are run again as their retry policies say. The leader finds nearly all of it by itself within seconds; by this
+    /// Their runs are run again as their retry policies say. The leader finds nearly all of it by itself within seconds; by this
     /// command it also looks for attempts that no worker's claim names, which nothing but a change of tables by hand brings about, and ends
     /// those that are still so after a lease of workers. Nothing that a living worker may still run is touched.
     ResetStuck(ResetStuckArgs),
-    /// Run a dispatch again that failed, timed out, was cancelled or given up
+    /// Run a run again that failed, timed out, was cancelled or given up
     ///
-    /// A new dispatch does, with the fire time and the arguments of the old one, as its job and function are now. Asking again gives the
-    /// same new dispatch. With --wait the exit code is 1 unless it succeeded.
+    /// A new run does, with the fire time and the arguments of the old one, as its job and function are now. Asking again gives the
+    /// same new run. With --wait the exit code is 1 unless it succeeded.
     Retry {
-        /// Id of the dispatch
+        /// Id of the run
         #[arg(value_parser = id)]
         id: Uuid,
         #[command(flatten)]
@@ -106,18 +106,18 @@ pub(crate) struct WaitArgs {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum ExecutionsCommand {
-    /// List executions, the newest first unless told otherwise
+pub(crate) enum AttemptsCommand {
+    /// List attempts, the newest first unless told otherwise
     List {
         /// Only of this job, by name or id
         #[arg(long, value_name = "NAME")]
         job: Option<String>,
-        /// Only of this dispatch
+        /// Only of this run
         #[arg(long, value_name = "ID", value_parser = id)]
         dispatch: Option<Uuid>,
         /// Only those that ended so
         #[arg(long, value_name = "STATUS", value_parser = execution_status)]
-        status: Option<ExecutionStatus>,
+        status: Option<AttemptStatus>,
         /// Only of jobs that run this task function
         #[arg(long, value_name = "NAME")]
         function: Option<String>,
@@ -127,7 +127,7 @@ pub(crate) enum ExecutionsCommand {
         /// Only those that this worker ran
         #[arg(long, value_name = "ID", value_parser = id)]
         worker: Option<Uuid>,
-        /// Only of dispatches that this has made: scheduler, manual, api, retry, dependency or backfill
+        /// Only of runs that this has made: scheduler, manual, api, retry, dependency or backfill
         #[arg(long, value_name = "WHAT")]
         triggered_by: Option<String>,
         /// Only those that started then or later: RFC 3339, a time on the clock of UTC, or a distance from now such as -2h
@@ -139,20 +139,20 @@ pub(crate) enum ExecutionsCommand {
         /// List the oldest first
         #[arg(long)]
         oldest_first: bool,
-        /// Most executions to list
+        /// Most attempts to list
         #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one)]
         limit: usize,
     },
-    /// Show all that is known of one execution: its error and its result too
+    /// Show all that is known of one attempt: its error and its result too
     #[command(visible_alias = "show")]
     Get {
-        /// Id of the execution
+        /// Id of the attempt
         #[arg(value_parser = id)]
         id: Uuid,
     },
-    /// Print what an execution wrote
+    /// Print what an attempt wrote
     Output {
-        /// Id of the execution
+        /// Id of the attempt
         #[arg(value_parser = id)]
         id: Uuid,
         /// Print it as it is, control characters and all
@@ -161,10 +161,10 @@ pub(crate) enum ExecutionsCommand {
     },
 }
 
-fn dispatch_status(text: &str) -> Result<DispatchStatus, sched_wire::UnknownWord> {
+fn run_status(text: &str) -> Result<RunStatus, sched_wire::UnknownWord> {
     text.to_ascii_uppercase().parse()
 }
 
-fn execution_status(text: &str) -> Result<ExecutionStatus, sched_wire::UnknownWord> {
+fn execution_status(text: &str) -> Result<AttemptStatus, sched_wire::UnknownWord> {
     text.to_ascii_uppercase().parse()
 }

@@ -1,9 +1,9 @@
-//! Cancelling dispatches, and running finished ones again.
+//! Cancelling runs, and running finished ones again.
 //!
 //! Each command may be given again: what is done already is answered as done.
 
 use sched_runtime::exit;
-use sched_wire::{CancelState, Cancelled, Dispatch, DispatchStatus, JobCancelled, ReasonRequest, Triggered};
+use sched_wire::{CancelState, Cancelled, JobCancelled, ReasonRequest, Run, RunStatus, Triggered};
 use serde::Serialize;
 use serde_json::Map;
 use uuid::Uuid;
@@ -14,7 +14,7 @@ use crate::failure::CommandResult;
 use crate::output::{Column, tell};
 
 const CANCELLED: &[Column<Cancelled>] = &[
-    Column::new("Dispatch", |cancelled| cancelled.dispatch_id.to_string()),
+    Column::new("Run", |cancelled| cancelled.run_id.to_string()),
     Column::new("Cancelled", |cancelled| match cancelled.state {
         CancelState::Cancelled => "yes".to_owned(),
         CancelState::Requested => "requested: its worker stops it".to_owned(),
@@ -22,7 +22,7 @@ const CANCELLED: &[Column<Cancelled>] = &[
     Column::new("Status", |cancelled| cancelled.status.to_string()),
 ];
 
-/// What became of all dispatches of a job.
+/// What became of all runs of a job.
 #[derive(Debug, Default, Serialize)]
 struct AllCancelled {
     cancelled: usize,
@@ -34,7 +34,7 @@ const ALL_CANCELLED: &[Column<AllCancelled>] = &[
     Column::new("Requested", |all| all.requested.to_string()),
 ];
 
-/// Cancels a dispatch.
+/// Cancels a run.
 pub(crate) async fn dispatch(
     id: Uuid,
     reason: Option<String>,
@@ -46,8 +46,7 @@ pub(crate) async fn dispatch(
     if wait.wait {
         jobs::may_wait(&api).await?;
     }
-    let cancelled: Cancelled =
-        api.post(&["dispatches", &text, "cancel"], None, &ReasonRequest { reason }).await?;
+    let cancelled: Cancelled = api.post(&["runs", &text, "cancel"], None, &ReasonRequest { reason }).await?;
     if !wait.wait {
         session.output.record(&cancelled, CANCELLED)?;
         return Ok(exit::OK);
@@ -56,10 +55,10 @@ pub(crate) async fn dispatch(
         tell("its worker stops it; waiting for its end");
     }
     let dispatch = jobs::await_end(&api, id, wait.wait_timeout).await?;
-    ended(dispatch, DispatchStatus::Cancelled, session)
+    ended(dispatch, RunStatus::Cancelled, session)
 }
 
-/// Runs the dispatch of the thing below `path` again.
+/// Runs the run of the thing below `path` again.
 pub(crate) async fn retry(path: &[&str], id: Uuid, wait: &WaitArgs, session: &Session) -> CommandResult {
     let api = session.api()?;
     let text = id.to_string();
@@ -72,12 +71,12 @@ pub(crate) async fn retry(path: &[&str], id: Uuid, wait: &WaitArgs, session: &Se
         session.output.record(&retried, jobs::TRIGGERED)?;
         return Ok(exit::OK);
     }
-    tell(&format!("waiting for dispatch {}", retried.dispatch_id));
-    let dispatch = jobs::await_end(&api, retried.dispatch_id, wait.wait_timeout).await?;
-    ended(dispatch, DispatchStatus::Completed, session)
+    tell(&format!("waiting for run {}", retried.run_id));
+    let dispatch = jobs::await_end(&api, retried.run_id, wait.wait_timeout).await?;
+    ended(dispatch, RunStatus::Succeeded, session)
 }
 
-fn ended(dispatch: Dispatch, wanted: DispatchStatus, session: &Session) -> CommandResult {
+fn ended(dispatch: Run, wanted: RunStatus, session: &Session) -> CommandResult {
     let is_as_wanted = dispatch.status == wanted;
     session.output.row(&dispatch, runs::DISPATCHES)?;
     Ok(if is_as_wanted { exit::OK } else { exit::FAILURE })

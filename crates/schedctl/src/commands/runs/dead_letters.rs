@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{
     DeadLetter, DeadLetterChoice, DeadLettersCommand as Request, DeadLettersQuery, DeadLettersSettled,
-    Dispatch, ReasonRequest, RefusedCount, TimeSort, UnknownWord,
+    ReasonRequest, RefusedCount, Run, TimeSort, UnknownWord,
 };
 use serde::Serialize;
 use uuid::Uuid;
@@ -23,7 +23,7 @@ use crate::values::{at_least_one, id};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadLettersCommand {
-    /// List dead letters, those of the newest dispatches first
+    /// List dead letters, those of the newest runs first
     List {
         #[command(flatten)]
         filter: FilterArgs,
@@ -40,13 +40,13 @@ pub(crate) enum DeadLettersCommand {
     /// Show all that is known of one dead letter: its error, its arguments, and what was decided about it
     #[command(visible_alias = "show")]
     Get {
-        /// Id of its dispatch
+        /// Id of its run
         #[arg(value_parser = id)]
         id: Uuid,
     },
     /// Run one dead letter again, or all open ones that a filter means
     ///
-    /// A new dispatch runs each, with the fire time and the arguments of the old one, as its job and function are now. Those of jobs that
+    /// A new run runs each, with the fire time and the arguments of the old one, as its job and function are now. Those of jobs that
     /// are deleted or disabled stay open; exit code 1 if there are any.
     Retry {
         #[command(flatten)]
@@ -89,7 +89,7 @@ pub(crate) struct FilterArgs {
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WhichArgs {
-    /// Id of the dispatch of one; otherwise a filter says which, or --all
+    /// Id of the run of one; otherwise a filter says which, or --all
     #[arg(value_name = "ID", value_parser = id, conflicts_with_all = ["all", "dry_run", "job", "project", "queue", "error_class", "since", "until"])]
     id: Option<Uuid>,
     #[command(flatten)]
@@ -107,7 +107,7 @@ fn choice(text: &str) -> Result<DeadLetterChoice, UnknownWord> {
 }
 
 const LIST: &[Column<DeadLetter>] = &[
-    Column::new("ID", |letter| letter.dispatch_id.to_string()),
+    Column::new("ID", |letter| letter.run_id.to_string()),
     Column::new("JOB", |letter| letter.job.clone()),
     Column::new("DIED", |letter| time(letter.died_at)),
     Column::new("ATTEMPTS", attempts),
@@ -115,7 +115,7 @@ const LIST: &[Column<DeadLetter>] = &[
     Column::new("ERROR", |letter| or_dash(letter.error_message.as_deref())),
     Column::wide("SCHEDULED FOR", |letter| time(letter.scheduled_for)),
     Column::wide("QUEUE", |letter| letter.queue.clone()),
-    Column::wide("LOST", |letter| letter.lost_count.to_string()),
+    Column::wide("lost", |letter| letter.lost_count.to_string()),
     Column::wide("ARGUMENTS", |letter| letter.task_args.to_string()),
     Column::wide("STATE", |letter| letter.state.to_string()),
     Column::wide("SETTLED", |letter| or_dash(letter.settled_at.map(time))),
@@ -124,14 +124,14 @@ const LIST: &[Column<DeadLetter>] = &[
     Column::wide("RETRIED AS", |letter| or_dash(letter.retried_as)),
 ];
 
-/// A dead letter with what only its dispatch knows, if that is there still.
+/// A dead letter with what only its run knows, if that is there still.
 struct Known {
     letter: DeadLetter,
-    dispatch: Option<Dispatch>,
+    dispatch: Option<Run>,
 }
 
 const GET: &[Column<Known>] = &[
-    Column::new("Dispatch", |known| known.letter.dispatch_id.to_string()),
+    Column::new("Run", |known| known.letter.run_id.to_string()),
     Column::new("Job", |known| known.letter.job.clone()),
     Column::new("Job id", |known| known.letter.job_id.to_string()),
     Column::new("State", |known| known.letter.state.to_string()),
@@ -216,7 +216,7 @@ async fn get(id: Uuid, session: &Session) -> Result<(), ExitError> {
     if !session.output.is_table() {
         return session.output.record(&letter, LIST);
     }
-    let dispatch = match api.get(&["dispatches", &id], &()).await {
+    let dispatch = match api.get(&["runs", &id], &()).await {
         Ok(dispatch) => Some(dispatch),
         // Retention has removed it meanwhile.
         Err(error) if error.is_not_found() => None,

@@ -1,8 +1,8 @@
-//! `logs`: what a dispatch writes, while it runs or afterwards, all its attempts in order.
+//! `logs`: what a run writes, while it runs or afterwards, all its attempts in order.
 //!
 //! What the program wrote to its standard output goes to ours, and everything else to standard error: what it wrote there, and what is
 //! said about attempts. A stream that breaks off is taken up again where it was, for as long as it is followed. Nothing is kept; the
-//! id of an execution prints what was stored of it.
+//! id of an attempt prints what was stored of it.
 
 use std::io::{self, Write as _};
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) async fn run(args: LogsArgs, session: &Session) -> CommandResult {
     let mut query = LogsQuery { follow: args.follow, after: None };
     let stream = match open(&api, &args, &query).await {
         Err(error) if error.is_not_found() => {
-            // Not a dispatch: then an execution, which has ended.
+            // Not a run: then an attempt, which has ended.
             runs::output(args.id, args.raw, session).await?;
             return Ok(exit::OK);
         }
@@ -63,7 +63,7 @@ pub(crate) async fn run(args: LogsArgs, session: &Session) -> CommandResult {
 }
 
 async fn open(api: &Api, args: &LogsArgs, query: &LogsQuery) -> Result<Events, ApiError> {
-    api.events(&["dispatches", &args.id.to_string(), "logs"], query).await
+    api.events(&["runs", &args.id.to_string(), "logs"], query).await
 }
 
 /// Prints events as they come.
@@ -102,12 +102,8 @@ impl Printer {
                 let error = error_message.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
                 self.say(&neutral::line(&format!("the attempt ended as {status}{error}")));
             }
-            LogEvent::End { status } if status.is_final() => {
-                self.say(&format!("the dispatch ended as {status}"))
-            }
-            LogEvent::End { status } => {
-                self.say(&format!("the dispatch is {status}; follow it with --follow"))
-            }
+            LogEvent::End { status } if status.is_final() => self.say(&format!("the run ended as {status}")),
+            LogEvent::End { status } => self.say(&format!("the run is {status}; follow it with --follow")),
         }
         Ok(())
     }

@@ -1,10 +1,10 @@
-//! How dispatches and executions are shown: in lists, and one of them with all that the API knows of it. Pure.
+//! How runs and attempts are shown: in lists, and one of them with all that the API knows of it. Pure.
 
-use sched_wire::{Dispatch, Execution, Progress};
+use sched_wire::{Attempt, Progress, Run};
 
 use crate::output::{Column, duration, or_dash, time};
 
-pub(crate) const DISPATCHES: &[Column<Dispatch>] = &[
+pub(crate) const DISPATCHES: &[Column<Run>] = &[
     Column::new("ID", |dispatch| dispatch.id.to_string()),
     Column::new("JOB", |dispatch| dispatch.job.clone()),
     Column::new("STATUS", |dispatch| dispatch.status.to_string()),
@@ -17,13 +17,13 @@ pub(crate) const DISPATCHES: &[Column<Dispatch>] = &[
     Column::wide("AVAILABLE", |dispatch| time(dispatch.available_at)),
     Column::wide("EXPIRES", |dispatch| or_dash(dispatch.expires_at.map(time))),
     Column::wide("CLAIMED", |dispatch| or_dash(dispatch.claimed_at.map(time))),
-    Column::wide("COMPLETED", |dispatch| or_dash(dispatch.completed_at.map(time))),
+    Column::wide("succeeded", |dispatch| or_dash(dispatch.completed_at.map(time))),
     Column::wide("QUEUE", |dispatch| dispatch.queue.clone()),
     Column::wide("WORKER", |dispatch| or_dash(dispatch.worker_id)),
     Column::wide("ERROR", |dispatch| or_dash(dispatch.error_message.as_deref())),
 ];
 
-pub(super) const DISPATCH: &[Column<Dispatch>] = &[
+pub(super) const RUN: &[Column<Run>] = &[
     Column::new("Id", |dispatch| dispatch.id.to_string()),
     Column::new("Job", |dispatch| dispatch.job.clone()),
     Column::new("Job id", |dispatch| dispatch.job_id.to_string()),
@@ -53,7 +53,7 @@ pub(super) const DISPATCH: &[Column<Dispatch>] = &[
     Column::new("Trace id", |dispatch| or_dash(dispatch.trace_id.as_deref())),
 ];
 
-pub(crate) const EXECUTIONS: &[Column<Execution>] = &[
+pub(crate) const ATTEMPTS: &[Column<Attempt>] = &[
     Column::new("ID", |execution| execution.id.to_string()),
     Column::new("JOB", |execution| or_dash(execution.job.as_deref())),
     Column::new("ATTEMPT", |execution| execution.attempt.to_string()),
@@ -65,16 +65,16 @@ pub(crate) const EXECUTIONS: &[Column<Execution>] = &[
     Column::wide("TRIGGERED BY", |execution| execution.triggered_by.clone()),
     Column::wide("WORKER", |execution| or_dash(execution.worker_id)),
     Column::wide("OUTPUT", |execution| format!("{}B", execution.output_bytes)),
-    Column::wide("DISPATCH", |execution| execution.dispatch_id.to_string()),
+    Column::wide("RUN", |execution| execution.run_id.to_string()),
     Column::wide("ERROR", |execution| or_dash(execution.error_message.as_deref())),
     Column::wide("RESULT", |execution| or_dash(execution.result.as_ref())),
 ];
 
-pub(super) const EXECUTION: &[Column<Execution>] = &[
+pub(super) const ATTEMPT: &[Column<Attempt>] = &[
     Column::new("Id", |execution| execution.id.to_string()),
     Column::new("Job", |execution| or_dash(execution.job.as_deref())),
     Column::new("Job id", |execution| execution.job_id.to_string()),
-    Column::new("Dispatch", |execution| execution.dispatch_id.to_string()),
+    Column::new("Run", |execution| execution.run_id.to_string()),
     Column::new("Attempt", |execution| execution.attempt.to_string()),
     Column::new("Status", |execution| execution.status.to_string()),
     Column::new("Exit code", |execution| or_dash(execution.exit_code)),
@@ -95,12 +95,12 @@ pub(super) const EXECUTION: &[Column<Execution>] = &[
 ];
 
 /// Attempts that were begun, and what became of those that were not the last.
-fn attempts(dispatch: &Dispatch) -> String {
-    let Dispatch { attempt, retry_count, lost_count, .. } = dispatch;
+fn attempts(dispatch: &Run) -> String {
+    let Run { attempt, retry_count, lost_count, .. } = dispatch;
     format!("{attempt} begun, {retry_count} followed by a retry, {lost_count} lost")
 }
 
-/// How far a dispatch has come, on one line.
+/// How far a run has come, on one line.
 pub(crate) fn progress(progress: &Progress) -> String {
     match progress.percent {
         Some(percent) => format!("{percent:.0} % {}", progress.message).trim_end().to_owned(),

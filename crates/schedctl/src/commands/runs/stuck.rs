@@ -1,10 +1,10 @@
-//! `dispatches reset-stuck`: having the leader end attempts that nobody ends, or saying which those are. `maintenance reset-stuck` is the same.
+//! `runs reset-stuck`: having the leader end attempts that nobody ends, or saying which those are. `maintenance reset-stuck` is the same.
 //!
 //! The leader does it later than it is asked, and events tell what came of it; a dry run asks it nothing, and is answered by the API.
 
 use clap::Args;
 use sched_runtime::exit;
-use sched_wire::{DispatchStatus, ResetStuckRequest, SchedulerInstance, StuckAttempt, StuckAttempts};
+use sched_wire::{ResetStuckRequest, RunStatus, SchedulerInstance, StuckAttempt, StuckAttempts};
 
 use crate::commands::Session;
 use crate::failure::CommandResult;
@@ -12,13 +12,13 @@ use crate::output::{Column, neutral, or_dash, tell, time};
 
 #[derive(Debug, Args)]
 pub(crate) struct ResetStuckArgs {
-    /// Change nothing; list the attempts that would be ended, and what would become of their dispatches
+    /// Change nothing; list the attempts that would be ended, and what would become of their runs
     #[arg(long)]
     dry_run: bool,
 }
 
 const LIST: &[Column<StuckAttempt>] = &[
-    Column::new("DISPATCH", |stuck| stuck.dispatch_id.to_string()),
+    Column::new("RUN", |stuck| stuck.run_id.to_string()),
     Column::new("JOB", |stuck| or_dash(stuck.job.as_deref())),
     Column::new("ATTEMPT", |stuck| stuck.attempt.to_string()),
     Column::new("CLAIMED", |stuck| time(stuck.claimed_at)),
@@ -53,10 +53,10 @@ pub(crate) async fn reset(args: ResetStuckArgs, session: &Session) -> CommandRes
 
 /// How many there are, and what would become of them.
 fn summary(found: &StuckAttempts) -> String {
-    let again = found.attempts.iter().filter(|stuck| stuck.becomes == DispatchStatus::Pending).count();
+    let again = found.attempts.iter().filter(|stuck| stuck.becomes == RunStatus::Waiting).count();
     let at_least = if found.count_is_at_least { "at least " } else { "" };
     format!(
-        "{at_least}{} attempts are stuck; the dispatches of {again} would wait to be run again; nothing was changed",
+        "{at_least}{} attempts are stuck; the runs of {again} would wait to be run again; nothing was changed",
         found.count
     )
 }

@@ -1,7 +1,8 @@
-//! Where history is archived: a folder, or a bucket of S3 or of what speaks its language.
+//! The storage of archives: a folder, or a bucket of S3 or of a compatible service.
 //!
-//! Naming and reaching it only; what lies there is the other modules' part. Credentials, region and endpoint of S3 are the `AWS_*` variables of the
-//! worker's environment, and nothing of them is kept here.
+//! This module names and opens the storage only; other modules handle the objects. Credentials,
+//! region and endpoint of S3 come from the `AWS_*` variables of the worker's environment and are
+//! not stored here.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -14,21 +15,21 @@ use object_store::{ObjectStore, ObjectStoreExt as _};
 
 use crate::handlers::native::HandlerError;
 
-/// What stands before the path of a folder.
+/// Prefix of a folder's path.
 const FILE: &str = "file://";
-/// What stands before the name of a bucket.
+/// Prefix of a bucket's name.
 const S3: &str = "s3://";
 
-/// A place for archives.
+/// The storage of archives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ArchiveTarget {
-    /// A folder; made when it does not exist.
+    /// A folder. It is created if it does not exist.
     Folder(PathBuf),
     /// A bucket.
     S3 {
-        /// Its name.
+        /// The name of the bucket.
         bucket: String,
-        /// What the names of all objects begin with; may be empty.
+        /// Prefix of the names of all objects. May be empty.
         prefix: String,
     },
 }
@@ -53,18 +54,18 @@ impl FromStr for ArchiveTarget {
 }
 
 impl ArchiveTarget {
-    /// The way to it.
     pub(super) async fn open(&self) -> Result<Store, HandlerError> {
         match self {
             Self::Folder(path) => {
                 tokio::fs::create_dir_all(path).await?;
-                // A month is dropped once it is known to lie here, so it must lie on the disk.
+                // The month is dropped once its archive exists here, so the file must be synced to
+                // disk.
                 let store = LocalFileSystem::new_with_prefix(path)?.with_fsync(true);
                 let shown = format!("{FILE}{}", path.display());
                 Ok(Store { store: Arc::new(store), prefix: String::new(), shown })
             }
             Self::S3 { bucket, prefix } => {
-                // Somebody else may have installed it, and it is the same.
+                // Other code may have installed the same provider already.
                 let _ = rustls::crypto::ring::default_provider().install_default();
                 let store = AmazonS3Builder::from_env().with_bucket_name(bucket).build()?;
                 Ok(Store { store: Arc::new(store), prefix: prefix.clone(), shown: format!("{S3}{bucket}") })
@@ -73,7 +74,6 @@ impl ArchiveTarget {
     }
 }
 
-/// A place that can be written to and read from.
 #[derive(Debug)]
 pub(super) struct Store {
     store: Arc<dyn ObjectStore>,
@@ -86,12 +86,12 @@ impl Store {
         self.store.clone()
     }
 
-    /// Where the object of that name lies.
+    /// The path of an object.
     pub(super) fn path(&self, name: &str) -> Path {
         Path::from(format!("{}/{name}", self.prefix))
     }
 
-    /// The same for people.
+    /// The path of an object, for people.
     pub(super) fn describe(&self, name: &str) -> String {
         format!("{}/{}", self.shown, self.path(name))
     }
@@ -100,7 +100,7 @@ impl Store {
         self.path(&format!("{name}.sha256"))
     }
 
-    /// Stores the checksum of an object, in the form of `sha256sum`.
+    /// Stores the checksum of an object, in the format of `sha256sum`.
     pub(super) async fn put_checksum(&self, name: &str, sha256: &str) -> Result<(), HandlerError> {
         let file = name.rsplit('/').next().unwrap_or(name);
         let line = format!("{sha256}  {file}\n");
@@ -108,7 +108,7 @@ impl Store {
         Ok(())
     }
 
-    /// The checksum that was stored, if one was.
+    /// The stored checksum of an object.
     pub(super) async fn checksum(&self, name: &str) -> Result<Option<String>, HandlerError> {
         let found = match self.store.get(&self.checksum_path(name)).await {
             Ok(found) => found.bytes().await?,

@@ -1,4 +1,4 @@
-//! Reading an archived month back from where it lies, in bounded memory.
+//! Reads an archived month back from storage, in bounded memory.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use super::target::Store;
 use super::{Content, hex};
 use crate::handlers::native::HandlerError;
 
-/// What the object of that name holds.
+/// Reads the content of an object.
 pub(super) async fn read_back(store: &Store, name: &str) -> Result<Content, HandlerError> {
     let mut pieces = store.objects().get(&store.path(name)).await?.into_stream();
     let (mut hasher, mut bytes) = (Sha256::new(), 0_u64);
@@ -21,12 +21,12 @@ pub(super) async fn read_back(store: &Store, name: &str) -> Result<Content, Hand
         bytes += u64::try_from(piece.len()).unwrap_or(u64::MAX);
         lines.write_all(&piece)?;
     }
-    // Fails when the end is missing, or its checksum is not that of what came before.
+    // Fails if the end is missing or the gzip checksum is wrong.
     let rows = lines.finish()?.0;
     Ok(Content { rows, bytes, sha256: hex(&hasher.finalize()) })
 }
 
-/// Counts lines and keeps nothing of them.
+/// Counts lines and discards them.
 struct Lines(u64);
 
 impl Write for Lines {

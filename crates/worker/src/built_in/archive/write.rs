@@ -1,6 +1,7 @@
-//! Writing a month to storage, in bounded memory.
+//! Writes a month to storage, in bounded memory.
 //!
-//! Rows are read some blocks at a time, compressed and handed on in pieces. An object that is not finished never appears.
+//! It reads some blocks of rows at a time, compresses them and passes them on in pieces. An
+//! unfinished object never appears.
 
 use std::io::Write as _;
 
@@ -16,16 +17,16 @@ use super::target::Store;
 use super::{Content, hex};
 use crate::handlers::native::{Ctx, HandlerError};
 
-/// Blocks of the table that are read at once: 64 KiB, and what is kept outside of them.
+/// Table blocks per read: 64 KiB, plus TOASTed values.
 const BLOCKS: i64 = 8;
-/// Compressed bytes that are handed on at once.
+/// Compressed bytes per piece.
 const PIECE_BYTES: usize = 256 * 1024;
-/// Bytes of one part of an upload.
+/// Bytes per part of an upload.
 const PART_BYTES: usize = 8 * 1024 * 1024;
-/// Parts that are under way at once.
+/// Maximal number of concurrent parts.
 const PARTS: usize = 2;
 
-/// Writes the month; `None` when it was cancelled, and then there is no object.
+/// Writes the month. `None` if it was cancelled; then there is no object.
 pub(super) async fn write(
     conn: &mut Conn,
     ctx: &Ctx,
@@ -49,7 +50,7 @@ pub(super) async fn write(
     }
 }
 
-/// Writes all rows; returns whether it came to the end before it was cancelled.
+/// Writes all rows. Returns false if it was cancelled before the end.
 async fn fill(
     conn: &mut Conn,
     ctx: &Ctx,
@@ -70,7 +71,6 @@ async fn fill(
     Ok(true)
 }
 
-/// An object that is being written.
 struct Object {
     gzip: GzEncoder<Vec<u8>>,
     writer: BufWriter,

@@ -1,7 +1,8 @@
-//! How `pg_dump` reaches the database: our URL in the words of libpq, and the password apart from it.
+//! The connection string for `pg_dump`: the database URL in libpq's format, with the password
+//! separated.
 //!
-//! Reading and writing text only. libpq checks certificates only when it is told to, where our own connections always do; so a URL that asks for TLS asks
-//! for `verify-full` here.
+//! Text processing only. libpq verifies certificates only on request, while the scheduler's own
+//! connections always do. So a URL that requires TLS gets `verify-full` here.
 
 use std::path::Path;
 
@@ -9,20 +10,19 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::handlers::native::HandlerError;
 
-/// Schemes of such URLs.
+/// The supported URL schemes.
 const SCHEMES: [&str; 2] = ["postgresql://", "postgres://"];
 
-/// A way to a database for programs that use libpq.
+/// A connection string for programs that use libpq.
 #[derive(Debug)]
 pub(super) struct Connection {
     /// The URL without its password.
     pub(super) url: String,
-    /// The password, if the URL had one.
     pub(super) password: Option<SecretString>,
 }
 
 impl Connection {
-    /// The way that `url` describes; `ca_file` has the certificates to trust besides those of the system.
+    /// Converts `url`. `ca_file` has certificates to trust in addition to those of the system.
     pub(super) fn of(url: &SecretString, ca_file: Option<&Path>) -> Result<Self, HandlerError> {
         let url = url.expose_secret();
         let refused = || {
@@ -61,14 +61,14 @@ impl Connection {
     }
 }
 
-/// Text as it may stand in a URL.
+/// Percent-encodes a text for a URL.
 fn encoded(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     let piece = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     text.bytes().map(piece).collect()
 }
 
-/// Text without the escapes of a URL; `None` when they are wrong.
+/// Decodes percent-encoding. `None` if an escape is not valid.
 fn decoded(text: &str) -> Option<String> {
     let mut pieces = text.split('%');
     let mut bytes = pieces.next()?.as_bytes().to_vec();

@@ -1,8 +1,10 @@
-//! The folder of backups: files that get their names when they are whole, and only so many of them.
+//! The folder of backups: files get their final names when they are complete, and only the newest
+//! are kept.
 //!
-//! Only files of our own names are ever looked at or removed. Runs may meet in the folder: each holds a lock on the file it writes, for as long
-//! as its process lives, and only files that nobody holds are taken for left behind. A checksum is written when its backup has its name; a run
-//! that dies in between has left a whole backup without one.
+//! Only files with the names of this module are read or removed. Runs may use the folder
+//! concurrently: each holds a lock on the file that it writes while its process lives, so only
+//! unlocked files count as abandoned. The checksum is written after the backup has its final name.
+//! A run that dies in between leaves a complete backup without a checksum.
 
 use std::fs::TryLockError;
 use std::io;
@@ -17,17 +19,15 @@ use uuid::Uuid;
 
 use super::super::archive::hex;
 
-/// What the names of backups begin and end with, and those of files that are not whole yet.
+/// Prefix and suffix of the names of backups, suffix of incomplete files and of checksums.
 const PREFIX: &str = "sched-backup-";
 const SUFFIX: &str = ".pgdump";
 const UNFINISHED: &str = ".part";
 const CHECKSUM: &str = ".sha256";
 
-/// The folder.
 #[derive(Debug)]
 pub(super) struct Folder(PathBuf);
 
-/// A backup that is being written.
 #[derive(Debug)]
 pub(super) struct Unfinished {
     file: File,
@@ -37,7 +37,7 @@ pub(super) struct Unfinished {
     bytes: u64,
 }
 
-/// A backup that is whole.
+/// A complete backup.
 #[derive(Debug)]
 pub(super) struct Backup {
     pub(super) path: String,
@@ -46,15 +46,16 @@ pub(super) struct Backup {
 }
 
 impl Folder {
-    /// The folder, made when it does not exist.
+    /// Opens the folder and creates it if it does not exist.
     pub(super) async fn open(dir: &Path) -> io::Result<Self> {
         fs::create_dir_all(dir).await?;
         Ok(Self(dir.to_owned()))
     }
 
-    /// Begins a file for a backup of that instant. Nobody else may read it: everything is in it.
+    /// Creates the file of a backup at this time. Only the worker's user may read it: it contains
+    /// the whole database.
     pub(super) async fn begin(&self, at: DateTime<Utc>, attempt: Uuid) -> io::Result<Unfinished> {
-        // Names sort by age; the attempt keeps two within a second apart.
+        // Names sort by age. The attempt distinguishes two backups within a second.
         let attempt: String = attempt.simple().to_string().chars().rev().take(8).collect();
         let name = format!("{PREFIX}{}-{attempt}{SUFFIX}", at.format("%Y%m%dT%H%M%SZ"));
         let path = self.0.join(format!("{name}{UNFINISHED}"));
@@ -68,7 +69,7 @@ impl Folder {
         Ok(Unfinished { file, name, dir: self.0.clone(), hasher: Sha256::new(), bytes: 0 })
     }
 
-    /// Removes what runs that died have left.
+    /// Removes files that dead runs have left.
     pub(super) async fn remove_unfinished(&self) -> io::Result<()> {
         for name in self.names(UNFINISHED).await? {
             let path = self.0.join(name);
@@ -78,7 +79,7 @@ impl Folder {
             };
             match file.try_lock() {
                 Ok(()) => remove(&path).await?,
-                // A run that goes on.
+                // Another run is writing it.
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(error),
             }
@@ -86,7 +87,8 @@ impl Folder {
         Ok(())
     }
 
-    /// Removes all but the newest `keep` backups with their checksums; returns the names of those that went.
+    /// Removes all but the newest `keep` backups with their checksums. Returns the names of the
+    /// removed backups.
     pub(super) async fn keep_newest(&self, keep: u32) -> io::Result<Vec<String>> {
         let mut names = self.names(SUFFIX).await?;
         names.sort_unstable();
@@ -95,7 +97,7 @@ impl Folder {
         for name in &names {
             remove(&self.0.join(name)).await?;
         }
-        // Those of the backups that went, and whatever stands alone.
+        // Checksums of the removed backups, and checksums without a backup.
         for checksum in self.names(CHECKSUM).await? {
             let of = checksum.strip_suffix(CHECKSUM).unwrap_or(&checksum);
             if !fs::try_exists(self.0.join(of)).await? {
@@ -105,7 +107,7 @@ impl Folder {
         Ok(names)
     }
 
-    /// Names of ours with that end.
+    /// Returns the names of this module's files with that suffix.
     async fn names(&self, end: &str) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         let mut entries = fs::read_dir(&self.0).await?;
@@ -120,7 +122,7 @@ impl Folder {
     }
 }
 
-/// Removes a file, unless another run has done so.
+/// Removes a file. It is not an error if another run has removed it.
 async fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path).await {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -129,7 +131,7 @@ async fn remove(path: &Path) -> io::Result<()> {
 }
 
 impl Unfinished {
-    /// Where it will be once it is whole.
+    /// The final path of the backup.
     pub(super) fn path(&self) -> PathBuf {
         self.dir.join(&self.name)
     }
@@ -138,7 +140,6 @@ impl Unfinished {
         self.dir.join(format!("{}{UNFINISHED}", self.name))
     }
 
-    /// Adds bytes at its end.
     pub(super) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all(bytes).await?;
         self.hasher.update(bytes);
@@ -146,17 +147,15 @@ impl Unfinished {
         Ok(())
     }
 
-    /// How much has been written.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Removes it.
     pub(super) async fn discard(self) -> io::Result<()> {
         fs::remove_file(self.unfinished_path()).await
     }
 
-    /// Makes it a backup: on the disk, with its name and its checksum.
+    /// Completes the backup: syncs it and gives it its final name and its checksum.
     pub(super) async fn finish(mut self) -> io::Result<Backup> {
         self.file.flush().await?;
         self.file.sync_all().await?;

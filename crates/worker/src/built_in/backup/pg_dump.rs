@@ -1,6 +1,7 @@
-//! Running `pg_dump` and taking what it writes.
+//! Runs `pg_dump` and reads its output.
 //!
-//! It writes into a pipe that we read: when the worker dies it ends at its next write. It is killed when the attempt is cancelled or dropped.
+//! `pg_dump` writes to a pipe of the worker, so it exits at its next write if the worker dies. It
+//! is killed if the attempt is cancelled or dropped.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,15 +15,14 @@ use super::connection::Connection;
 use super::folder::Unfinished;
 use crate::handlers::native::{Ctx, HandlerError};
 
-/// Name of the program.
 const PROGRAM: &str = "pg_dump";
-/// Bytes that are taken from the pipe at once.
+/// Bytes per read from the pipe.
 const PIECE_BYTES: usize = 256 * 1024;
-/// Bytes of its complaints that are kept.
+/// Bytes of its stderr that are kept.
 const COMPLAINT_BYTES: usize = 16 * 1024;
-/// After so many bytes it is told how far it has come.
+/// Bytes between two progress reports.
 const TELL_EVERY: u64 = 64 * 1024 * 1024;
-/// Settings of libpq in our environment that are not about our database.
+/// libpq variables of the worker's environment that may concern another database.
 const FOREIGN: [&str; 10] = [
     "PGHOST",
     "PGHOSTADDR",
@@ -36,12 +36,12 @@ const FOREIGN: [&str; 10] = [
     "PGSSLMODE",
 ];
 
-/// A `pg_dump` that can dump our server.
+/// A `pg_dump` that can dump the server.
 #[derive(Debug)]
 pub(super) struct PgDump(PathBuf);
 
 impl PgDump {
-    /// The program in `dir` or on the path, if it is not older than the server.
+    /// Finds the program in `dir` or on the path, if it is not older than the server.
     pub(super) async fn find(dir: Option<&Path>, server: u32) -> Result<Self, HandlerError> {
         let program = dir.map_or_else(|| PathBuf::from(PROGRAM), |dir| dir.join(PROGRAM));
         let shown = program.display().to_string();
@@ -79,7 +79,8 @@ impl PgDump {
     ) -> Result<(), HandlerError> {
         let mut command = Command::new(&self.0);
         command
-            // Who owns tables is held by their row-level security too, and would be refused; the policies let a worker see all.
+            // Forced row-level security applies to the owner of the tables too and would reject the
+            // dump. The policies let a worker see all rows.
             .args(["--format=custom", "--no-password", "--lock-wait-timeout=60s", "--enable-row-security"])
             .arg("--dbname")
             .arg(&connection.url);
@@ -100,7 +101,7 @@ impl PgDump {
         };
         let (written, complaints, status) = tokio::select! {
             ended = work => ended?,
-            // The program is killed when it is dropped.
+            // Dropping the child kills the program.
             () = ctx.cancelled() => return Err(HandlerError::from("cancelled while pg_dump ran")),
         };
         for line in complaints.lines() {
@@ -117,7 +118,7 @@ impl PgDump {
     }
 }
 
-/// Moves everything from the pipe into the file.
+/// Copies everything from the pipe to the file.
 async fn take(mut pipe: impl AsyncRead + Unpin, ctx: &Ctx, file: &mut Unfinished) -> io::Result<()> {
     let mut piece = vec![0; PIECE_BYTES];
     let mut told = 0;
@@ -135,7 +136,7 @@ async fn take(mut pipe: impl AsyncRead + Unpin, ctx: &Ctx, file: &mut Unfinished
 /// Reads to the end and keeps the beginning.
 async fn keep_some(mut pipe: impl AsyncRead + Unpin) -> String {
     let (mut kept, mut piece) = (Vec::new(), vec![0; 4096]);
-    // A pipe that cannot be read is as good as one that has ended: the exit code says what became of the program.
+    // A read error counts as the end of the pipe: the exit code shows whether the program failed.
     while let Ok(count @ 1..) = pipe.read(&mut piece).await {
         let room = COMPLAINT_BYTES - kept.len();
         kept.extend(piece.iter().take(count.min(room)));
@@ -143,7 +144,7 @@ async fn keep_some(mut pipe: impl AsyncRead + Unpin) -> String {
     String::from_utf8_lossy(&kept).into_owned()
 }
 
-/// The major version in what `pg_dump --version` says.
+/// Parses the major version in the output of `pg_dump --version`.
 fn major_version(text: &str) -> Option<u32> {
     let version = text.split(')').nth(1)?.split_whitespace().next()?;
     let digits: String = version.chars().take_while(char::is_ascii_digit).collect();

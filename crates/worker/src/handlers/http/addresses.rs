@@ -1,12 +1,14 @@
-//! Which addresses belong to the public Internet: everything else is refused unless the worker's settings allow it.
+//! Decides which addresses belong to the public Internet. All other addresses are refused unless
+//! the worker's settings allow them.
 //!
-//! The rule for IPv6 is an allow-list (`2000::/3` is all that has been given out) less what is special in it; IPv4 has no such
-//! bound, so its special networks are listed, after the registries of special purposes. Networks through which an IPv4 address
-//! is reached by way of an IPv6 one (NAT64, 6to4, Teredo) are refused as a whole. Pure.
+//! The rule for IPv6 is an allow-list (`2000::/3` is the only allocated range) minus its special
+//! networks. IPv4 has no such range, so its special networks are listed, from the IANA
+//! special-purpose registries. Networks that reach an IPv4 address through an IPv6 address (NAT64,
+//! 6to4, Teredo) are refused completely. Pure.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// IPv4 networks that are not public: address, length of the prefix, what it is.
+/// IPv4 networks that are not public: address, prefix length, kind.
 const REFUSED_V4: &[([u8; 4], u8, &str)] = &[
     ([0, 0, 0, 0], 8, "an unspecified"),
     ([10, 0, 0, 0], 8, "a private"),
@@ -23,20 +25,20 @@ const REFUSED_V4: &[([u8; 4], u8, &str)] = &[
     ([203, 0, 113, 0], 24, "a documentation"),
     ([224, 0, 0, 0], 4, "a multicast"),
     ([240, 0, 0, 0], 4, "a reserved"),
-    // A public address by its number, and the host agent of a large cloud to the machines in it.
+    // A public address by its number, but the host agent of a large cloud for its own machines.
     ([168, 63, 129, 16], 32, "a cloud's internal"),
 ];
 
-/// What is not public within `2000::/3`.
+/// Networks within `2000::/3` that are not public.
 const REFUSED_V6: &[([u16; 8], u8, &str)] = &[
-    // Teredo, ORCHID, benchmarks and the other protocols' own.
+    // Teredo, ORCHID, benchmarks and other networks for protocols.
     ([0x2001, 0, 0, 0, 0, 0, 0, 0], 23, "a protocol's"),
     ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32, "a documentation"),
     ([0x2002, 0, 0, 0, 0, 0, 0, 0], 16, "a 6to4"),
     ([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20, "a documentation"),
 ];
 
-/// What else is known by name outside of it.
+/// Named networks outside `2000::/3`.
 const NAMED_V6: &[([u16; 8], u8, &str)] = &[
     ([0, 0, 0, 0, 0, 0, 0, 0], 128, "an unspecified"),
     ([0, 0, 0, 0, 0, 0, 0, 1], 128, "a loopback"),
@@ -48,7 +50,7 @@ const NAMED_V6: &[([u16; 8], u8, &str)] = &[
     ([0xff00, 0, 0, 0, 0, 0, 0, 0], 8, "a multicast"),
 ];
 
-/// What kind of address it is, if it is none of the public Internet: words that go before "address".
+/// Returns the kind of a non-public address, as words before "address".
 pub(super) fn refusal(address: IpAddr) -> Option<&'static str> {
     match address.to_canonical() {
         IpAddr::V4(v4) => {
@@ -70,7 +72,7 @@ pub(super) fn refusal(address: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// The IPv4 address that is reached by way of an IPv6 one.
+/// Returns the IPv4 address that is reached through an IPv6 address.
 pub(super) fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(v6) = address.to_canonical() else { return None };
     let [a, b, c, _, _, _, g, h] = v6.segments();
@@ -78,13 +80,13 @@ pub(super) fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
     match (a, b) {
         (0x64, 0xff9b) => from(g, h),
         (0x2002, _) => from(b, c),
-        // Teredo hides the address of its client by turning every bit over.
+        // Teredo inverts every bit of the client's address.
         (0x2001, 0) => from(!g, !h),
         _ => None,
     }
 }
 
-/// Whether two addresses of `width` bits begin with the same `prefix` bits.
+/// Whether two addresses of `width` bits have the same first `prefix` bits.
 pub(super) fn same_prefix(one: u128, other: u128, prefix: u8, width: u8) -> bool {
     let ignored = u32::from(width.saturating_sub(prefix));
     (one ^ other).checked_shr(ignored).unwrap_or(0) == 0

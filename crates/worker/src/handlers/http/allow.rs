@@ -1,4 +1,4 @@
-//! The targets an operator lets functions reach although they are not public: `WORKER_HTTP_ALLOW`.
+//! The non-public targets that an operator allows functions to call: `WORKER_HTTP_ALLOW`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,11 +8,11 @@ use url::Host;
 
 use super::addresses::{embedded, refusal, same_prefix};
 
-/// What is allowed beyond the public Internet. Empty by default.
+/// The allowed targets beyond the public Internet. Empty by default.
 #[derive(Debug, Clone, Default)]
 pub struct AllowList(Vec<AllowEntry>);
 
-/// One network or one host, on one port or all.
+/// One network or one host, on one port or on all ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowEntry {
     what: Allowed,
@@ -25,7 +25,6 @@ enum Allowed {
     Host(String),
 }
 
-/// A text that names no target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is no target: a network (10.0.0.0/8), an address or a host name, each with a port or without (10.1.2.3:8080, [fd00::/8]:80)"
@@ -41,22 +40,22 @@ impl FromIterator<AllowEntry> for AllowList {
 }
 
 impl AllowList {
-    /// Whether functions may reach whatever the name leads to, on this port.
+    /// Whether functions may call every address of the name, on this port.
     pub(super) fn has_host(&self, name: &str, port: u16) -> bool {
         self.0
             .iter()
             .any(|entry| entry.is_for(port) && matches!(&entry.what, Allowed::Host(host) if host == name))
     }
 
-    /// Whether it names this target, by its name or by all of its addresses, with this port.
+    /// Whether an entry with this port allows the target, by its name or by all of its addresses.
     pub(super) fn names_port(&self, name: Option<&str>, addresses: &[IpAddr], port: u16) -> bool {
         let with_port = Self(self.0.iter().filter(|entry| entry.port == Some(port)).cloned().collect());
         name.is_some_and(|name| with_port.has_host(name, port))
             || addresses.iter().all(|address| with_port.has_address(*address, port))
     }
 
-    /// Whether functions may reach the address, on this port. One that leads to another, as NAT64 does, needs that to be
-    /// public or allowed too.
+    /// Whether functions may call the address, on this port. If it leads to another address, as
+    /// NAT64 does, the other address must be public or allowed too.
     pub(super) fn has_address(&self, address: IpAddr, port: u16) -> bool {
         let is_listed =
             |address: IpAddr| self.0.iter().any(|entry| entry.is_for(port) && entry.covers(address));
@@ -128,7 +127,8 @@ impl FromStr for Allowed {
             (None, Some(_)) => Err(NoTarget),
             (None, None) => match Host::parse(host).map_err(|_no_host| NoTarget)? {
                 Host::Domain(name) => Ok(Self::Host(normal_name(&name).to_owned())),
-                // `127.1` and the like: an address that looks like a name is a mistake, not a wish.
+                // Reject `127.1` and similar texts: an address in the form of a name is probably a
+                // mistake.
                 Host::Ipv4(_) | Host::Ipv6(_) => Err(NoTarget),
             },
         }
@@ -145,7 +145,7 @@ impl fmt::Display for AllowEntry {
     }
 }
 
-/// A host name without the dot at its end, which names the same host.
+/// Removes the final dot of a host name. Both forms name the same host.
 pub(super) fn normal_name(name: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }

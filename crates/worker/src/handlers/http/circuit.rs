@@ -1,9 +1,10 @@
-//! Circuit breakers: an endpoint that fails again and again is left alone for a while.
+//! Circuit breakers: a worker stops calling an endpoint that fails repeatedly.
 //!
-//! Closed: calls pass, failures in a row are counted. Open: calls are refused at once, until the cooldown is over. Then one
-//! call passes as a probe; its success closes the circuit, its failure opens it again. The state lives in this worker's memory
-//! and is forgotten with it, which costs a few calls. It is kept per tenant, so that nobody can close a door for others. What has not
-//! failed for long is forgotten too, so that there is room for endpoints that do.
+//! Closed: calls pass, and consecutive failures are counted. Open: calls are rejected at once until
+//! the cooldown ends. Then one call passes as a probe. Its success closes the circuit, its failure
+//! opens it again. The state is in this worker's memory and is lost with it, which costs a few
+//! calls. Each tenant has separate circuits, so that no tenant can block an endpoint for another
+//! tenant. Endpoints without recent failures are forgotten, which frees room for failing endpoints.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,18 +13,18 @@ use std::time::{Duration, Instant};
 use sched_model::domain::handler_config::CircuitBreaker;
 use uuid::Uuid;
 
-/// Endpoints that are remembered; beyond that, further ones are called without a breaker.
+/// Maximal number of remembered endpoints. Further endpoints have no breaker.
 const MAX_ENDPOINTS: usize = 10_000;
-/// How long others wait while a probe is under way; as long as connecting may usually take.
+/// Wait of other calls during a probe: the usual upper bound of a connect.
 const PROBE_PAUSE: Duration = Duration::from_secs(5);
 
-/// An endpoint that has not failed for this long, and for twice its cooldown, is forgotten.
+/// An endpoint without a failure for this long, and for twice its cooldown, is forgotten.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
 
-/// Whom an endpoint fails, and its origin (`https://host:port`).
+/// Tenant, and origin of the endpoint (`https://host:port`).
 type Key = (Uuid, String);
 
-/// The circuits of one worker. Those that are closed without failures are not in it.
+/// The circuits of one worker. Closed circuits without failures have no entry.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Circuits(Arc<Mutex<HashMap<Key, Circuit>>>);
 
@@ -36,7 +37,8 @@ struct Circuit {
     is_probing: bool,
 }
 
-/// Leave to call. One that is dropped without a word counts neither way.
+/// Permission to call. A pass that is dropped without a report counts as neither success nor
+/// failure.
 #[derive(Debug)]
 pub(super) struct Pass {
     circuits: Circuits,
@@ -45,15 +47,14 @@ pub(super) struct Pass {
     is_probe: bool,
 }
 
-/// The circuit is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Open {
-    /// How long it stays so, at least.
+    /// Minimal remaining time of the open state.
     pub(super) rest: Duration,
 }
 
 impl Circuits {
-    /// Asks for leave to call.
+    /// Requests permission to call.
     pub(super) fn enter(
         &self,
         tenant: Uuid,
@@ -83,7 +84,7 @@ impl Circuits {
         Ok(Pass { circuits: self.clone(), key, settings, is_probe })
     }
 
-    /// Forgets endpoints that have not failed for long.
+    /// Forgets endpoints without recent failures.
     pub(super) fn tidy(&self, now: Instant) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = all.len();
@@ -97,18 +98,19 @@ impl Circuits {
     }
 }
 
-/// Tells how many are open. Not which: they are many, they are the tenants', and they go.
+/// Publishes the number of open circuits. The metric has no label for the endpoint: endpoints are
+/// many, short-lived and belong to tenants.
 fn publish(all: &HashMap<Key, Circuit>) {
     let open = all.values().filter(|circuit| circuit.opened.is_some()).count();
     metrics::gauge!("sched_http_circuits_open").set(u32::try_from(open).map_or(f64::MAX, f64::from));
 }
 
 impl Pass {
-    /// The endpoint works.
+    /// Reports that the endpoint works.
     pub(super) fn succeeded(mut self) {
         let mut all = self.circuits.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_open = all.get(&self.key).is_some_and(|circuit| circuit.opened.is_some());
-        // One that was under way when the circuit opened says nothing about now.
+        // A call that began before the circuit opened proves nothing about the present.
         if self.is_probe || !is_open {
             all.remove(&self.key);
         }
@@ -120,7 +122,7 @@ impl Pass {
         self.is_probe = false;
     }
 
-    /// The endpoint does not work.
+    /// Reports that the endpoint does not work.
     pub(super) fn failed(mut self, now: Instant) {
         if self.settings.failures == 0 {
             return;
@@ -157,7 +159,7 @@ impl Pass {
 }
 
 impl Drop for Pass {
-    /// A probe that was killed leaves its place to the next one.
+    /// An aborted probe lets the next call become the probe.
     fn drop(&mut self) {
         if self.is_probe {
             let mut all = self.circuits.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,9 @@
-//! Opens connections: TCP to a checked address, TLS where the scheme asks for it, HTTP/1.1 with bounds on what it reads.
+//! Opens connections: TCP to a checked address, TLS for https, HTTP/1.1 with bounds on the
+//! response.
 //!
-//! HTTP/1.1 only: one request at a time on a connection is easy to bound and to cut off, and every server speaks it. A
-//! connection is one task, which ends with its owner: dropping a [`Connection`] closes the socket.
+//! HTTP/1.1 only: one request at a time on a connection is easy to bound and to abort, and every
+//! server supports it. A connection is one task, which ends with its owner: dropping a
+//! [`Connection`] closes the socket.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,9 +23,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use url::{Host, Url};
 
-/// Longest head of a response, status line and headers together, in bytes.
+/// Limit of a response's head, status line and headers together, in bytes.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// Headers of a response.
 const MAX_HEADERS: usize = 100;
 
 /// A connection that can take one request after the other.
@@ -36,21 +37,19 @@ pub(super) struct Connection {
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ConnectError {
-    /// Nobody answers at any of the addresses; the last error.
+    /// No address accepts a connection. The source is the last error.
     #[error("failed to connect")]
     Tcp(#[source] io::Error),
-    /// The other side is not who it should be, or speaks no TLS.
+    /// The certificate of the server is not valid for the host, or the server does not use TLS.
     #[error("TLS failed")]
     Tls(#[source] io::Error),
-    /// This machine cannot do TLS at all.
+    /// TLS cannot be set up on this machine.
     #[error("TLS cannot be used on this worker")]
     NoTls(#[source] rustls::Error),
-    /// The first bytes went wrong.
     #[error("failed to begin HTTP")]
     Http(#[source] hyper::Error),
 }
 
-/// A file with certificates cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("certificates cannot be read from {path}", path = path.display())]
 pub struct CertificateError {
@@ -59,7 +58,7 @@ pub struct CertificateError {
     source: rustls::pki_types::pem::Error,
 }
 
-/// Whom to believe in TLS; read from the system at the first need.
+/// The trusted certificate authorities of TLS, read from the system on first use.
 #[derive(Debug, Default)]
 pub(super) struct Trust {
     extra: Vec<CertificateDer<'static>>,
@@ -67,7 +66,7 @@ pub(super) struct Trust {
 }
 
 impl Trust {
-    /// The system's authorities, and those of the file.
+    /// Trusts the system's authorities and those of the file.
     pub(super) fn new(ca_file: Option<&Path>) -> Result<Self, CertificateError> {
         let mut extra = Vec::new();
         if let Some(path) = ca_file {
@@ -109,7 +108,7 @@ impl Trust {
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// Connects to the first of the addresses that answers. The caller bounds the time.
+/// Connects to the first address that accepts. The caller bounds the time.
 pub(super) async fn open(
     url: &Url,
     addresses: &[SocketAddr],
@@ -133,14 +132,14 @@ pub(super) async fn open(
         .map_err(ConnectError::Http)?;
     let task = spawn_owned("http connection", async move {
         if let Err(error) = connection.await {
-            // Whoever waits for the response is told in its own words.
+            // The waiter for the response gets its own error.
             tracing::debug!(%error, "A connection of an http function ended with an error.");
         }
     });
     Ok(Connection { sender, _task: task })
 }
 
-/// Tries one address after the other; each gets its share of the time that is left.
+/// Tries one address after the other. Each gets an equal share of the remaining time.
 async fn tcp(addresses: &[SocketAddr], time: std::time::Duration) -> io::Result<TcpStream> {
     let began = monotonic();
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
@@ -149,7 +148,7 @@ async fn tcp(addresses: &[SocketAddr], time: std::time::Duration) -> io::Result<
         let share = time.saturating_sub(began.elapsed()) / left.max(1);
         match tokio::time::timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
-                // Requests go out as a whole; waiting for more to send with them gains nothing.
+                // A request is written as a whole, so delaying small packets gains nothing.
                 stream.set_nodelay(true)?;
                 return Ok(stream);
             }

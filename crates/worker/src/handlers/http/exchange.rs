@@ -1,7 +1,7 @@
 //! One request and its response, within bounds of time and size.
 //!
-//! How long all of it may take is the caller's to bound: it drops this future, which closes the connection. What has come of
-//! the response by then stays with the caller, in [`Progress`].
+//! The caller bounds the total time: it drops this future, which closes the connection. The partial
+//! response stays with the caller, in [`Progress`].
 
 use std::time::Duration;
 
@@ -14,14 +14,13 @@ use super::guard::{Guard, NoTarget};
 use super::pool::Pool;
 use super::request::Prepared;
 
-/// How far an exchange has come.
+/// Progress of an exchange.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     pub(super) stage: Stage,
     pub(super) response: Option<Response>,
 }
 
-/// What is waited for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Stage {
     #[default]
@@ -30,22 +29,22 @@ pub(super) enum Stage {
     Reading,
 }
 
-/// What has been read of a response.
+/// The part of a response that has been read.
 #[derive(Debug)]
 pub(super) struct Response {
     pub(super) status: u16,
     pub(super) retry_after: Option<String>,
     pub(super) date: Option<String>,
-    /// `Content-Encoding`, unless it is none.
+    /// `Content-Encoding`, unless it is `identity`.
     pub(super) encoding: Option<String>,
     pub(super) body: Vec<u8>,
-    /// Length of the whole body where the server said so.
+    /// Length of the whole body, if the server announced it.
     pub(super) announced: Option<u64>,
-    /// Whether there is more that was not read.
+    /// Whether a rest of the body was not read.
     pub(super) is_cut: bool,
 }
 
-/// Why there is no whole response.
+/// Why there is no complete response.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ExchangeError {
     #[error(transparent)]
@@ -62,7 +61,7 @@ pub(super) enum ExchangeError {
     BrokenBody(#[source] hyper::Error),
 }
 
-/// What an exchange needs of the worker.
+/// The shared parts of all exchanges of a worker.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) guard: Guard,
@@ -70,7 +69,6 @@ pub(super) struct Line {
     pub(super) pool: Pool,
 }
 
-/// Bounds of one exchange.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     /// Name, TCP and TLS together.
@@ -113,7 +111,7 @@ impl Line {
             progress.stage = Stage::Waiting;
             match connection.sender.try_send_request(request).await {
                 Ok(response) => return Ok((response, connection)),
-                // The server had closed it, and not a byte of the request was sent.
+                // The server had closed the connection, and no byte of the request was sent.
                 Err(mut error) => match error.take_message() {
                     Some(unsent) => request = unsent,
                     None => return Err(judged(error.into_error())),
@@ -163,7 +161,7 @@ fn text(headers: &HeaderMap, name: &http::HeaderName) -> Option<String> {
 
 async fn read(body: &mut Incoming, into: &mut Response, limit: usize) -> Result<(), hyper::Error> {
     while let Some(frame) = body.frame().await {
-        // Trailers say nothing that is kept.
+        // Trailers have no data that is kept.
         let Ok(data) = frame?.into_data() else { continue };
         let room = limit.saturating_sub(into.body.len());
         into.body.extend_from_slice(data.get(..room).unwrap_or(&data));

@@ -1,9 +1,10 @@
-//! Decides, right before a connection is opened, which addresses it may go to.
+//! Decides, right before a connection is opened, which addresses it may use.
 //!
-//! The one way from a URL to an address: literals and names go through the same check, and the connection is made to the very
-//! addresses that were checked, so a name that answers differently a moment later changes nothing. A name that leads to any
-//! refused address is refused as a whole, for otherwise chance would choose among them. What is public or allowed has to have a port that may be
-//! called, and must not be the scheduler's own database ([`super::own`]).
+//! This is the only way from a URL to an address. Literals and names pass the same check, and the
+//! connection uses exactly the checked addresses. So a name that resolves differently a moment
+//! later changes nothing (DNS rebinding). A name with any refused address is refused completely,
+//! because otherwise the choice of the address would be random. A public or allowed target must
+//! also have a permitted port, and must not be the scheduler's own database ([`super::own`]).
 
 use std::fmt;
 use std::future::Future;
@@ -21,14 +22,15 @@ use super::allow::{AllowList, normal_name};
 use super::own::{OwnDatabase, Verdict};
 use super::ports::PortList;
 
-/// Most addresses of one name; a longer answer is nobody's ordinary one.
+/// Maximal number of addresses of one name. Ordinary names have fewer.
 const MAX_ADDRESSES: usize = 64;
 
-/// Names that are looked up at once.
+/// Maximal number of concurrent lookups.
 const MAX_LOOKUPS: usize = 64;
 
-/// Ports on which something else than HTTP listens, for which a request could mean something: mail, shells, databases, caches,
-/// cluster managers. Browsers refuse the same ones for the same reason, up to the databases.
+/// Ports of protocols other than HTTP for which a request could have an effect: mail, shells,
+/// databases, caches, cluster managers. Browsers block most of them for the same reason, except the
+/// databases.
 const REFUSED_PORTS: &[u16] = &[
     0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103,
     104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 445, 465, 512, 513,
@@ -37,19 +39,19 @@ const REFUSED_PORTS: &[u16] = &[
     5672, 6000, 6379, 6432, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 9042, 10250, 10255, 11211, 27017,
 ];
 
-/// The addresses of names.
+/// Resolves names to addresses.
 pub trait Resolve: fmt::Debug + Send + Sync {
-    /// All addresses of a name; none is an error to the caller.
+    /// Returns all addresses of a name. The caller treats an empty list as an error.
     fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a>;
 }
 
-/// A resolution under way.
 pub type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
 
-/// As the operating system resolves names.
+/// The resolver of the operating system.
 ///
-/// It has no time-out of ours and cannot be stopped: a lookup outlives the attempt that asked for it and holds a thread until it has its
-/// answer. So only some run at once, and who finds them all taken waits, within the time it has for connecting.
+/// It has no timeout that the worker can set, and a lookup cannot be cancelled: it outlives its
+/// attempt and holds a thread until it ends. So the number of concurrent lookups is limited. A
+/// further lookup waits, within the connect timeout of its attempt.
 #[derive(Debug, Clone)]
 pub struct SystemResolver {
     lookups: Arc<Semaphore>,
@@ -62,7 +64,7 @@ impl Default for SystemResolver {
 }
 
 impl SystemResolver {
-    /// Looks a name up in a thread that keeps its permit for as long as it runs.
+    /// Runs a lookup on a thread that keeps its permit until it ends.
     async fn look_up<T: Send + 'static>(
         &self,
         look_up: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -89,38 +91,30 @@ impl Resolve for SystemResolver {
 /// Why no connection is opened.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoTarget {
-    /// It may not be called.
     #[error("the target is refused: {reason}; only the worker's setting WORKER_HTTP_ALLOW could allow it")]
     Refused {
-        /// For people. It names no address that a name led to: who owns a job need not know a company's inner addresses.
+        /// For people. It contains no address of a name: the owner of a job need not know internal
+        /// addresses.
         reason: String,
         /// The address, for the log.
         address: Option<IpAddr>,
     },
-    /// Its port may not be called.
     #[error("the target is refused: port {port} is none of the worker's setting WORKER_HTTP_PORTS")]
-    Port {
-        /// The port.
-        port: u16,
-    },
-    /// It may not be called, and nothing can allow it.
+    Port { port: u16 },
+    /// No setting can allow it.
     #[error("the target is refused: {reason}, which no function calls")]
     Never {
         /// For people.
         reason: &'static str,
     },
-    /// The name has no address.
     #[error("the name {name:?} could not be resolved")]
     Unresolved {
-        /// The name.
         name: String,
-        /// Why, if the resolver said so.
         #[source]
         source: Option<io::Error>,
     },
 }
 
-/// The rules of one worker.
 #[derive(Debug)]
 pub(super) struct Guard {
     allow: AllowList,
@@ -135,7 +129,7 @@ impl Guard {
         Self { allow, ports, own: OwnDatabase::new(&own_database), resolver }
     }
 
-    /// The addresses the URL may be called at, at least one.
+    /// Returns the addresses that the URL may be called at, at least one.
     pub(super) async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, NoTarget> {
         let found = self.public_or_allowed(url).await?;
         let name = match url.host() {
@@ -143,7 +137,7 @@ impl Guard {
             _ => None,
         };
         let addresses: Vec<IpAddr> = found.iter().map(SocketAddr::ip).collect();
-        // All of them have the same.
+        // All addresses have the same port.
         let port = found.first().map_or(0, SocketAddr::port);
         if !self.ports.has(port) && !self.allow.names_port(name, &addresses, port) {
             return Err(NoTarget::Port { port });
@@ -211,15 +205,15 @@ fn with_port(addresses: &[IpAddr], port: u16) -> Vec<SocketAddr> {
     addresses.iter().map(|address| SocketAddr::new(address.to_canonical(), port)).collect()
 }
 
-/// Names that mean the machine itself, whatever a resolver says.
+/// Names that mean the machine itself, regardless of the resolver.
 fn is_local_name(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or_default();
     matches!(last, "localhost" | "localdomain")
         || matches!(name, "ip6-localhost" | "ip6-loopback" | "broadcasthost")
 }
 
-/// Whether an address is one of this machine's. Nothing is sent: connecting a datagram socket only asks for the route, and the
-/// route to an own address begins at that address.
+/// Whether an address belongs to this machine. No packet is sent: connecting a datagram socket only
+/// looks up the route, and the route to an own address starts at that address.
 pub(super) fn is_own(address: SocketAddr) -> bool {
     let unspecified = match address {
         SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -229,7 +223,7 @@ pub(super) fn is_own(address: SocketAddr) -> bool {
         socket.connect(address)?;
         socket.local_addr()
     });
-    // No route is no way to oneself either.
+    // Without a route the address cannot be an own one.
     local.is_ok_and(|local| local.ip() == address.ip())
 }
 
@@ -247,7 +241,7 @@ mod tests {
             let mut asked =
                 Box::pin(resolver.look_up(move || Ok(ended.lock().is_ok_and(|ended| ended.recv().is_ok()))));
             assert!(futures_util::poll!(asked.as_mut()).is_pending());
-            // The attempt is over; the lookup is not.
+            // The attempt is over, but the lookup is not.
         }
         let mut another = resolver.resolve("127.0.0.1");
         assert!(futures_util::poll!(another.as_mut()).is_pending(), "all threads are taken");

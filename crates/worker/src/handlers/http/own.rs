@@ -1,8 +1,11 @@
-//! The scheduler's own database, which no function calls, whatever the operator allows besides.
+//! Protects the scheduler's own database. No function may call it, whatever the operator allows
+//! otherwise.
 //!
-//! Whoever may save functions could else speak to what holds everybody's jobs, from a machine that it lets in. An allowed network easily has
-//! the database in it, on a port that is nobody else's business; so what `DATABASE_URL` names is kept apart: every host of it on
-//! every port of it. Its names are looked up when a target has one of these ports, for they may lead elsewhere than yesterday.
+//! Otherwise a user with the right to save functions could talk to the database of all tenants,
+//! from a machine that the database accepts. An allowed network often contains the database, on a
+//! port that only the scheduler uses. So every host of `DATABASE_URL` on every port of it is
+//! blocked. Its names are resolved when a target has one of these ports, because their addresses
+//! may change.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -11,7 +14,7 @@ use super::addresses::embedded;
 use super::allow::normal_name;
 use super::guard::{Resolve, is_own};
 
-/// Where the database is.
+/// Hosts and ports of the database.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OwnDatabase {
     /// Names and addresses.
@@ -19,19 +22,17 @@ pub(super) struct OwnDatabase {
     ports: BTreeSet<u16>,
 }
 
-/// What is known of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is another one.
+    /// The target is not the database.
     Other,
-    /// It is the database.
+    /// The target is the database.
     Own,
-    /// The database's own name leads nowhere at the moment, so it cannot be told.
+    /// The database's own name does not resolve at the moment, so the check is impossible.
     Unknown,
 }
 
 impl OwnDatabase {
-    /// From the hosts and ports of the servers that a URL names.
     pub(super) fn new(servers: &[(String, u16)]) -> Self {
         let name = |host: &String| normal_name(host).to_ascii_lowercase();
         Self {
@@ -40,7 +41,7 @@ impl OwnDatabase {
         }
     }
 
-    /// Whether the target is the database: by its name, if it has one, or by one of the addresses it leads to.
+    /// Whether the target is the database, by its name or by one of its addresses.
     pub(super) async fn judge(
         &self,
         name: Option<&str>,
@@ -66,7 +67,7 @@ impl OwnDatabase {
             if own.clone().any(|address| targets.contains(&address)) {
                 return Verdict::Own;
             }
-            // One on this machine is reached at all of its addresses.
+            // A database on this machine is reachable at all addresses of the machine.
             if own.any(|address| is_here(&address)) && targets.iter().any(is_here) {
                 return Verdict::Own;
             }
@@ -78,15 +79,16 @@ impl OwnDatabase {
     }
 }
 
-/// Whether an address leads to this machine. The system says so of one loopback address only, and the unspecified one leads here too.
+/// Whether an address leads to this machine. [`is_own`] detects only one loopback address, and the
+/// unspecified address leads here too.
 fn is_of_this_machine(address: IpAddr, port: u16) -> bool {
     address.is_loopback() || address.is_unspecified() || is_own(SocketAddr::new(address, port))
 }
 
-/// An address, and those it leads to, or once led to, if it is a way to others.
+/// Returns an address and the IPv4 addresses that it leads to, or led to historically.
 fn seen_as(address: IpAddr) -> impl Iterator<Item = IpAddr> {
     let translated = match address.to_canonical() {
-        // Compatible and translated addresses: the last bits, where nothing stands before them.
+        // IPv4-compatible and translated addresses: the last 32 bits if the first 64 bits are zero.
         IpAddr::V6(v6) if v6.segments().starts_with(&[0, 0, 0, 0]) => {
             let [.., a, b, c, d] = v6.octets();
             Some(Ipv4Addr::new(a, b, c, d))

@@ -1,10 +1,11 @@
-//! Connections that wait for another request of the same tenant to the same endpoint.
+//! Idle connections that wait for another request of the same tenant to the same endpoint.
 //!
-//! Tenants share none: what one leaves on a connection (a session that a server binds to it, bytes that a server sends unasked) never
-//! meets the request of another.
+//! Tenants do not share connections: state that one tenant leaves on a connection, such as a
+//! session bound to it or unsolicited bytes of the server, never meets a request of another tenant.
 //!
-//! Only whole, idle connections come here, and none stays long: a server that closes one at the moment it is used again looks
-//! as if it had taken the request and died. What the operating system process leaves behind are sockets that it closes.
+//! Only complete, idle connections enter the pool, and only for a short time: when a server closes
+//! a connection at the moment of its next use, the request seems to have been received before the
+//! server died. If the worker's process dies, the operating system closes the sockets.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,22 +16,21 @@ use uuid::Uuid;
 
 use super::connect::Connection;
 
-/// How long one may wait: less than the five seconds after which common servers close theirs.
+/// Maximal idle time: less than the five seconds after which common servers close idle connections.
 const IDLE: Duration = Duration::from_secs(4);
-/// Idle connections of one tenant to one endpoint.
+/// Limit for one tenant and one endpoint.
 const MAX_PER_ENDPOINT: usize = 64;
-/// Idle connections in all.
+/// Limit for the worker.
 const MAX: usize = 512;
 
-/// Whose, and to which endpoint (`https://host:port`).
+/// Tenant and endpoint (`https://host:port`).
 type Key = (Uuid, String);
 
-/// Idle connections.
 #[derive(Debug, Default)]
 pub(super) struct Pool(Mutex<HashMap<Key, Vec<(Instant, Connection)>>>);
 
 impl Pool {
-    /// The connection used last, if one waits.
+    /// Returns the most recently used idle connection.
     pub(super) fn take(&self, key: &Key) -> Option<Connection> {
         let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = idle.get_mut(key)?;
@@ -42,7 +42,7 @@ impl Pool {
         None
     }
 
-    /// Keeps a connection whose last response has been read to its end.
+    /// Keeps a connection whose last response was read to its end.
     pub(super) fn give(&self, key: Key, connection: Connection) {
         let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let all: usize = idle.values().map(Vec::len).sum();
@@ -52,7 +52,7 @@ impl Pool {
         }
     }
 
-    /// Closes those that have waited too long.
+    /// Closes connections that were idle too long.
     pub(super) fn tidy(&self) {
         let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(|_, waiting| {

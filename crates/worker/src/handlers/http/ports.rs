@@ -2,25 +2,23 @@
 
 use std::ops::RangeInclusive;
 
-/// Ports and ranges of them; all if there are none.
+/// Ports and port ranges. An empty list permits all ports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PortList(Vec<RangeInclusive<u16>>);
 
-/// A text that names no port.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is neither a port from 1 to 65535 nor a range of them, such as 8000-8099")]
 pub struct InvalidPort(String);
 
 impl PortList {
-    /// Reads a list.
+    /// Parses a list.
     ///
     /// # Errors
-    /// The first item that is no port and no range.
+    /// Returns the first item that is neither a port nor a range.
     pub fn parse<T: AsRef<str>>(items: &[T]) -> Result<Self, InvalidPort> {
         items.iter().map(|item| range(item.as_ref())).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether a port may be called.
     pub(super) fn has(&self, port: u16) -> bool {
         self.0.is_empty() || self.0.iter().any(|ports| ports.contains(&port))
     }

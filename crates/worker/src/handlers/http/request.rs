@@ -1,6 +1,8 @@
-//! Makes the request of one attempt from its configuration: templates filled in, secrets looked up, signed.
+//! Builds the request of one attempt from its configuration: fills in templates, resolves secrets,
+//! signs.
 //!
-//! Nothing is sent here. What is wrong with the configuration or the arguments is found before anything is.
+//! Nothing is sent here. Errors of the configuration or the arguments are found before anything is
+//! sent.
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use http::header::{
@@ -19,15 +21,14 @@ use uuid::Uuid;
 use super::super::{ErrorClass, Execution, MissingSecret};
 use super::sign::signatures;
 
-/// Named to every receiver.
+/// The `User-Agent` of every request.
 const AGENT: &str = concat!("sched/", env!("CARGO_PKG_VERSION"));
 
-/// A request ready to be sent.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) tenant: Uuid,
     pub(super) url: Url,
-    /// Scheme, host and port: what connections and circuits are kept by.
+    /// Scheme, host and port: the key of connections and circuits.
     pub(super) endpoint: String,
     pub(super) request: Request<Full<Bytes>>,
 }
@@ -60,18 +61,18 @@ impl RequestError {
     }
 }
 
-/// Makes the request; `now` is the database's clock.
+/// Builds the request. `now` is the database's clock.
 pub(super) fn prepare(
     config: &HttpConfig,
     execution: &Execution,
     now: DateTime<Utc>,
 ) -> Result<Prepared, RequestError> {
-    let dispatch_id = execution.dispatch_id.to_string();
+    let run_id = execution.run_id.to_string();
     let fire_time = execution.fire_time.to_rfc3339_opts(SecondsFormat::AutoSi, true);
     let values = TemplateValues {
         args: &execution.args,
         job_name: &execution.job_name,
-        dispatch_id: &dispatch_id,
+        run_id: &run_id,
         attempt: execution.attempt,
         fire_time: &fire_time,
         idempotency_key: &execution.idempotency_key,
@@ -93,7 +94,7 @@ pub(super) fn prepare(
     }
     let body = body.unwrap_or_default();
     if let Some(signing) = &config.sign {
-        sign(&mut headers, signing, execution, (&dispatch_id, now.timestamp(), body.as_bytes()))?;
+        sign(&mut headers, signing, execution, (&run_id, now.timestamp(), body.as_bytes()))?;
     }
 
     let path = url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()));
@@ -103,20 +104,22 @@ pub(super) fn prepare(
     Ok(Prepared { tenant: execution.tenant_id, endpoint: url.origin().ascii_serialization(), url, request })
 }
 
-/// The database's clock now: what it said at the claim, and what has passed since. The worker's own is never asked.
+/// The current time of the database's clock: its time at the claim plus the time that has passed
+/// since. The worker's wall clock is never used.
 pub(super) fn database_time(execution: &Execution, since_claim: std::time::Duration) -> DateTime<Utc> {
     let claimed = execution.fire_time + TimeDelta::milliseconds(execution.lateness_ms);
     claimed + TimeDelta::from_std(since_claim).unwrap_or_default()
 }
 
-/// What every request carries. A function may put others in place of the first three.
+/// The headers of every request. A function may override the first three.
 fn standard_headers(execution: &Execution, url: &Url) -> Result<HeaderMap, RequestError> {
     let value = |text: &str| HeaderValue::from_str(text).map_err(http::Error::from);
     let mut headers = HeaderMap::new();
     headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
     headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
     headers.insert("idempotency-key", value(&execution.idempotency_key)?);
-    // A compressed response would have to be unpacked to be kept, and a small one can be made to fill all memory.
+    // A compressed response would need decompression, and a small one can expand to fill all
+    // memory.
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     let host = url.host_str().unwrap_or_default();
     headers

@@ -1,4 +1,4 @@
-//! Says what a response means: success or which error, what of it is kept, how long to wait before trying again. Pure.
+//! Evaluates a response: success or error class, the kept text, and the wait before a retry. Pure.
 
 use std::time::Duration;
 
@@ -9,24 +9,23 @@ use super::super::storable;
 use super::super::{Captured, ErrorClass, Outcome, Report};
 use super::exchange::Response;
 
-/// Most of a response that is read to pick something from it.
+/// Maximal bytes of a response from which values are picked.
 const MAX_PICKED_FROM: usize = 1024 * 1024;
-/// Read in any case, for a connection whose response was read to its end can be used again.
+/// Always read, because a connection can be reused if its response was read to its end.
 const MIN_READ: usize = 64 * 1024;
 
-/// How many bytes of a body are read.
 pub(super) fn bytes_to_read(config: &HttpConfig) -> usize {
-    // A character has four bytes at most.
+    // A character has at most four bytes.
     let kept = usize::try_from(config.max_response_chars).unwrap_or(usize::MAX).saturating_mul(4);
     kept.max(if config.picks() { MAX_PICKED_FROM } else { MIN_READ })
 }
 
-/// Statuses after which the same request may well succeed later.
+/// Statuses after which the same request may succeed later.
 pub(super) fn may_pass(status: u16) -> bool {
     matches!(status, 408 | 425 | 429 | 500..=599)
 }
 
-/// Judges a response that was read to its end, or to the limit.
+/// Evaluates a response that was read to its end or to the limit.
 pub(super) fn judge(config: &HttpConfig, response: &Response) -> Report {
     let mut report = if config.expects(response.status) {
         match pick(config, response) {
@@ -54,7 +53,7 @@ pub(super) fn judge(config: &HttpConfig, response: &Response) -> Report {
     report
 }
 
-/// The status with the words that belong to it.
+/// The status with its reason phrase.
 fn shown(status: u16) -> String {
     http::StatusCode::from_u16(status).map_or_else(|_unknown| status.to_string(), |status| status.to_string())
 }
@@ -65,7 +64,7 @@ fn result(response: &Response, picked: Map<String, Value>) -> Value {
     Value::Object(result)
 }
 
-/// What the configuration asks for, under `result` and `metrics`.
+/// Picks the configured values, under `result` and `metrics`.
 fn pick(config: &HttpConfig, response: &Response) -> Result<Map<String, Value>, String> {
     let mut picked = Map::new();
     if !config.picks() {
@@ -105,7 +104,7 @@ fn pick(config: &HttpConfig, response: &Response) -> Result<Map<String, Value>, 
     Ok(picked)
 }
 
-/// The text that is kept, with the count of what is not: that is how a cut is told.
+/// Returns the kept text, with the count of dropped bytes, which marks a cut.
 pub(super) fn kept(config: &HttpConfig, response: &Response) -> Captured {
     let read = u64::try_from(response.body.len()).unwrap_or(u64::MAX);
     let total_bytes = response.announced.unwrap_or(0).max(read + u64::from(response.is_cut));
@@ -125,21 +124,22 @@ pub(super) fn kept(config: &HttpConfig, response: &Response) -> Captured {
     Captured { head, tail: String::new(), total_bytes, dropped_bytes }
 }
 
-/// A word of a server's, fit to be shown.
+/// Makes a word of a server fit to be shown.
 fn brief(word: &str) -> String {
     word.chars().filter(char::is_ascii_graphic).take(20).collect()
 }
 
-/// How long the server asks to be left alone: seconds, or an instant that is compared with the server's own clock.
+/// The wait that the server requests: seconds, or a time that is compared with the server's own
+/// clock.
 fn retry_after(config: &HttpConfig, response: &Response) -> Option<Duration> {
     let wanted = response.retry_after.as_deref()?;
     let wait = if wanted.bytes().all(|byte| byte.is_ascii_digit()) && !wanted.is_empty() {
-        // More digits than fit are a long time all the same.
+        // A number with too many digits is still a long wait.
         Duration::from_secs(wanted.parse().unwrap_or(u64::MAX))
     } else {
         let until = httpdate::parse_http_date(wanted).ok()?;
         let now = httpdate::parse_http_date(response.date.as_deref()?).ok()?;
-        // An instant that has passed asks for no wait.
+        // A past time requests no wait.
         until.duration_since(now).unwrap_or_default()
     };
     Some(wait.min(Duration::from_secs(config.retry_after_max_seconds.into()))).filter(|wait| !wait.is_zero())

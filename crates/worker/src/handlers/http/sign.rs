@@ -1,4 +1,4 @@
-//! Signatures after Standard Webhooks: HMAC-SHA256 over id, timestamp and body. Pure.
+//! Signatures of Standard Webhooks: HMAC-SHA256 over id, timestamp and body. Pure.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,7 +6,7 @@ use hmac::digest::InvalidLength;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-/// The value of `webhook-signature`: one signature for each key, in their order.
+/// Returns the value of `webhook-signature`: one signature per key, in their order.
 pub(super) fn signatures(
     keys: &[Vec<u8>],
     id: &str,
@@ -28,8 +28,8 @@ mod tests {
 
     use super::*;
 
-    /// The expected values were computed with OpenSSL: `printf '%s' 'ID.TIMESTAMP.BODY' | openssl dgst -sha256 -mac HMAC
-    /// -macopt hexkey:KEY -binary | base64`.
+    /// OpenSSL computed the expected values: `printf '%s' 'ID.TIMESTAMP.BODY' | openssl dgst
+    /// -sha256 -mac HMAC -macopt hexkey:KEY -binary | base64`.
     #[test]
     fn signatures_are_those_that_another_program_computes() {
         let new = signing_key("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();

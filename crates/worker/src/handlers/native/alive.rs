@@ -1,11 +1,12 @@
-//! Tells whether a handler has really ended, which its task being aborted does not say: a thread cannot be aborted.
+//! Detects whether a handler has really ended. An aborted task does not prove it: a thread cannot
+//! be aborted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::oneshot;
 
-/// How many handlers have not ended.
+/// Number of handlers that have not ended.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Count(Arc<AtomicUsize>);
 
@@ -15,7 +16,7 @@ impl Count {
     }
 }
 
-/// Held by a handler until all of it has ended.
+/// A handler holds this until it has completely ended.
 #[derive(Debug)]
 pub(super) struct Alive {
     count: Count,
@@ -23,7 +24,7 @@ pub(super) struct Alive {
 }
 
 impl Alive {
-    /// One for a handler, and what resolves when it is dropped.
+    /// Returns the guard for a handler, and a receiver that resolves when the guard is dropped.
     pub(super) fn new(count: &Count) -> (Self, oneshot::Receiver<std::convert::Infallible>) {
         let (gone, when_gone) = oneshot::channel();
         count.0.fetch_add(1, Ordering::AcqRel);

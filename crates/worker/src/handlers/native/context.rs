@@ -1,4 +1,4 @@
-//! What a native handler is given: who it runs for, when it must stop, and where it tells what it does.
+//! The context of a native handler: data of the attempt, cancellation, log, progress and metrics.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -16,7 +16,7 @@ use super::super::capture::{Capture, Captured};
 use super::super::metrics::{Metrics, NotKept};
 use super::super::{Execution, storable};
 
-/// The context of one attempt. Cloning is cheap, and the clones are the same context.
+/// The context of one attempt. Clones are cheap and share the same context.
 #[derive(Clone)]
 pub struct Ctx(Arc<Inner>);
 
@@ -24,11 +24,11 @@ struct Inner {
     execution: Execution,
     config: NativeConfig,
     deadline: Instant,
-    /// When the handler was first given a thread.
+    /// When a thread first ran the handler.
     began: OnceLock<Instant>,
     stop: CancellationToken,
     log: Mutex<Capture>,
-    /// What was reported in numbers, and the first that was not kept.
+    /// The reported metrics, and the reason of the first rejection.
     metrics: Mutex<(Metrics, Option<NotKept>)>,
 }
 
@@ -63,35 +63,37 @@ impl Ctx {
         self.0.execution.timeout
     }
 
-    /// What was logged. Lines that come later (from a task the handler left behind) are only counted.
+    /// Returns the log. Later lines, from a task that the handler left behind, are only counted.
     pub(super) fn take_log(&self) -> Captured {
         std::mem::replace(&mut *self.log_lock(), Capture::new(0)).finish()
     }
 
     fn log_lock(&self) -> std::sync::MutexGuard<'_, Capture> {
-        // Every push leaves the capture whole.
+        // Every push leaves the capture consistent.
         self.0.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was reported in numbers. What comes later is nobody's.
+    /// Returns the metrics. Later metrics are dropped.
     pub(super) fn take_metrics(&self) -> (Metrics, Option<NotKept>) {
         std::mem::take(&mut *self.metrics_lock())
     }
 
     fn metrics_lock(&self) -> std::sync::MutexGuard<'_, (Metrics, Option<NotKept>)> {
-        // Every change leaves them whole.
+        // Every change leaves the metrics consistent.
         self.0.metrics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The arguments as they are. A handler's typed arguments were read from these.
+    /// The untyped arguments. The handler's typed arguments were deserialized from these.
     #[must_use]
     pub fn raw_args(&self) -> &Value {
         &self.0.execution.args
     }
 
-    /// Writes a line to the output of the attempt (stream `log`), where people see it while it runs and afterwards.
+    /// Writes a line to the output of the attempt (stream `log`). Users see it during the attempt
+    /// and afterwards.
     ///
-    /// It never waits. Of very much output the head and the tail are kept (`max_output_bytes`).
+    /// It never waits. If the output exceeds `max_output_bytes`, the worker keeps its head and its
+    /// tail.
     pub fn log(&self, line: impl AsRef<str>) {
         let mut text = storable::text(line.as_ref().as_bytes());
         text.push('\n');
@@ -99,16 +101,18 @@ impl Ctx {
         self.0.execution.live.output("log", text);
     }
 
-    /// Tells how far the work has come: a percentage where it is known, and what it does now. It never waits.
+    /// Reports progress: a percentage, if known, and the current activity. It never waits.
     pub fn progress(&self, percent: impl Into<Option<f32>>, message: impl AsRef<str>) {
         let percent = percent.into().filter(|percent| percent.is_finite());
         let message = storable::text(message.as_ref().as_bytes());
         self.0.execution.live.progress(percent.map(|percent| percent.clamp(0.0, 100.0)), message);
     }
 
-    /// Reports a number about the attempt, such as the rows it read. History keeps the latest of each name, whatever the outcome.
+    /// Reports a metric of the attempt, such as the number of rows read. History keeps the latest
+    /// value of each name, for every outcome.
     ///
-    /// Names are small letters, digits and `_`, up to 64; an attempt keeps 20 numbers. What is none of that, or not finite, is left out with a
+    /// Names consist of lower-case letters, digits and `_`, at most 64 characters. An attempt keeps
+    /// 20 metrics. Other names, further metrics and values that are not finite are dropped with a
     /// note in the worker's log.
     pub fn metric(&self, name: impl AsRef<str>, value: impl Into<Value>) {
         let mut kept = self.metrics_lock();
@@ -117,92 +121,96 @@ impl Ctx {
         }
     }
 
-    /// Waits until the attempt is to stop: its time is up, somebody cancelled it, or its worker stops.
+    /// Waits until the attempt must stop: it timed out, a user cancelled it, or its worker stops.
     ///
-    /// The handler then has its grace (`grace_seconds`) to return. Use it in `tokio::select!` beside the work.
+    /// The handler then has its grace period (`grace_seconds`) to return. Use it in
+    /// `tokio::select!` beside the work.
     pub async fn cancelled(&self) {
         self.0.stop.cancelled().await;
     }
 
-    /// Whether the attempt is to stop. Blocking handlers look at it between steps.
+    /// Whether the attempt must stop. Blocking handlers check this between steps.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.stop.is_cancelled()
     }
 
-    /// The token behind [`Ctx::cancelled`], for libraries that take one.
+    /// The token behind [`Ctx::cancelled`], for libraries that accept one.
     #[must_use]
     pub fn cancellation(&self) -> CancellationToken {
         self.0.stop.clone()
     }
 
-    /// When the time of the attempt is up, on this machine's monotonic clock.
+    /// When the attempt times out, on this machine's monotonic clock.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         self.0.deadline
     }
 
-    /// How much time is left; zero when none is.
+    /// Time until the deadline, or zero after it.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.0.deadline.saturating_duration_since(monotonic())
     }
 
-    /// The dispatch. It stays the same over retries.
+    /// The id of the run. All its attempts have the same id.
     #[must_use]
-    pub fn dispatch_id(&self) -> Uuid {
-        self.0.execution.dispatch_id
+    pub fn run_id(&self) -> Uuid {
+        self.0.execution.run_id
     }
 
-    /// The job.
+    /// The id of the job.
     #[must_use]
     pub fn job_id(&self) -> Uuid {
         self.0.execution.job_id
     }
 
-    /// This attempt.
+    /// The id of this attempt.
     #[must_use]
-    pub fn execution_id(&self) -> Uuid {
-        self.0.execution.execution_id
+    pub fn attempt_id(&self) -> Uuid {
+        self.0.execution.attempt_id
     }
 
-    /// Name of the job.
+    /// The name of the job.
     #[must_use]
     pub fn job_name(&self) -> &str {
         &self.0.execution.job_name
     }
 
-    /// Number of this attempt, from 1.
+    /// The number of this attempt, from 1.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.0.execution.attempt
     }
 
-    /// The instant the dispatch was due. Work on "the day before" counts from here and not from now.
+    /// The due time of the run. Compute "the day before" from this time and not from the current
+    /// time.
     #[must_use]
     pub fn fire_time(&self) -> DateTime<Utc> {
         self.0.execution.fire_time
     }
 
-    /// How late the attempt was claimed, by the database's clock.
+    /// Time from the due time to the claim, by the database's clock.
     #[must_use]
     pub fn lateness(&self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.execution.lateness_ms).unwrap_or(0))
     }
 
-    /// Whether the dispatch makes up for a fire time that was missed.
+    /// Whether the run is a catch-up for a misfire.
     #[must_use]
     pub fn is_catch_up(&self) -> bool {
         self.0.execution.catch_up
     }
 
-    /// Stays the same over retries: give it to receivers that must not act twice.
+    /// The same for all attempts of a run. Send it to receivers, so that they can detect
+    /// repetitions.
     #[must_use]
     pub fn idempotency_key(&self) -> &str {
         &self.0.execution.idempotency_key
     }
 
-    /// W3C trace context of this attempt, in the trace of what created the dispatch; whatever it calls is part of it.
+    /// W3C trace context of this attempt, in the trace that created the run. Pass it on to called
+    /// services.
     #[must_use]
     pub fn traceparent(&self) -> Option<&str> {
         self.0.execution.traceparent.as_deref()
@@ -211,7 +219,7 @@ impl Ctx {
     /// The value of a secret that `handler_config.secrets` names.
     ///
     /// # Errors
-    /// The function's configuration does not name it.
+    /// The configuration of the function does not name the secret.
     pub fn secret(&self, name: &str) -> Result<&str, SecretNotNamed> {
         let value = self.0.execution.secrets.get(name).map(ExposeSecret::expose_secret);
         value.ok_or_else(|| SecretNotNamed { name: name.to_owned() })
@@ -223,16 +231,16 @@ impl fmt::Debug for Ctx {
         let execution = &self.0.execution;
         f.debug_struct("Ctx")
             .field("job", &execution.job_name)
-            .field("dispatch_id", &execution.dispatch_id)
+            .field("run_id", &execution.run_id)
             .field("attempt", &execution.attempt)
             .finish_non_exhaustive()
     }
 }
 
-/// A native handler asked for a secret that it was not given.
+/// A native handler requested a secret that `handler_config.secrets` does not name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("handler_config.secrets of the function does not name {name:?}")]
 pub struct SecretNotNamed {
-    /// The name.
+    /// The requested name.
     pub name: String,
 }

@@ -1,4 +1,4 @@
-//! How a native handler says that it failed.
+//! The error type of native handlers.
 
 use std::error::Error;
 use std::fmt;
@@ -7,11 +7,11 @@ use sched_runtime::exit::describe;
 
 use super::super::report::{Again, ErrorClass};
 
-/// The error of a native handler: what went wrong, of which class it is, and whether another attempt makes sense.
+/// The error of a native handler: the cause, its class, and whether another attempt is useful.
 ///
-/// Every error type converts into it with `?`: those of the standard library's trait, `anyhow::Error`, and plain text. It
-/// then has the class `handler_error` and the retry policy decides. It is deliberately not an [`Error`] itself, so that all of
-/// these conversions exist.
+/// Every error type converts into it with `?`: implementations of [`Error`], `anyhow::Error`, and
+/// plain text. The error then has the class `handler_error`, and the retry policy decides. It is
+/// deliberately not an [`Error`] itself, so that all of these conversions exist.
 ///
 /// ```
 /// use sched_worker::HandlerError;
@@ -33,35 +33,35 @@ pub struct HandlerError {
 }
 
 impl HandlerError {
-    /// An error of a class of its own: a word that stays the same over releases, because retry policies name it
-    /// (`non_retryable`) and people filter by it. `snake_case` is usual.
+    /// An error with its own class. Keep the word stable over releases, because retry policies name
+    /// it (`non_retryable`) and users filter by it. `snake_case` is usual.
     pub fn new(class: &'static str, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { class: ErrorClass::Own(class), again: Again::AsThePolicySays, source: source.into() }
     }
 
-    /// An error that no further attempt can mend, of the class `handler_error`.
+    /// An error of the class `handler_error` that no further attempt can fix.
     pub fn fatal(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { class: ErrorClass::HandlerError, again: Again::Never, source: source.into() }
     }
 
-    /// The arguments cannot be used; further attempts get the same ones.
+    /// The arguments are unusable. Further attempts would get the same arguments.
     pub fn invalid_args(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { class: ErrorClass::InvalidArgs, again: Again::Never, source: source.into() }
     }
 
-    /// The same error with a class of its own; see [`HandlerError::new`].
+    /// Returns the same error with another class; see [`HandlerError::new`].
     #[must_use]
     pub fn with_class(self, class: &'static str) -> Self {
         Self { class: ErrorClass::Own(class), ..self }
     }
 
-    /// The same error, but no further attempt is made whatever the retry policy says.
+    /// Returns the same error, but without further attempts, regardless of the retry policy.
     #[must_use]
     pub fn no_retry(self) -> Self {
         Self { again: Again::Never, ..self }
     }
 
-    /// The class.
+    /// The class of the error.
     #[must_use]
     pub fn class(&self) -> &'static str {
         self.class.as_str()

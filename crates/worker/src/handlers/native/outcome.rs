@@ -1,4 +1,4 @@
-//! Says how an attempt ended: the outcome and the sentence people read.
+//! Converts the end of a native handler to a report.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use super::super::storable;
 use super::context::Ctx;
 use super::registry::Ending;
 
-/// Longest error message that is kept, in bytes.
+/// Longer error messages are cut, in bytes.
 const MAX_MESSAGE_BYTES: usize = 16 * 1024;
 
-/// Longest way to a panic that is kept, in bytes.
+/// Longer backtraces of panics are cut, in bytes.
 const MAX_TRACEBACK_BYTES: usize = 64 * 1024;
 
-/// Why an attempt was made to stop.
+/// Why an attempt was stopped.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Stopped {
     Cancelled,
@@ -34,7 +34,7 @@ impl Stopped {
         Report::ended(outcome, Some((class, &format!("{why}; {how}"))))
     }
 
-    /// What is stopped is never a success, but what it gave back is kept.
+    /// A stopped attempt never succeeds, but its report keeps the returned value.
     pub(super) fn after_return(self, returned: Report, ctx: &Ctx) -> Report {
         let how = match &returned.error_message {
             None => "it returned within the grace".to_owned(),
@@ -53,7 +53,7 @@ impl Stopped {
             ),
         };
         let mut report = self.report(&how, ctx);
-        // What never began was taken out of the line, and never will.
+        // A task that never began was removed from its queue and will not begin.
         report.still_runs = !is_gone && ctx.began().is_some();
         if report.still_runs {
             report.notes.push("a native handler does not end and keeps its thread".to_owned());
@@ -62,7 +62,7 @@ impl Stopped {
     }
 }
 
-/// Judges a handler that ended by itself, or whose task did not come to its end.
+/// Reports a handler that ended without being stopped, or whose task was aborted.
 pub(super) fn judge(ended: Result<Ending, TaskError>) -> Report {
     match ended {
         Ok(Ending::Returned { result, note }) => {
@@ -89,7 +89,7 @@ pub(super) fn judge(ended: Result<Ending, TaskError>) -> Report {
     }
 }
 
-/// A configuration that the API would refuse.
+/// A configuration that the API would reject.
 pub(super) fn invalid_config(mistakes: &[FieldError]) -> Report {
     let mistakes: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
     Report::failed(
@@ -98,7 +98,6 @@ pub(super) fn invalid_config(mistakes: &[FieldError]) -> Report {
     )
 }
 
-/// The beginning of a message that may be very long.
 fn bounded(message: &str) -> &str {
     beginning(message, MAX_MESSAGE_BYTES)
 }

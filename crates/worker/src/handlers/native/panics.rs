@@ -1,8 +1,9 @@
-//! Catches panics of native handlers, with the place where they happened.
+//! Catches panics of native handlers and their locations.
 //!
-//! What a panic says reaches the catcher; where it happened is known to the panic hook alone. So a hook is put before the one
-//! that is there: while this thread runs a handler it notes the place and keeps quiet, and every other panic is passed on. The
-//! place goes through a variable of the thread, because a panic is caught on the thread it happened on.
+//! The payload of a panic has the message, but only the panic hook knows the location. So this
+//! module installs a hook in front of the existing one. While the thread runs a handler, the hook
+//! records the location and prints nothing. It passes every other panic on. The location is in a
+//! thread local, because a panic is caught on the thread where it happened.
 
 use std::any::Any;
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -17,22 +18,20 @@ thread_local! {
     static PLACE: RefCell<Option<Place>> = const { RefCell::new(None) };
 }
 
-/// Where a panic happened.
 struct Place {
     location: Option<String>,
     backtrace: Option<String>,
 }
 
-/// A caught panic.
 #[derive(Debug)]
 pub(super) struct Panic {
-    /// What it said, and the line of code.
+    /// The panic message with its source location.
     pub(super) message: String,
-    /// How it came there, if `RUST_BACKTRACE` asks for that.
+    /// Present if `RUST_BACKTRACE` requests it.
     pub(super) backtrace: Option<String>,
 }
 
-/// Puts our hook before the one that is there, once in the life of the process.
+/// Installs the hook in front of the existing one, once per process.
 pub(super) fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -51,7 +50,8 @@ fn note(info: &PanicHookInfo<'_>) {
     PLACE.with(|slot| *slot.borrow_mut() = Some(place));
 }
 
-/// Marks the thread for as long as it runs a handler. One handler may run inside another's call, so the mark is put back.
+/// Marks the thread while it runs a handler. A handler may run inside the call of another, so the
+/// mark restores the previous value.
 struct Mark(bool);
 
 impl Mark {
@@ -66,9 +66,10 @@ impl Drop for Mark {
     }
 }
 
-/// Runs a piece of a handler.
+/// Runs a part of a handler.
 ///
-/// What a panic left half-changed is the handler's own and is dropped with it; what it shares with others is its author's care.
+/// A panic may leave data half-changed. The handler's own data is dropped with it. The author of
+/// the handler is responsible for shared data.
 pub(super) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     let mark = Mark::set();
     let caught = panic::catch_unwind(AssertUnwindSafe(work));

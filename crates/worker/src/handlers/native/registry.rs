@@ -1,4 +1,4 @@
-//! The native handlers of a program by name, each made callable in one way whatever its types are.
+//! The native handlers of a program by name, with their types erased.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,55 +18,39 @@ use super::context::Ctx;
 use super::error::HandlerError;
 use super::panics::{self, Panic};
 
-/// Largest result that is stored, as JSON.
+/// Larger results are not stored, as bytes of JSON.
 const MAX_RESULT_BYTES: usize = 1024 * 1024;
 
-/// How a handler ended by itself.
+/// How a handler ended without being stopped.
 #[derive(Debug)]
 pub(super) enum Ending {
-    /// It returned a value.
     Returned {
         result: Option<Value>,
-        /// What was odd about the value.
+        /// Why the value was not stored.
         note: Option<String>,
     },
-    /// It returned an error.
     Failed(HandlerError),
-    /// It panicked.
     Panicked(Panic),
 }
 
 pub(super) type Run = Pin<Box<dyn Future<Output = Ending> + Send>>;
 
-/// A handler without its types. It keeps the [`Alive`] until all of it has ended.
+/// A handler without its types. It holds the [`Alive`] until it has completely ended.
 pub(super) type Handler = Arc<dyn Fn(Ctx, Alive) -> Run + Send + Sync>;
 
 /// A name that cannot be registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegisterError {
-    /// Two handlers have the same name.
     #[error("two handlers are called {name:?}")]
-    Duplicate {
-        /// The name.
-        name: String,
-    },
-    /// The name is kept for built-in handlers.
+    Duplicate { name: String },
+    /// The prefix is reserved for built-in handlers.
     #[error("{name:?} is no name for a handler: names that begin with {prefix:?} are kept for built-in ones", prefix = sched_model::domain::built_in::PREFIX)]
-    Reserved {
-        /// The name.
-        name: String,
-    },
+    Reserved { name: String },
     /// No function could ever name it.
     #[error("{name:?} is no name for a handler: it {message}")]
-    Name {
-        /// The name.
-        name: String,
-        /// What is wrong with it.
-        message: String,
-    },
+    Name { name: String, message: String },
 }
 
-/// Handlers by name.
 #[derive(Clone, Default)]
 pub struct Registry(HashMap<String, Handler>);
 
@@ -74,7 +58,7 @@ impl Registry {
     /// Adds an asynchronous handler.
     ///
     /// # Errors
-    /// The name is taken, or no name.
+    /// The name is already registered or is not valid.
     pub fn add<F, Fut, A, R, E>(&mut self, name: &str, handler: F) -> Result<(), RegisterError>
     where
         F: Fn(Ctx, A) -> Fut + Send + Sync + 'static,
@@ -100,10 +84,10 @@ impl Registry {
         )
     }
 
-    /// Adds a blocking handler, which is run on a thread of its own.
+    /// Adds a blocking handler, which runs on a separate thread.
     ///
     /// # Errors
-    /// The name is taken, or no name.
+    /// The name is already registered or is not valid.
     pub fn add_blocking<F, A, R, E>(&mut self, name: &str, handler: F) -> Result<(), RegisterError>
     where
         F: Fn(Ctx, A) -> Result<R, E> + Send + Sync + 'static,
@@ -118,7 +102,7 @@ impl Registry {
                 let handler = handler.clone();
                 Box::pin(async move {
                     let on_thread = tokio::task::spawn_blocking(move || {
-                        // First in, last out: the thread is taken for as long as this lives.
+                        // The guard lives as long as the thread is in use: it is dropped last.
                         let _alive = alive;
                         let caught = panics::catch(|| match read_args(ctx.raw_args()) {
                             Ok(args) => ending(handler(ctx.clone(), args)),
@@ -126,7 +110,8 @@ impl Registry {
                         });
                         caught.unwrap_or_else(Ending::Panicked)
                     });
-                    // A panic is caught on the thread; what is left is a runtime that shuts down.
+                    // The thread catches panics. The remaining error is the shutdown of the
+                    // runtime.
                     on_thread.await.unwrap_or_else(|error| Ending::Failed(error.into()))
                 })
             }),
@@ -142,13 +127,12 @@ impl Registry {
         Ok(())
     }
 
-    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The names, in order.
+    /// Returns the names in alphabetical order.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.0.keys().map(String::as_str).collect();
@@ -169,7 +153,8 @@ impl fmt::Debug for Registry {
 
 fn read_args<A: DeserializeOwned>(args: &Value) -> Result<A, HandlerError> {
     A::deserialize(args).map_err(|error| {
-        // Read again, for the place of the mistake: keeping track of it costs time, and most arguments are right.
+        // Deserializes again for the location of the error. Tracking it costs time, and most
+        // arguments are valid.
         let placed = serde_path_to_error::deserialize::<_, A>(args).err();
         let text = placed.map_or_else(|| error.to_string(), |placed| placed.to_string());
         HandlerError::invalid_args(format!("the job's args do not fit the handler: {text}"))
@@ -197,7 +182,7 @@ fn fits(value: &Value) -> bool {
     serde_json::to_writer(Room(MAX_RESULT_BYTES), value).is_ok()
 }
 
-/// Takes so many bytes and keeps none.
+/// A writer that accepts so many bytes and discards them.
 struct Room(usize);
 
 impl io::Write for Room {

@@ -1,14 +1,15 @@
-//! Notices when handlers block all of their threads.
+//! Detects handlers that block all of their threads.
 //!
-//! Now and then a task that does nothing is started beside the handlers. If it has not run by the next look, no thread was free all
-//! that time: that is logged once and shown in a metric until it has run. Nothing else follows from it.
+//! Each check starts an empty task on the threads of the handlers. If the task has not run by the
+//! next check, no thread was free in between. The worker logs this once and sets a metric until the
+//! task has run. It has no other effect.
 
 use std::sync::{Mutex, PoisonError};
 
 use sched_runtime::tasks::{OwnedTask, spawn_owned_on};
 use tokio::runtime::Handle;
 
-/// The task that was started last.
+/// The last started task.
 #[derive(Debug, Default)]
 pub(super) struct Watch(Mutex<Last>);
 
@@ -19,9 +20,8 @@ struct Last {
 }
 
 impl Watch {
-    /// One look.
     pub(super) fn look(&self, threads: &Handle) {
-        // Every change leaves it whole.
+        // Every change leaves it consistent.
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_blocked = last.task.as_ref().is_some_and(|task| !task.is_finished());
         metrics::gauge!("sched_native_threads_blocked").set(f64::from(u8::from(is_blocked)));

@@ -1,13 +1,19 @@
-//! Bounds of memory, processor time and processes, kept by the kernel's control groups, version 2 or 1.
+//! Limits of memory, CPU time and processes, enforced by control groups of the kernel, version 2 or
+//! 1.
 //!
-//! Looked for once, when the worker starts ([`Cgroups::look`]): which controllers there are, and whether groups can be made for them. An
-//! attempt that asks for a limit gets a group of its own in each hierarchy that is needed ([`leaf`]), which its program enters before it
-//! becomes the program; everything it starts is in it. An attempt that asks for what is not there is refused: nothing
-//! runs unbounded that was to be bounded. What keeps a program in its group and within its limits are the rights to the group's files, which
-//! belong to the worker's user: a program of another user (`run_as`) cannot leave, one of the worker's own user can, if it means to. Attempts without limits get no group, which would cost as much as a short program itself.
+//! [`Cgroups::look`] checks once, when the worker starts, which controllers exist and whether the
+//! worker can create groups for them. An attempt with limits gets its own group in each needed
+//! hierarchy ([`leaf`]). The child enters the group before it executes the program, so all
+//! descendants are in the group too. An attempt that requests an unavailable limit is rejected:
+//! nothing runs without its limits. Attempts without limits get no group, which would cost as much
+//! as a short program.
 //!
-//! Groups are named after the worker process. Those of a worker that was killed are emptied and removed by the next one that starts with
-//! the same group above them.
+//! The permissions of the group's files, which belong to the worker's user, keep a program in its
+//! group and within its limits. A program of another user (`run_as`) cannot leave. A program of the
+//! worker's own user can leave on purpose.
+//!
+//! Group names contain the identity of the worker process. The next worker with the same parent
+//! group empties and removes the groups of a killed worker.
 
 mod leaf;
 mod probe;
@@ -19,10 +25,9 @@ use uuid::Uuid;
 
 pub(super) use leaf::{Entrance, Leaf, tidy};
 
-/// How the names of our groups begin.
+/// Prefix of the names of this program's groups.
 const PREFIX: &str = "sched-";
 
-/// A kind of resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Controller {
     Memory,
@@ -33,7 +38,7 @@ enum Controller {
 impl Controller {
     const ALL: [Self; 3] = [Self::Memory, Self::Cpu, Self::Pids];
 
-    /// Its name in the kernel's files.
+    /// The name in the kernel's files.
     fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -42,7 +47,6 @@ impl Controller {
         }
     }
 
-    /// Whether a limit needs it.
     fn is_needed(self, limits: &ResourceLimits) -> bool {
         match self {
             Self::Memory => limits.memory_bytes.is_some(),
@@ -52,14 +56,14 @@ impl Controller {
     }
 }
 
-/// The interface of the kernel.
+/// Version of the kernel's interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {
     One,
     Two,
 }
 
-/// A controller for which groups can be made, and below which group.
+/// A usable controller and the parent group for it.
 #[derive(Debug, Clone)]
 struct Usable {
     controller: Controller,
@@ -67,17 +71,17 @@ struct Usable {
     base: PathBuf,
 }
 
-/// What control groups can do for this worker.
+/// The control group support of this worker.
 #[derive(Debug)]
 pub(super) struct Cgroups {
     usable: Vec<Usable>,
-    /// Why the others cannot be used.
+    /// Why the other controllers are unusable.
     missing: Vec<String>,
     /// Marks the worker process, see [`crate::handlers::process::orphans`].
     mark: String,
 }
 
-/// A limit cannot be kept on this machine.
+/// A limit cannot be enforced on this machine.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LimitError {
     #[error(
@@ -89,8 +93,9 @@ pub(super) enum LimitError {
 }
 
 impl Cgroups {
-    /// Looks what there is below `root`, a path as `/proc/self/cgroup` has them; the worker's own group if there is none. `mark` marks
-    /// this process ([`crate::handlers::process::orphans`]).
+    /// Probes the controllers below `root`, a path in the form of `/proc/self/cgroup`. The default
+    /// is the worker's own group. `mark` marks this process
+    /// ([`crate::handlers::process::orphans`]).
     pub(super) fn look(root: Option<&str>, mark: &str) -> Self {
         let (usable, missing) = probe::look(root, &mark.replace(':', "_"));
         let found = Self { usable, missing, mark: mark.to_owned() };
@@ -98,24 +103,24 @@ impl Cgroups {
         found
     }
 
-    /// Which limits can be kept, for the log.
+    /// The enforceable limits, for the log.
     pub(super) fn names(&self) -> Vec<&'static str> {
         self.usable.iter().map(|one| one.controller.name()).collect()
     }
 
-    /// Why the other limits cannot be kept.
+    /// Why the other limits cannot be enforced.
     pub(super) fn missing(&self) -> &[String] {
         &self.missing
     }
 
-    /// Makes the groups of an attempt; `None` if it asks for no limit.
+    /// Creates the groups of an attempt. `None` if it has no limits.
     pub(super) fn make(
         &self,
-        execution_id: Uuid,
+        attempt_id: Uuid,
         limits: Option<&ResourceLimits>,
     ) -> Result<Option<Leaf>, LimitError> {
         let Some(limits) = limits.filter(|limits| !limits.is_empty()) else { return Ok(None) };
-        let name = format!("{PREFIX}{}-{}", self.mark.replace(':', "_"), execution_id.simple());
+        let name = format!("{PREFIX}{}-{}", self.mark.replace(':', "_"), attempt_id.simple());
         let mut wanted = Vec::new();
         for controller in Controller::ALL.into_iter().filter(|one| one.is_needed(limits)) {
             match self.usable.iter().find(|usable| usable.controller == controller) {
@@ -143,7 +148,7 @@ impl Cgroups {
                         &self.mark,
                     )
                 }) {
-                    // What remains is left to the next one.
+                    // The next worker removes the rest.
                     let is_gone = leaf::empty_and_remove(&path);
                     tracing::info!(cgroup = %path.display(), is_gone, "Cleared a control group of a dead worker.");
                 }

@@ -1,8 +1,9 @@
-//! What a program may be: the user it runs as, and what it is kept from.
+//! The confinement of a program: its user and its restrictions.
 //!
-//! Prepared on a launching thread, where names are looked up ([`super::users`]) and groups are made, and put into force in the forked child before it
-//! becomes the program ([`Confinement::enforce`]), by plain system calls only. A child in which any of it fails never becomes the
-//! program, so nothing runs with more rights than it was to have.
+//! A launching thread prepares it, because preparation looks up names ([`super::users`]) and
+//! creates groups. [`Confinement::enforce`] applies it in the forked child before exec, by plain
+//! system calls only. If a step fails, the child never executes the program, so no program runs
+//! with more rights than intended.
 
 use std::ffi::CString;
 use std::io;
@@ -15,16 +16,17 @@ use sched_model::domain::handler_config::ProcessConfig;
 use super::cgroups::Entrance;
 use super::users::Identity;
 
-/// Where a program of another user begins: with that user's rights, which the worker need not have.
+/// The first working directory of a program of another user, entered with that user's rights, which
+/// the worker need not have.
 #[derive(Debug)]
 pub(super) enum Directory {
-    /// Its private one, opened before it was given away.
+    /// Its private directory, opened before the directory was given to the user.
     Open(OwnedFd),
-    /// The one it was told.
+    /// The configured directory.
     Named(CString),
 }
 
-/// Everything that is put into force in the child.
+/// The restrictions that are applied in the child.
 #[derive(Debug)]
 pub(super) struct Confinement {
     anothers: Option<(Uid, Gid, Directory)>,
@@ -33,7 +35,7 @@ pub(super) struct Confinement {
 }
 
 impl Confinement {
-    /// `own` is the private directory of a program of another user, where that is where it begins.
+    /// `own` is the private directory of a program of another user, if the program starts there.
     pub(super) fn new(
         config: &ProcessConfig,
         identity: Option<&Identity>,
@@ -50,11 +52,12 @@ impl Confinement {
         Ok(Self { anothers, no_new_privs: config.no_new_privs, entrance })
     }
 
-    /// Puts it into force for the calling process. Allocates nothing and takes no lock.
+    /// Applies the confinement to the calling process. Allocates nothing and takes no lock.
     pub(super) fn enforce(&self) -> io::Result<()> {
-        // First, as long as it may.
+        // First, while the process still has the worker's rights.
         self.entrance.enter()?;
-        // What a crash leaves of a program can hold secrets, fills disks, and goes where the machine says.
+        // A core dump can contain secrets and fill disks, and the machine's configuration decides
+        // where it goes.
         setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
         if let Some((uid, gid, directory)) = &self.anothers {
             become_user(*uid, *gid)?;
@@ -71,7 +74,7 @@ impl Confinement {
     }
 }
 
-/// Gives up every user and group but these, for good, and makes sure of it.
+/// Drops every user and group but these permanently, and verifies it.
 #[expect(
     unsafe_code,
     reason = "the wrappers of the C library reach for its list of threads, which a forked child must not"
@@ -86,14 +89,16 @@ fn become_user(uid: Uid, gid: Gid) -> io::Result<()> {
     let (mut users, mut groups) = ([0_u32; 3], [0_u32; 3]);
     let [real, effective, saved] = &mut users;
     let [real_group, effective_group, saved_group] = &mut groups;
-    // SAFETY: plain system calls with numbers, pointers to numbers of our own, and a null pointer for a list of no groups.
+    // SAFETY: plain system calls with numbers, pointers to local numbers, and a null pointer for an
+    // empty list of groups.
     let others = unsafe {
-        // Rights that the worker was given beyond its user's would outlast the change. A kernel that knows none fails, harmlessly.
+        // Ambient capabilities would survive the change. A kernel without them fails, which is
+        // harmless.
         syscall(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
         done(syscall(SYS_setgroups, 0, std::ptr::null::<u32>()))?;
         done(syscall(SYS_setresgid, gid, gid, gid))?;
         done(syscall(SYS_setresuid, uid, uid, uid))?;
-        // There are numbers with which these succeed and change nothing.
+        // With some numbers these calls succeed and change nothing.
         done(syscall(SYS_getresuid, &raw mut *real, &raw mut *effective, &raw mut *saved))?;
         done(syscall(SYS_getresgid, &raw mut *real_group, &raw mut *effective_group, &raw mut *saved_group))?;
         syscall(SYS_getgroups, 0, std::ptr::null_mut::<u32>())
@@ -111,7 +116,8 @@ mod tests {
 
     #[test]
     fn a_change_that_changes_nothing_is_a_failure() {
-        // What the kernel takes for "leave it": the calls succeed, for root and for whoever may set groups.
+        // The kernel reads this number as "unchanged": the calls succeed, for root and for
+        // processes that may set groups.
         let nobody = std::thread::spawn(|| become_user(Uid::from_raw(u32::MAX), Gid::from_raw(u32::MAX)));
         let error = nobody.join().unwrap().unwrap_err();
         assert_eq!(error.raw_os_error(), Some(nix::libc::EPERM));

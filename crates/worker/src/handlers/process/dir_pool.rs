@@ -1,13 +1,17 @@
-//! Private directories that are as good as new, for the attempts to come.
+//! Pool of private directories that later attempts can reuse.
 //!
-//! Making two directories and removing them costs a short attempt more than its program does, on file systems that look for a free place
-//! among all that became free of late. So one that a program left exactly as it found it gets another name and new arguments when the
-//! next attempt begins. As it found it: nothing was put in or changed since it was filled, by the times that the kernel keeps, and because
-//! those are coarse, it is empty and nobody else's besides. Whatever is not so is removed, and so is every directory that was another user's, that
-//! held a result, or of whose attempt something could not be killed.
+//! On file systems that search recently freed inodes, creating and removing two directories costs a
+//! short attempt more than its program. So a directory that a program left unchanged gets a new
+//! name and new arguments when the next attempt begins. Unchanged means: by the kernel's
+//! timestamps, nothing was added or modified since the worker filled the directory. Because these
+//! timestamps are coarse, the directory must also be empty and private to this user. All other
+//! directories are removed, including those that belonged to another user, that held a result, or
+//! whose attempt left a process that could not be killed.
 //!
-//! Kept is only what is likely to be wanted: no more than there are attempts under way, and not for long. A spare bears the name of its worker as all
-//! directories do, so those of a killed worker are removed by the next. The lock is held for a push or a pop, never for a file.
+//! The pool keeps at most as many directories as there are running attempts, and only for a short
+//! time. A spare has its worker in its name, like all private directories, so the next worker
+//! removes those of a killed worker. The lock is held for a push or a pop, never for a file
+//! operation.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -22,14 +26,14 @@ use sched_runtime::monotonic_clock::monotonic;
 
 use super::workspace::{WORK, open_folder};
 
-/// A spare that nobody has wanted for this long is removed.
+/// A spare that was not used for this long is removed.
 const UNWANTED_AFTER: Duration = Duration::from_secs(2);
 
-/// The spares of a worker.
+/// The spare directories of a worker.
 #[derive(Debug, Default)]
 pub(super) struct Spares {
     kept: Mutex<Vec<Spare>>,
-    /// Attempts under way.
+    /// Number of running attempts.
     in_use: AtomicUsize,
 }
 
@@ -37,22 +41,22 @@ pub(super) struct Spares {
 #[derive(Debug)]
 pub(super) struct InUse(Arc<Spares>);
 
-/// A private directory that nobody uses. It is removed when this is dropped.
+/// An unused private directory. Dropping it removes the directory.
 #[derive(Debug)]
 pub(super) struct Spare {
     path: PathBuf,
-    /// Device and number.
+    /// Device and inode.
     file: (u64, u64),
     since: Instant,
     is_taken: bool,
 }
 
-/// How a private directory and the working directory in it were when they had been filled.
+/// The state of a private directory and of its working directory right after they were filled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Look([(u64, u64, i64, i64); 2]);
 
 impl Look {
-    /// Looks at the directory that is open as `folder`, and at the one to work in.
+    /// Reads the state of the directory that is open as `folder`, and of its working directory.
     pub(super) fn at(folder: &impl AsFd, path: &Path) -> io::Result<Self> {
         let outer = File::from(folder.as_fd().try_clone_to_owned()?).metadata()?;
         let work = fs::symlink_metadata(path.join(WORK))?;
@@ -67,12 +71,13 @@ impl Spares {
         InUse(self.clone())
     }
 
-    /// A spare under a new name, opened, if there is one.
+    /// Renames a spare, if there is one, and returns it opened.
     pub(super) fn take(&self, path: &Path) -> Option<OwnedFd> {
         let mut spare = self.kept().pop()?;
         fs::rename(&spare.path, path).ok()?;
         spare.path = path.to_owned();
-        // What is not the same any more, somebody has put there; it goes with the value.
+        // If it is not the same directory, another process has put it there. Dropping the value
+        // removes it.
         let folder = open_folder(path).ok()?;
         let metadata = File::from(folder.try_clone().ok()?).metadata().ok()?;
         if id_of(&metadata) != spare.file || !is_private(&metadata) {
@@ -82,7 +87,8 @@ impl Spares {
         Some(folder)
     }
 
-    /// Those that nobody has wanted for a while; they are removed when they are dropped, which is work for a thread that may be blocked.
+    /// Returns spares that were not used for a while. Dropping them removes the directories, which
+    /// blocks the thread.
     pub(super) fn unwanted(&self) -> Vec<Spare> {
         let is_unwanted = |spare: &mut Spare| monotonic().duration_since(spare.since) > UNWANTED_AFTER;
         self.kept().extract_if(.., is_unwanted).collect()
@@ -122,7 +128,7 @@ impl Drop for Spare {
     }
 }
 
-/// Which directory it is, if it is an empty one.
+/// Returns the identity of the directory, if it is empty.
 fn empty(path: &Path, folder: &impl AsFd) -> io::Result<(u64, u64)> {
     let other = || io::Error::from(io::ErrorKind::DirectoryNotEmpty);
     let opened = File::from(folder.as_fd().try_clone_to_owned()?).metadata()?;
@@ -141,12 +147,13 @@ fn empty(path: &Path, folder: &impl AsFd) -> io::Result<(u64, u64)> {
     Ok(id_of(&opened))
 }
 
-/// Removes a directory that is empty but for the one to work in, or else whatever was put in its place, and nothing that a link leads to.
+/// Removes a directory that contains only its working directory, or anything that replaced it.
+/// Never follows links.
 fn remove(path: &Path) -> io::Result<()> {
     let is_folder = fs::symlink_metadata(path)?.is_dir();
     let removed =
         if is_folder { fs::remove_dir(path.join(WORK)) } else { Err(io::ErrorKind::NotADirectory.into()) };
-    // Looking for what is in it takes descriptors, of which there may be none.
+    // Listing the directory needs file descriptors, which may be exhausted.
     removed.and_then(|()| fs::remove_dir(path)).or_else(|_| fs::remove_dir_all(path))
 }
 
@@ -154,7 +161,7 @@ fn id_of(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Whether it is a directory of this user, for nobody else.
+/// Whether it is a directory of this user without access for other users.
 fn is_private(metadata: &Metadata) -> bool {
     metadata.is_dir()
         && metadata.mode() & 0o7777 == 0o700
@@ -167,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory as attempts have it, filled.
+    /// A filled directory of an attempt.
     struct Used {
         path: PathBuf,
         folder: OwnedFd,

@@ -1,8 +1,9 @@
-//! Builds the variables a process gets: from nothing, never from the worker's own environment as a whole.
+//! Builds the environment variables of a process, from nothing. The worker's own environment is
+//! never passed on as a whole.
 //!
-//! Order of strength: what tells about the attempt, over what the function sets, over what it asks to inherit, over
-//! a few fixed ones. Which names a function may use at all is decided by `sched_model::domain::handler_config`, which
-//! has refused the dangerous ones before this module is asked. Pure apart from its input.
+//! Precedence, highest first: variables about the attempt, variables that the function sets,
+//! variables that it inherits by name, and a few fixed ones. `sched_model::domain::handler_config`
+//! has rejected dangerous names before this module runs. Pure.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -14,24 +15,24 @@ use super::super::{Execution, MissingSecret};
 use super::users::Identity;
 use super::workspace::Workspace;
 
-/// Where a bare program name is looked up, and the `PATH` of every process.
+/// The search path for bare program names, and the `PATH` of every process.
 pub const SAFE_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Marks every process of an attempt; [`crate::handlers::process::orphans`] reads it from `/proc`.
-pub(super) const EXECUTION_MARK: &str = "SCHED_EXECUTION_ID";
-/// Tells which worker process an attempt belongs to, so that orphans of a dead one can be told from live ones.
+/// Marks every process of an attempt. [`crate::handlers::process::orphans`] reads it from `/proc`.
+pub(super) const ATTEMPT_MARK: &str = "SCHED_ATTEMPT_ID";
+/// Identifies the worker process of an attempt, so that orphans of a dead worker can be
+/// distinguished from those of live workers.
 pub(super) const WORKER_MARK: &str = "SCHED_WORKER_PROCESS";
 
-/// What of the worker goes into the variables of every attempt.
+/// Data of the worker for the variables of every attempt.
 #[derive(Debug)]
 pub(super) struct Worker {
-    /// Its own environment, of which a function may name variables.
+    /// The worker's environment, of which a function may name variables.
     pub(super) inherited: BTreeMap<OsString, OsString>,
-    /// Its mark, see [`crate::handlers::process::orphans`].
+    /// The worker's mark, see [`crate::handlers::process::orphans`].
     pub(super) mark: String,
 }
 
-/// All variables of one attempt.
 pub(super) fn variables(
     config: &ProcessConfig,
     execution: &Execution,
@@ -72,13 +73,13 @@ pub(super) fn variables(
     Ok(all)
 }
 
-/// What a process is told about its attempt.
+/// Variables that describe the attempt.
 fn about(execution: &Execution) -> [(&'static str, String); 9] {
     [
         ("SCHED_JOB_ID", execution.job_id.to_string()),
         ("SCHED_JOB_NAME", execution.job_name.clone()),
-        ("SCHED_DISPATCH_ID", execution.dispatch_id.to_string()),
-        (EXECUTION_MARK, execution.execution_id.to_string()),
+        ("SCHED_RUN_ID", execution.run_id.to_string()),
+        (ATTEMPT_MARK, execution.attempt_id.to_string()),
         ("SCHED_ATTEMPT", execution.attempt.to_string()),
         ("SCHED_FIRE_TIME", execution.fire_time.to_rfc3339_opts(SecondsFormat::AutoSi, true)),
         ("SCHED_LATENESS_MS", execution.lateness_ms.to_string()),

@@ -1,11 +1,12 @@
-//! Puts together the program of an attempt and starts it, on threads that live long enough.
+//! Assembles the program of an attempt and starts it, on threads that live long enough.
 //!
-//! Linux kills the program when the *thread* that started it ends, which is how programs die with a worker that was
-//! killed. So the starting threads must outlive all programs: threads of the async runtime's blocking pool end when
-//! idle, and its workers can become such threads. [`Launcher`] therefore keeps a few threads of its own, which end
-//! with it; starting, which takes a good part of a millisecond, does not hold up the runtime's threads either. An
-//! attempt borrows its launcher, so no program outlives its thread. An answer that nobody takes any more is dropped,
-//! which kills the program again.
+//! Linux kills the program when the *thread* that started it ends (PDEATHSIG). This is how programs
+//! die with a killed worker. So the starting threads must outlive all programs. Threads of the
+//! async runtime's blocking pool end when idle, and its workers can become such threads.
+//! [`Launcher`] therefore keeps a few separate threads, which end with it. Starting a program takes
+//! a good part of a millisecond, which also does not delay the runtime's threads. An attempt
+//! borrows its launcher, so no program outlives its thread. If the receiver of a started program is
+//! gone, the program is dropped, which kills it.
 
 use std::ffi::OsString;
 use std::io;
@@ -29,15 +30,15 @@ use super::spawn::Program;
 use super::users::Identity;
 use super::workspace::Workspace;
 
-/// Most launching threads: more than there are processors gain nothing.
+/// Limit of launching threads. More threads than processors gain nothing.
 const MAX_THREADS: usize = 4;
-/// Attempts that wait for a launching thread. The worker's slots are the real bound; this keeps the queue finite.
+/// Limit of attempts that wait for a launching thread. The worker's slots are the real limit; this
+/// keeps the queue finite.
 const QUEUE: usize = 64;
 
-/// Makes everything an attempt needs; runs on a launching thread.
+/// Prepares an attempt on a launching thread.
 pub(super) type Prepare = Box<dyn FnOnce() -> Result<Prepared, StartError> + Send>;
 
-/// A program that can be started.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) program: Program,
@@ -49,14 +50,13 @@ pub(super) struct Prepared {
 type Started = Result<(Running, Workspace), StartError>;
 
 struct Job {
-    execution_id: Uuid,
+    attempt_id: Uuid,
     prepare: Prepare,
-    /// Where the program's pipes and exit are watched.
+    /// Watches the program's pipes and exit.
     runtime: Handle,
     reply: oneshot::Sender<Started>,
 }
 
-/// The threads that start programs.
 #[derive(Debug)]
 pub(super) struct Launcher {
     jobs: mpsc::Sender<Job>,
@@ -66,7 +66,7 @@ impl Launcher {
     pub(super) fn new() -> io::Result<Self> {
         let (jobs, queue) = mpsc::channel(QUEUE);
         let queue = Arc::new(Mutex::new(queue));
-        // A machine that cannot tell how many processors it has gets one thread.
+        // If the number of processors is unknown, one thread is used.
         let threads = thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS));
         for number in 0..threads {
             let queue = Arc::clone(&queue);
@@ -80,9 +80,9 @@ impl Launcher {
     }
 
     /// Starts a program on one of the threads.
-    pub(super) async fn start(&self, execution_id: Uuid, prepare: Prepare) -> Started {
+    pub(super) async fn start(&self, attempt_id: Uuid, prepare: Prepare) -> Started {
         let (reply, answer) = oneshot::channel();
-        let job = Job { execution_id, prepare, runtime: Handle::current(), reply };
+        let job = Job { attempt_id, prepare, runtime: Handle::current(), reply };
         if self.jobs.send(job).await.is_err() {
             return Err(StartError::LauncherGone);
         }
@@ -90,30 +90,31 @@ impl Launcher {
     }
 }
 
-/// The threads queue up for the queue: one waits in it for a job, the others for the lock.
+/// One thread waits for a job and holds the lock. The other threads wait for the lock.
 fn next(queue: &Mutex<mpsc::Receiver<Job>>) -> Option<Job> {
     queue.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv()
 }
 
 fn launch(job: Job) {
-    let Job { execution_id, prepare, runtime, reply } = job;
+    let Job { attempt_id, prepare, runtime, reply } = job;
     let _in_runtime = runtime.enter();
     let started = prepare().and_then(|prepared| {
         let Prepared { program, confinement, leaf, workspace } = prepared;
-        Ok((Running::start(program, execution_id, confinement, leaf)?, workspace))
+        Ok((Running::start(program, attempt_id, confinement, leaf)?, workspace))
     });
     if let Err(unwanted) = reply.send(started) {
-        // Whoever asked was dropped meanwhile: dropping the answer kills the program and removes its files.
+        // The attempt was dropped: dropping the program kills it and removes its files.
         drop(unwanted);
     }
 }
 
-/// The file that is to be started, as the function names it.
+/// The file of the program that the function names.
 pub(super) fn path(config: &ProcessConfig) -> Result<PathBuf, StartError> {
     config.program.as_deref().map_or_else(|| Ok(PathBuf::from("/bin/sh")), find)
 }
 
-/// The program of an attempt, with all it is given. One of another user goes to its directory when it has become that user.
+/// Assembles the program of an attempt. A program of another user enters its directory after it has
+/// become that user.
 pub(super) fn program(
     path: PathBuf,
     config: &ProcessConfig,
@@ -130,7 +131,8 @@ pub(super) fn program(
             ["-c", script, "sh"].map(OsString::from).into_iter().chain(own_args).collect()
         }
     };
-    // A file and not a pipe: nothing has to be fed, and a program that does not read is no error.
+    // A file and not a pipe: the worker need not write to it, and a program that does not read it
+    // causes no error.
     let stdin = workspace.take_args().filter(|_| config.stdin == StdinSource::Args);
     let env = environment::variables(config, execution, workspace, worker, identity)?;
     let cwd = working_directory(config, workspace)?;
@@ -145,7 +147,8 @@ fn working_directory(config: &ProcessConfig, workspace: &Workspace) -> Result<Pa
     }
 }
 
-/// The file of a program: as given when absolute, else the first executable of that name in the safe path.
+/// Resolves the file of a program: an absolute path as it is, otherwise the first executable of
+/// that name in the safe path.
 fn find(program: &str) -> Result<PathBuf, StartError> {
     if program.starts_with('/') {
         let path = PathBuf::from(program);

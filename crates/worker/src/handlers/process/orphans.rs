@@ -1,15 +1,18 @@
-//! Finds and kills what an attempt leaves behind beside its program: background processes, those that moved to a
-//! session of their own, those that forked twice to lose their parent.
+//! Finds and kills the orphans of an attempt: background processes, processes that moved to their
+//! own session, and processes that forked twice to lose their parent.
 //!
-//! A process group holds none of the latter two. What holds all of them on Linux is descent: this process is the
-//! subreaper of everything it starts, so whoever loses its parent becomes *our* child. Our children that are no
-//! attempt's program are therefore strays, or the top of a tree of strays. Whose they are is told by the mark in their
-//! environment, by their session, or, for those that emptied the one and left the other, by exclusion: see [`owner`].
+//! A process group contains neither of the latter two. On Linux, descent covers all of them: the
+//! worker is the subreaper of its descendants, so a process that loses its parent becomes a child
+//! of the worker. Children of the worker that are not the program of an attempt are therefore
+//! orphans, or the root of a tree of orphans. The mark in the environment identifies their attempt,
+//! or the session does. Processes that emptied the environment and left the session are assigned by
+//! exclusion: see [`owner`].
 //!
-//! Programs themselves are waited for by the async runtime; only strays are reaped here, each by its number, so no exit
-//! status is stolen. Processes in our own session are never touched: they are children that other code of this
-//! process has started and waits for itself. Such code must not give its children a session of their own while attempts
-//! run. All of this reads `/proc` without blocking for long, and gives up with a list of survivors rather than hang.
+//! The async runtime waits for the programs. This module reaps only orphans, each by its pid, so it
+//! steals no exit status. It never touches processes in the worker's own session: other code of
+//! this process may have started them and wait for them. Such code must not give its children their
+//! own session while attempts run. All functions read `/proc` without blocking for long, and return
+//! a list of survivors rather than hang.
 
 use std::io;
 use std::time::Duration;
@@ -21,21 +24,21 @@ use uuid::Uuid;
 
 use super::attempts::{self, Attempt};
 use super::cgroups::Leaf;
-use super::environment::{EXECUTION_MARK, WORKER_MARK};
+use super::environment::{ATTEMPT_MARK, WORKER_MARK};
 use super::procfs::{self, Identity, Stat};
 
-/// Pauses between looks while killed processes die; two seconds in all. Killed processes are gone in well under one
-/// millisecond, so the first pauses are the ones that happen.
+/// Pauses between checks while killed processes die, two seconds in total. Killed processes usually
+/// die in well under one millisecond, so only the first pauses are common.
 const PAUSES_MS: [u64; 12] = [1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
-/// Makes orphans below this process its children, instead of init's. Holds for the life of the process.
+/// Makes this process, instead of init, adopt the orphans below it, for the rest of its life.
 pub(super) fn adopt_orphans() -> io::Result<()> {
     #[cfg(target_os = "linux")]
     nix::sys::prctl::set_child_subreaper(true)?;
     Ok(())
 }
 
-/// Value that marks the processes of this worker process, in this installation.
+/// The value that marks processes of this worker process and installation.
 pub(super) fn mark_of_this_process(installation: &str) -> String {
     let own = own_pid();
     mark(
@@ -53,8 +56,8 @@ fn own_pid() -> i32 {
     nix::unistd::getpid().as_raw()
 }
 
-/// Kills every process on this machine that a worker of this installation started which no longer lives. Gives their number. What
-/// belongs to other installations on the machine is theirs to judge.
+/// Kills every process on this machine that a dead worker of this installation started, and returns
+/// their number. Processes of other installations are never touched.
 pub(super) fn kill_orphans_of_dead_workers(own_mark: &str) -> usize {
     let mut killed = 0;
     for stat in procfs::all().into_iter().filter_map(procfs::stat) {
@@ -66,12 +69,13 @@ pub(super) fn kill_orphans_of_dead_workers(own_mark: &str) -> usize {
     killed
 }
 
-/// Whether a mark names a worker of this machine and installation that lives no more.
+/// Whether a mark names a dead worker of this machine and installation.
 pub(super) fn is_mark_of_dead_worker(mark: &str, own_mark: &str) -> bool {
     is_of_dead_worker(mark, own_mark, procfs::stat)
 }
 
-/// Whether a mark is from the space of process numbers and the installation of our own, and names a worker that is gone.
+/// Whether a mark has the pid namespace and the installation of the own mark, and names a worker
+/// that is gone.
 fn is_of_dead_worker(mark: &str, own_mark: &str, look_up: impl Fn(i32) -> Option<Stat>) -> bool {
     let (Some((space, pid, start, installation)), Some((own_space, _, _, own_installation))) =
         (parts(mark), parts(own_mark))
@@ -85,14 +89,14 @@ fn is_of_dead_worker(mark: &str, own_mark: &str, look_up: impl Fn(i32) -> Option
         && look_up(pid).is_none_or(|now| now.is_zombie || now.identity != worker)
 }
 
-/// Number space, process number, start and installation.
+/// Pid namespace, pid, start time and installation.
 fn parts(mark: &str) -> Option<(&str, &str, &str, &str)> {
     let mut parts = mark.split(':');
     let all = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
     parts.next().is_none().then_some(all)
 }
 
-/// One of our children that is no attempt's program.
+/// A child of this process that is not the program of an attempt.
 #[derive(Debug, Clone, Copy)]
 struct Orphan {
     stat: Stat,
@@ -100,9 +104,9 @@ struct Orphan {
     mark: Option<Uuid>,
 }
 
-/// The orphans among these children of ours.
+/// Returns the orphans among these children.
 fn orphans(children: Vec<i32>, running: &[Attempt]) -> Vec<Orphan> {
-    // Without a session of our own to compare with, nothing is anybody's orphan.
+    // Without the own session to compare with, no process counts as an orphan.
     let Ok(own_session) = getsid(None) else { return Vec::new() };
     let is_program = |stat: &Stat| running.iter().any(|attempt| attempt.program == stat.identity);
     children
@@ -114,31 +118,32 @@ fn orphans(children: Vec<i32>, running: &[Attempt]) -> Vec<Orphan> {
 }
 
 fn mark_on(pid: i32) -> Option<Uuid> {
-    procfs::variable(pid, EXECUTION_MARK).and_then(|id| Uuid::parse_str(&id).ok())
+    procfs::variable(pid, ATTEMPT_MARK).and_then(|id| Uuid::parse_str(&id).ok())
 }
 
-/// Whose an orphan is, if it is anyone's who still runs.
+/// Returns the running attempt that an orphan belongs to.
 ///
-/// Without mark and outside every session it may be of any attempt that started before it did. It is given to the last
-/// of these to end, once it is the only one left: so nobody is robbed of a process that still has work to do, and none
-/// is forgotten.
+/// An orphan without a mark and outside every session may belong to any attempt that started before
+/// it. It is assigned to the last of these attempts, once it is the only one left. So no running
+/// attempt loses a live process, and no process leaks.
 fn owner(orphan: &Orphan, running: &[Attempt]) -> Option<Uuid> {
-    let by_mark = running.iter().find(|attempt| Some(attempt.execution_id) == orphan.mark);
+    let by_mark = running.iter().find(|attempt| Some(attempt.attempt_id) == orphan.mark);
     let by_session = || running.iter().find(|attempt| attempt.program.pid == orphan.stat.session);
     if let Some(certain) = by_mark.or_else(by_session) {
-        return Some(certain.execution_id);
+        return Some(certain.attempt_id);
     }
     let started_before = |attempt: &&Attempt| attempt.program.start <= orphan.stat.identity.start;
     let mut possible = running.iter().filter(started_before);
     match (possible.next(), possible.next()) {
-        (Some(only), None) => Some(only.execution_id),
+        (Some(only), None) => Some(only.attempt_id),
         _ => None,
     }
 }
 
-/// Strays of an attempt and everything below them, living ones only. Reaps the zombies among all orphans.
-pub(super) fn of(execution_id: Uuid) -> Vec<Identity> {
-    // What comes to us as an orphan comes to our first thread, and programs are started by others.
+/// Returns the living orphans of an attempt and their descendants. Reaps the zombies among all
+/// orphans.
+pub(super) fn of(attempt_id: Uuid) -> Vec<Identity> {
+    // The kernel makes orphans children of the first thread, and other threads start the programs.
     let adopted = || procfs::adopted(own_pid());
     let children = adopted();
     if children.is_empty() {
@@ -146,9 +151,9 @@ pub(super) fn of(execution_id: Uuid) -> Vec<Identity> {
     }
     let running = attempts::running();
     let is_anothers = |orphan: &Orphan| {
-        orphan.mark.is_some_and(|mark| mark != execution_id && running.iter().any(|a| a.execution_id == mark))
+        orphan.mark.is_some_and(|mark| mark != attempt_id && running.iter().any(|a| a.attempt_id == mark))
     };
-    // The common case needs no lock: we have no children but programs.
+    // The common case needs no lock: the only children are programs.
     if orphans(children, &running).iter().all(is_anothers) {
         return Vec::new();
     }
@@ -158,7 +163,7 @@ pub(super) fn of(execution_id: Uuid) -> Vec<Identity> {
         for orphan in orphans(adopted(), &running) {
             if orphan.stat.is_zombie {
                 reap(orphan.stat.identity.pid);
-            } else if owner(&orphan, &running) == Some(execution_id) {
+            } else if owner(&orphan, &running) == Some(attempt_id) {
                 found.push(orphan.stat.identity);
                 let below = procfs::descendants(orphan.stat.identity.pid);
                 found.extend(below.iter().filter(|stat| !stat.is_zombie).map(|stat| stat.identity));
@@ -168,12 +173,13 @@ pub(super) fn of(execution_id: Uuid) -> Vec<Identity> {
     })
 }
 
-/// Kills orphans of attempts that have ended and takes the exit status of the dead ones; returns how many were killed.
+/// Kills orphans of ended attempts, reaps the dead ones and returns the number of killed processes.
 ///
-/// An attempt does this for itself when it ends in order. One that was dropped, because its lease was lost, leaves its zombies
-/// and whatever was forked while it was being killed; so this is done now and then besides.
+/// An attempt does this itself when it ends normally. An attempt that was dropped because its lease
+/// was lost leaves zombies, and processes that were forked while it was killed. So the worker also
+/// repeats this periodically.
 pub(super) fn tidy() -> usize {
-    // Programs whose attempt was dropped are still the children of the thread that started them.
+    // Programs of dropped attempts are still children of the thread that started them.
     let children = || procfs::children(own_pid());
     if orphans(children(), &attempts::running()).is_empty() {
         return 0;
@@ -198,40 +204,43 @@ pub(super) fn tidy() -> usize {
     })
 }
 
-/// Takes the exit status of a dead orphan, which nobody asks for, so that its entry goes.
+/// Reaps a dead orphan, whose exit status has no reader.
 fn reap(pid: i32) {
-    // Losing the answer is right: either it is gone now, or someone else has taken it.
+    // Errors are ignored: the entry is gone, or other code has reaped it.
     let _ = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG));
 }
 
-/// Sends a signal to one particular process. Tells whether it was there to get it.
+/// Sends a signal to one particular process. Returns whether it still existed.
 pub(super) fn send(to: Identity, signal: Signal) -> bool {
     let is_still_it =
         to.start == 0 || procfs::stat(to.pid).is_some_and(|now| now.identity == to && !now.is_zombie);
-    // One that is gone needs no signal, and one of another user shows up among the survivors.
+    // A process that is gone needs no signal, and a process of another user appears among the
+    // survivors.
     is_still_it && kill(Pid::from_raw(to.pid), signal).is_ok()
 }
 
-/// Kills the strays of an attempt until none is left. Gives those that could not be killed.
-pub(super) async fn kill_all_of(execution_id: Uuid) -> Vec<Identity> {
+/// Kills the orphans of an attempt until there are no more. Returns those that could not be killed.
+pub(super) async fn kill_all_of(attempt_id: Uuid) -> Vec<Identity> {
     for pause in PAUSES_MS {
-        let strays = of(execution_id);
+        let strays = of(attempt_id);
         if strays.is_empty() {
             return strays;
         }
         for stray in &strays {
             send(*stray, Signal::SIGKILL);
         }
-        // Nothing announces the death of a process that is not our child; those that are need reaping then.
+        // There is no notification of the death of a process that is not a child. Children need
+        // reaping afterwards.
         tokio::time::sleep(Duration::from_millis(pause)).await;
     }
-    of(execution_id)
+    of(attempt_id)
 }
 
-/// The same for everything in the control groups of an attempt.
+/// Kills every process in the control groups of an attempt. Returns those that could not be killed.
 pub(super) async fn kill_all_in(leaf: &Leaf) -> Vec<Identity> {
     for pause in PAUSES_MS {
-        // Before looking: where the kernel kills a group as a whole, it misses nobody whom we might.
+        // Kill before listing the members: a kill of the whole group by the kernel misses no
+        // process, a list may.
         leaf.kill();
         if leaf.members().is_empty() {
             return Vec::new();
@@ -249,8 +258,8 @@ mod tests {
     const B: Uuid = Uuid::from_u128(2);
     const GONE: Uuid = Uuid::from_u128(9);
 
-    fn attempt(execution_id: Uuid, pid: i32, start: u64) -> Attempt {
-        Attempt { execution_id, program: Identity { pid, start } }
+    fn attempt(attempt_id: Uuid, pid: i32, start: u64) -> Attempt {
+        Attempt { attempt_id, program: Identity { pid, start } }
     }
 
     fn stat(pid: i32, start: u64, session: i32) -> Stat {
@@ -262,18 +271,18 @@ mod tests {
         let (a, b) = (attempt(A, 100, 50), attempt(B, 200, 70));
         type Case<'a> = (Option<Uuid>, i32, u64, &'a [Attempt], Option<Uuid>);
         let table: &[Case<'_>] = &[
-            // By mark, whatever else.
+            // The mark wins.
             (Some(A), 200, 80, &[a, b], Some(A)),
             (Some(B), 999, 80, &[a, b], Some(B)),
-            // By session when the environment was emptied.
+            // The session decides if the environment was emptied.
             (None, 100, 80, &[a, b], Some(A)),
             (None, 200, 80, &[a, b], Some(B)),
-            // By exclusion when it also left the session.
+            // Exclusion decides if the process also left the session.
             (None, 999, 60, &[a, b], Some(A)),
             (None, 999, 80, &[a, b], None),
             (None, 999, 80, &[a], Some(A)),
             (Some(GONE), 999, 80, &[b], Some(B)),
-            // Older than every attempt: nobody's.
+            // A process that is older than every attempt belongs to none of them.
             (None, 999, 40, &[a, b], None),
             (Some(GONE), 999, 40, &[a], None),
             (None, 999, 80, &[], None),

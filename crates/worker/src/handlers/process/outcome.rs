@@ -1,4 +1,4 @@
-//! Says how an attempt ended: the outcome and the sentence people read. Pure.
+//! Converts the end of a process to a report. Pure.
 
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
@@ -11,7 +11,7 @@ use sched_model::domain::handler_config::ResourceLimits;
 
 use super::supervise::{Ending, Patience, StopReason};
 
-/// Judges an ending; output, result and times are the caller's to fill in.
+/// Evaluates an ending. The caller adds output, result and times.
 pub(super) fn judge(ending: &Ending, patience: Patience, success: &BTreeSet<u8>) -> Report {
     match ending {
         Ending::Exited(Ok(status)) => judge_exit(*status, success),
@@ -39,7 +39,8 @@ pub(super) fn judge(ending: &Ending, patience: Patience, success: &BTreeSet<u8>)
     }
 }
 
-/// The same, when the kernel killed something of the attempt for want of memory: that is then what a failure is about.
+/// Changes a failure to `out_of_memory` if the kernel killed a process of the attempt at its memory
+/// limit.
 pub(super) fn with_memory_kills(
     report: Report,
     kills: u64,
@@ -102,7 +103,7 @@ mod tests {
     #[test]
     fn exits_and_what_they_mean() {
         use {ErrorClass as C, Outcome as O};
-        // Wait statuses: exit code in the second byte, signal in the first, 128 for a core dump.
+        // Wait status: exit code in the second byte, signal in the first, 128 for a core dump.
         let table = [
             (0, (O::Succeeded, Some(0), None, "")),
             (4 << 8, (O::Succeeded, Some(4), None, "")),

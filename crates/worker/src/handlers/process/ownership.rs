@@ -1,10 +1,13 @@
-//! Files of programs that run as another user: handled with that user's rights, and never with the worker's.
+//! Files of programs that run as another user: accessed with that user's rights, never with the
+//! worker's.
 //!
-//! The private directory of such a program belongs to its user, who may do with it what he likes: rename it, put a link in its place, take the
-//! rights of what is in it. A worker that followed him there with more rights than his own could be led anywhere. So while it looks
-//! into such a directory, the thread has the rights to files of that user and no others (`setfsuid`, and without the capabilities that pass
-//! by rights to files, which a worker that is not root keeps when it changes users); it gets its own back before it does anything else, also
-//! when it panics. That needs no right but to change users, where reading somebody's files would need more.
+//! The private directory of such a program belongs to its user. The user may rename it, replace it
+//! by a link, or change the permissions of its contents. A worker that followed with more rights
+//! could be led to any file. So while a thread accesses such a directory, it has the file rights of
+//! that user only (`setfsuid`). It also drops the capabilities that bypass file permissions, which
+//! a worker that is not root keeps when it changes users. It gets its own rights back before it
+//! does anything else, also after a panic. This needs only the right to change users, where reading
+//! the files of other users directly would need more.
 
 use std::fs;
 use std::io;
@@ -13,30 +16,32 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{Gid, Uid};
 
-/// Does something with files as their owner would.
+/// Accesses files with the rights of their owner.
 ///
-/// Supplementary groups stay the worker's: whoever reads makes sure of the owner of what was found.
+/// The supplementary groups remain the worker's, so a reader must check the owner of the files that
+/// it finds.
 #[cfg(target_os = "linux")]
 pub(super) fn as_owner<T>((uid, gid): (Uid, Gid), act: impl FnOnce() -> T) -> io::Result<T> {
     use nix::unistd::{setfsgid, setfsuid};
     use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-    /// Gives the thread back what it is anyway, which is always allowed.
+    /// Restores the thread's own rights, which is always allowed.
     struct OwnAgain(CapabilitySets);
 
     impl Drop for OwnAgain {
         fn drop(&mut self) {
             setfsuid(nix::unistd::geteuid());
             setfsgid(nix::unistd::getegid());
-            // What is permitted may be taken up at any time.
+            // A permitted capability may become effective at any time.
             let (Ok(()) | Err(_)) = set_capabilities(None, self.0);
             hide();
         }
     }
 
-    /// A change of rights makes the kernel forget that this process is not to be looked into, where machines are set up so.
+    /// A change of credentials makes the process dumpable again, depending on the machine's
+    /// configuration.
     fn hide() {
-        // It only fails for numbers that are none.
+        // It only fails for invalid values.
         let (Ok(()) | Err(_)) = nix::sys::prctl::set_dumpable(false);
     }
 
@@ -46,10 +51,10 @@ pub(super) fn as_owner<T>((uid, gid): (Uid, Gid), act: impl FnOnce() -> T) -> io
     }
     let own = capabilities(None)?;
     let _own_again = OwnAgain(own);
-    // The calls tell what was before and nothing else; a number that is none changes nothing.
+    // These calls return the previous value only; an invalid number changes nothing.
     setfsgid(gid);
     setfsuid(uid);
-    // Of root the kernel takes these by itself.
+    // For root, the kernel drops these automatically.
     let of_files = CapabilitySet::CHOWN
         | CapabilitySet::DAC_OVERRIDE
         | CapabilitySet::DAC_READ_SEARCH
@@ -64,16 +69,17 @@ pub(super) fn as_owner<T>((uid, gid): (Uid, Gid), act: impl FnOnce() -> T) -> io
     if now == (uid, gid) { Ok(act()) } else { Err(refused()) }
 }
 
-/// Elsewhere nothing runs as another user.
+/// On other systems no program runs as another user.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn as_owner<T>(_: (Uid, Gid), _: impl FnOnce() -> T) -> io::Result<T> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Removes a directory of another user, wherever he has moved what was in it. `folder` is the directory itself, whatever `path` leads to by now.
+/// Removes a directory of another user, even if the user has moved it. `folder` is the open
+/// directory itself, wherever `path` leads now.
 pub(super) fn remove(folder: &impl AsFd, path: &Path, owner: (Uid, Gid)) -> io::Result<()> {
     as_owner(owner, || empty(&through(folder, path)))??;
-    // Only its owner may remove it from a directory like /tmp.
+    // In a directory like /tmp only the owner may remove it.
     std::os::unix::fs::fchown(
         folder,
         Some(nix::unistd::geteuid().as_raw()),
@@ -82,7 +88,7 @@ pub(super) fn remove(folder: &impl AsFd, path: &Path, owner: (Uid, Gid)) -> io::
     fs::remove_dir(path)
 }
 
-/// A way to an open directory that nobody can bend.
+/// A path to an open directory that no user can redirect.
 fn through(folder: &impl AsFd, path: &Path) -> PathBuf {
     if cfg!(target_os = "linux") {
         PathBuf::from(format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd()))
@@ -145,7 +151,8 @@ mod tests {
         fs::write(&file, "x").unwrap();
         fs::set_permissions(place.path(), PermissionsExt::from_mode(0o711)).unwrap();
         fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
-        // A thread of its own, which no other test has afterwards; what it changes is its own alone.
+        // A separate thread, which no other test uses afterwards: the changes affect this thread
+        // only.
         let tried = std::thread::spawn(move || {
             let held = CapabilitySet::DAC_OVERRIDE | CapabilitySet::SETUID | CapabilitySet::SETGID;
             let worker = rustix::thread::Uid::from_raw(SOMEBODY + 1);

@@ -1,8 +1,9 @@
-//! Reads the output of a process while it runs, always, so that it never blocks on a full pipe.
+//! Reads the output of a process all the time, so that the process never blocks on a full pipe.
 //!
-//! What is kept is bounded by [`Capture`]; the rest is read and counted. The state lives here and not in the futures,
-//! so every read may be abandoned at any time without losing a byte. The end of a pipe is never waited for without a
-//! deadline: whoever inherited it may hold it open for ever.
+//! [`Capture`] bounds the kept bytes; the other bytes are read and counted. The state is in this
+//! module's types and not in the futures, so every read may be cancelled at any time without losing
+//! a byte. Waiting for the end of a pipe always has a deadline: a process that inherited it may
+//! hold it open forever.
 
 use std::future::Future;
 use std::time::Duration;
@@ -15,10 +16,9 @@ use super::super::capture::{Capture, Captured};
 use super::super::storable::Decoder;
 use super::running::Running;
 
-/// Bytes read at once; a pipe holds 64 KiB.
+/// Bytes per read. A pipe holds 64 KiB.
 const READ_BYTES: usize = 16 * 1024;
 
-/// Both output streams of a process.
 #[derive(Debug)]
 pub(super) struct Pipes {
     stdout: Stream<Receiver>,
@@ -26,7 +26,7 @@ pub(super) struct Pipes {
 }
 
 impl Pipes {
-    /// Takes the pipes of a process, keeping at most `limit` bytes of each, and telling what comes.
+    /// Takes the pipes of a process. Keeps at most `limit` bytes of each and sends live output.
     pub(super) fn of(running: &mut Running, limit: u64, live: &Live) -> Self {
         let (stdout, stderr) = running.take_output();
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -42,7 +42,7 @@ impl Pipes {
         tokio::join!(self.stdout.read(), self.stderr.read());
     }
 
-    /// Reads for as long as `work` takes.
+    /// Reads while `work` runs.
     pub(super) async fn read_during<T>(&mut self, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
         tokio::select! {
@@ -52,15 +52,16 @@ impl Pipes {
         work.await
     }
 
-    /// Reads what there is still to come, for a limited time.
+    /// Reads the remaining output for a limited time.
     pub(super) async fn drain(&mut self, limit: Duration) {
-        // Running out of time is the expected end when a stranger holds the pipe; what was read is kept.
+        // The timeout is normal if another process holds the pipe open. The bytes read so far are
+        // kept.
         if tokio::time::timeout(limit, self.read()).await.is_err() {
             tracing::debug!("A pipe was still open at the end of an attempt.");
         }
     }
 
-    /// Closes the pipes and gives what was kept of stdout and stderr.
+    /// Closes the pipes and returns the kept stdout and stderr.
     pub(super) fn finish(self) -> (Captured, Captured) {
         (self.stdout.kept.finish(), self.stderr.kept.finish())
     }
@@ -68,15 +69,15 @@ impl Pipes {
 
 #[derive(Debug)]
 struct Stream<R> {
-    /// `None` once it has ended.
+    /// `None` after the end of the stream.
     pipe: Option<R>,
     kept: Capture,
     told: Told,
     buffer: Vec<u8>,
 }
 
-/// Tells what a stream brings, to those who watch. All live output of a process passes here, so this is the place for whatever has to
-/// be kept from them.
+/// Sends a stream as live output. All live output of a process passes here, so filters for watchers
+/// belong here.
 #[derive(Debug)]
 struct Told {
     name: &'static str,
@@ -107,7 +108,7 @@ impl<R: AsyncRead + Unpin> Stream<R> {
         while let Some(pipe) = &mut self.pipe {
             self.buffer.clear();
             match pipe.read_buf(&mut self.buffer).await {
-                // An error of a pipe means that nothing more will come, as its end does.
+                // After an error a pipe delivers no more bytes, as after its end.
                 Ok(0) | Err(_) => {
                     self.told.finish();
                     self.pipe = None;

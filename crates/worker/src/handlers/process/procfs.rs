@@ -1,24 +1,22 @@
-//! Reads about processes from `/proc`.
+//! Reads data about processes from `/proc`.
 //!
-//! A process may vanish between any two reads, so everything is an `Option` or a list that may be too short, and
-//! nothing is an error. Where there is no `/proc` nothing is found. A process number alone names nobody, as numbers are
-//! used again; [`Identity`] adds the start time.
+//! A process may vanish between two reads, so results are an `Option` or a list that may be
+//! incomplete, and there are no errors. Without `/proc` all results are empty. A pid alone does not
+//! identify a process, because the kernel reuses pids. [`Identity`] adds the start time.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// One particular process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Identity {
-    /// Its number.
     pub(super) pid: i32,
-    /// Clock ticks from boot to its start; 0 where that cannot be found out.
+    /// Clock ticks from boot to the start. 0 if unknown.
     pub(super) start: u64,
 }
 
-/// What `/proc/<pid>/stat` says.
+/// Fields of `/proc/<pid>/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stat {
     pub(super) identity: Identity,
@@ -28,14 +26,14 @@ pub(super) struct Stat {
     pub(super) is_zombie: bool,
 }
 
-/// Reads the state of a process.
 pub(super) fn stat(pid: i32) -> Option<Stat> {
-    // Losing the error is right: a process that cannot be read is one that is gone.
+    // The error is irrelevant: an unreadable process is gone.
     let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
     parse_stat(&String::from_utf8_lossy(&text))
 }
 
-/// `pid (name) state ppid pgrp session …`; the name may hold blanks and parentheses, so count from its last one.
+/// `pid (name) state ppid pgrp session …`. The name may contain blanks and parentheses, so the
+/// fields are counted from the last parenthesis.
 fn parse_stat(text: &str) -> Option<Stat> {
     let (pid, rest) = text.split_once(' ')?;
     let (_, rest) = rest.rsplit_once(") ")?;
@@ -43,14 +41,14 @@ fn parse_stat(text: &str) -> Option<Stat> {
     let is_zombie = matches!(fields.next()?, "Z" | "X");
     let mut number = || fields.next()?.parse::<i32>().ok();
     let (parent, group, session) = (number()?, number()?, number()?);
-    // The start time is the 22nd field of the file; six were taken, counting the name.
+    // The start time is field 22 of the file; six were taken, counting the name.
     let start = fields.nth(15)?.parse().ok()?;
     Some(Stat { identity: Identity { pid: pid.parse().ok()?, start }, parent, group, session, is_zombie })
 }
 
-/// Numbers of the children of a process.
+/// Returns the pids of the children of a process.
 pub(super) fn children(parent: i32) -> Vec<i32> {
-    // The kernel can be built without these files; then every process is asked for its parent.
+    // A kernel may lack these files. Then the parent of every process is checked.
     if !Path::new("/proc/thread-self/children").exists() {
         return all()
             .into_iter()
@@ -65,23 +63,24 @@ pub(super) fn children(parent: i32) -> Vec<i32> {
     found
 }
 
-/// Numbers of the children that a process did not start itself: orphans come to its first thread. So do those that its first thread
-/// started. One file is read, and not one for each thread.
+/// Returns the pids of adopted children: the kernel makes orphans children of the first thread. The
+/// list also contains children that the first thread itself started. This reads one file, not one
+/// per thread.
 pub(super) fn adopted(parent: i32) -> Vec<i32> {
-    // The kernel can be built without these files.
+    // A kernel may lack these files.
     match fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")) {
         Ok(list) => list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect(),
         Err(_) => children(parent),
     }
 }
 
-/// Everything below a process, itself not included.
+/// Returns all descendants of a process.
 pub(super) fn descendants(ancestor: i32) -> Vec<Stat> {
     let mut found: Vec<Stat> = Vec::new();
     let mut to_ask = vec![ancestor];
     while let Some(parent) = to_ask.pop() {
         for child in children(parent).into_iter().filter_map(stat) {
-            // A number that is used again while we look could lead in circles.
+            // A pid that is reused during the search could form a cycle.
             if !found.iter().any(|known| known.identity == child.identity) {
                 to_ask.push(child.identity.pid);
                 found.push(child);
@@ -91,7 +90,6 @@ pub(super) fn descendants(ancestor: i32) -> Vec<Stat> {
     found
 }
 
-/// Numbers of all processes.
 pub(super) fn all() -> Vec<i32> {
     numbers_in("/proc")
 }
@@ -101,7 +99,8 @@ fn numbers_in(directory: &str) -> Vec<i32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Value of a variable in the environment a process was started with; `None` for a zombie, which has none.
+/// Value of a variable in the initial environment of a process. `None` for a zombie, which has no
+/// environment.
 pub(super) fn variable(pid: i32, name: &str) -> Option<String> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     environment.split(|byte| *byte == 0).find_map(|entry| {
@@ -110,7 +109,7 @@ pub(super) fn variable(pid: i32, name: &str) -> Option<String> {
     })
 }
 
-/// Names the process number space we live in: the same number means someone else in another container.
+/// Identifies the pid namespace: the same pid is another process in another container.
 pub(super) fn namespace() -> String {
     let link = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     link.to_string_lossy().chars().filter(char::is_ascii_digit).collect()

@@ -1,20 +1,24 @@
-//! Which programs functions may start: the operator's list (`WORKER_PROGRAMS`).
+//! The programs that functions may start: the operator's list (`WORKER_PROGRAMS`).
 //!
-//! Functions are written by tenants, the machine belongs to its operator. Without a list they start what they like, as the worker's user or
-//! one of [`super::users`]; with one, what it names and nothing else, the shell of `shell: true` included. What is held against the list
-//! is the file that would run, with all links followed: neither another spelling nor a link made by a tenant is a way around. What is
-//! started is then that very file under that name, so a link that is changed after the look changes nothing, and nobody chooses the name by
-//! which a program that does many things takes itself. A link that is on the list itself is started by its own name: whoever put it
-//! there means what it leads to.
+//! Tenants write functions, but the machine belongs to its operator. Without a list, functions
+//! start any program, as the worker's user or one of [`super::users`]. With a list, they start
+//! listed programs only; this includes the shell of `shell: true`. The check compares the list with
+//! the file that would run, with all links resolved, so neither another spelling nor a tenant's
+//! link bypasses it. The worker then starts exactly this file under this name. So a link that
+//! changes after the check has no effect, and a tenant cannot choose the name by which a multi-call
+//! program selects its function. A link that is itself on the list is started by its own name: the
+//! operator who listed it accepts its target.
 //!
-//! Only beginnings are judged: what a program on the list starts in turn is its own affair, so interpreters, `env` and the like on a list
-//! are as much as no list. Runs on launching threads; nothing is kept, so what changes on the machine holds from the next attempt on.
+//! Only the started program is checked. The programs that it starts in turn are not restricted, so
+//! a list with interpreters, `env` or similar programs restricts nothing. The check runs on
+//! launching threads and caches nothing, so changes on the machine take effect with the next
+//! attempt.
 
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 
-/// Programs that functions may start: all of them, or those of a list.
+/// All programs, or the programs of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgramList(Option<Vec<Entry>>);
 
@@ -28,23 +32,20 @@ enum Entry {
     Below(PathBuf),
 }
 
-/// An item that cannot be on the list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is neither an absolute path nor an absolute folder with /* (what is in it) or /** (what is below it)"
 )]
 pub struct ProgramListError(String);
 
-/// A program that the list does not name.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ProgramRefused {
-    /// It is another one.
     #[error(
         "program {program:?} is {file:?}, which WORKER_PROGRAMS of this worker does not name ({permitted}); use a program of the list, or have \
          the operator add this one"
     )]
     NotNamed { program: PathBuf, file: PathBuf, permitted: String },
-    /// It cannot be told which it is.
+    /// The file of the program cannot be determined.
     #[error("program {program:?} cannot be held against WORKER_PROGRAMS of this worker")]
     Unknown { program: PathBuf, source: std::io::Error },
 }
@@ -61,7 +62,7 @@ impl FromStr for Entry {
             };
         let is_folder = path.len() < text.len();
         let is_fit = path.starts_with('/') && !(path.ends_with('/') || path.contains(['*', '?', '\0']));
-        // The root itself is a folder without a name.
+        // The root folder has an empty name.
         if is_fit || (is_folder && path.is_empty()) {
             Ok(of(PathBuf::from(if path.is_empty() { "/" } else { path })))
         } else {
@@ -71,9 +72,10 @@ impl FromStr for Entry {
 }
 
 impl Entry {
-    /// Under which name the program may be started, of which `file` is what it leads to, and `link` the place it was named by.
+    /// Returns the name under which the program may be started. `file` is the resolved file, and
+    /// `link` the path that names it.
     fn admits<'a>(&self, link: &'a Path, file: &'a Path) -> Option<&'a Path> {
-        // What is not there, or cannot be seen, names nothing.
+        // An entry that does not exist or is unreadable matches nothing.
         match self {
             Self::File(path) => {
                 let named = place_of(path).ok()?;
@@ -86,15 +88,16 @@ impl Entry {
 }
 
 impl ProgramList {
-    /// Reads a list; an empty one permits nothing.
+    /// Parses a list. An empty list permits nothing.
     ///
     /// # Errors
-    /// The first item that cannot be on it. Whether there is such a file is looked at when a program is started.
+    /// Returns the first invalid item. Whether the file exists is checked when a program is
+    /// started.
     pub fn parse<T: AsRef<str>>(items: &[T]) -> Result<Self, ProgramListError> {
         items.iter().map(|item| item.as_ref().parse()).collect::<Result<_, _>>().map(Some).map(Self)
     }
 
-    /// The path by which a program, given by an absolute one, is to be started.
+    /// Returns the path by which a program must be started. `program` is absolute.
     pub(super) fn permits(&self, program: PathBuf) -> Result<PathBuf, ProgramRefused> {
         let Some(entries) = &self.0 else { return Ok(program) };
         let found = place_of(&program).and_then(|link| Ok((link, program.canonicalize()?)));
@@ -109,7 +112,7 @@ impl ProgramList {
     }
 }
 
-/// Where a path leads, but for what its last part is if that is a link.
+/// Resolves a path, except its last component if that is a link.
 fn place_of(path: &Path) -> std::io::Result<PathBuf> {
     match (path.parent(), path.components().next_back()) {
         (Some(folder), Some(Component::Normal(name))) => Ok(folder.canonicalize()?.join(name)),
@@ -153,7 +156,7 @@ mod tests {
         assert!(ProgramList::parse(&["/**"]).is_ok(), "that is what no list means, said aloud");
     }
 
-    /// Folders `jobs` (with `a`, `deep/b`) and `other` (with `x`), and links that lead about.
+    /// Folders `jobs` (with `a`, `deep/b`) and `other` (with `x`), and links between them.
     fn machine() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
@@ -189,7 +192,7 @@ mod tests {
             ("jobs/a", "jobs/../jobs/./a", Some("jobs/a")),
             ("jobs/a", "same/a", Some("jobs/a")),
             ("same/a", "jobs/a", Some("jobs/a")),
-            // A link of anybody's to a program of the list starts that, under its own name.
+            // Any link to a listed program starts that program under its own name.
             ("jobs/a", "other/in", Some("jobs/a")),
             ("jobs/a", "other/again", Some("jobs/a")),
             ("jobs/*", "other/in", Some("jobs/a")),
@@ -200,7 +203,7 @@ mod tests {
             ("jobs/**", "jobs/deep/b", Some("jobs/deep/b")),
             ("same/**", "jobs/deep/b", Some("jobs/deep/b")),
             ("jobs/**", "jobs/../other/x", None),
-            // A link that leads out of a folder, unless it is named itself.
+            // A link that leads out of a folder is refused, unless the link itself is listed.
             ("jobs/**", "jobs/out", None),
             ("jobs/out", "jobs/out", Some("jobs/out")),
             ("jobs/out", "other/x", None),

@@ -1,9 +1,11 @@
-//! How far a program says it is: a file of its own, looked at while it runs.
+//! Progress of a program, read from a file while the program runs.
 //!
-//! A program writes a line into the file that `SCHED_PROGRESS_FILE` names, as often as it likes; the last whole line counts. It is a courtesy for those who
-//! watch: what is written between two looks, or in the last moment, is not told, and what is no line of text is passed over. The program may be hostile, so
-//! the file is opened as the result is, and no more than its end is read. Secrets are taken out of a line before anything is made of it, so a line that is
-//! not whole, at either end, is none. A short attempt is never looked at.
+//! A program writes lines to the file named by `SCHED_PROGRESS_FILE`, as often as it likes. The
+//! last complete line counts. Progress only serves people who watch the attempt: lines between two
+//! reads, or right before the end, are not reported, and invalid text is skipped. The program may
+//! be hostile, so the file is opened like the result file, and only its end is read. Secrets are
+//! removed from a line before it is parsed, so a line that is incomplete at either end is ignored.
+//! The file of a short attempt is never read.
 
 use std::convert::Infallible;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -18,19 +20,19 @@ use super::super::{Live, storable};
 use super::ownership;
 use super::workspace::open_left;
 
-/// The file that progress is written to.
+/// Name of the progress file.
 pub(super) const PROGRESS: &str = "progress";
-/// Between two looks.
+/// Pause between two reads.
 const LOOK: Duration = Duration::from_secs(1);
-/// The same where the file is another user's, whose rights are taken on for each look.
+/// The same if another user owns the file, because each read switches to that user's rights.
 const LOOK_AS_OWNER: Duration = Duration::from_secs(5);
-/// So much of the end of the file is read.
+/// Bytes that are read from the end of the file.
 const READ: u32 = 4096;
 
-/// What a line says: a percentage from 0 to 100, where it begins with one, and the rest.
+/// A parsed line: a leading percentage from 0 to 100, and the remaining text.
 type Told = (Option<f32>, String);
 
-/// Looks at the file of one attempt.
+/// Follows the progress file of one attempt.
 #[derive(Debug)]
 pub(super) struct Follower {
     folder: Option<Arc<OwnedFd>>,
@@ -39,12 +41,13 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// Of the attempt whose private directory is open as `folder`, of `owner` if it is another user's. Without a directory it tells nothing.
+    /// `folder` is the private directory of the attempt, and `owner` its owner if it is another
+    /// user. Without a directory the follower sends nothing.
     pub(super) fn new(folder: Option<OwnedFd>, owner: Option<(Uid, Gid)>, live: &Live) -> Self {
         Self { folder: folder.map(Arc::new), owner, live: live.clone() }
     }
 
-    /// Tells what is new, until it is dropped.
+    /// Sends new progress until it is dropped.
     pub(super) async fn follow(self) -> Infallible {
         let Some(folder) = self.folder.filter(|_| self.live.is_heard()) else {
             return std::future::pending().await;
@@ -55,7 +58,7 @@ impl Follower {
             tokio::time::sleep(pause).await;
             let (folder, owner) = (folder.clone(), self.owner);
             let looked = tokio::task::spawn_blocking(move || look(&folder, owner, seen)).await;
-            // A file that cannot be read tells nothing, now; the next may.
+            // If the file is unreadable now, the next read may succeed.
             let Ok(Ok(Some((as_it_was, line)))) = looked else { continue };
             seen = Some(as_it_was);
             if let Some(line) = line.filter(|line| told.as_ref() != Some(line)) {
@@ -67,10 +70,10 @@ impl Follower {
     }
 }
 
-/// Which file it was, when it was written, and how long it was then.
+/// Inode, modification time and length.
 type AsItWas = (u64, i64, i64, u64);
 
-/// The last whole line of the file, if there is one and it is not as it was when it was `seen`.
+/// Returns the last complete line of the file, if the file exists and differs from `seen`.
 fn look(
     folder: &OwnedFd,
     owner: Option<(Uid, Gid)>,
@@ -102,7 +105,7 @@ fn last_line(end: &[u8], in_a_line: bool) -> Option<String> {
     Some(whole.lines().map(str::trim).rfind(|line| !line.is_empty())?.to_owned())
 }
 
-/// What a line says: `40`, `40%` and `40% of the tables` have a percentage, `40 tables` has none.
+/// Parses a line: `40`, `40%` and `40% of the tables` have a percentage, `40 tables` has none.
 fn read(line: &str) -> Told {
     let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let number = first.strip_suffix('%').or((rest.is_empty()).then_some(first));

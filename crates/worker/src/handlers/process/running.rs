@@ -1,8 +1,9 @@
-//! Holds a program of an attempt from its fork to its end, with all that descends from it.
+//! A running program of an attempt with its descendants, from fork to end.
 //!
-//! [`Running`] starts it as the leader of its own session and process group, signals its tree, and is the only one who
-//! waits for it. Dropped before its end is known, it kills the whole tree at once. Signals go to numbers that cannot
-//! have been used again: the group's while the program is not reaped, and others only after a look at their start time.
+//! [`Running`] starts the program as the leader of its own session and process group, signals its
+//! tree, and is its only waiter. If it is dropped before the end is known, it kills the whole tree
+//! at once. Signals go only to pids that cannot have been reused: to the process group while the
+//! program is not reaped, and to other processes only after a check of their start time.
 
 use std::io;
 use std::process::ExitStatus;
@@ -22,19 +23,18 @@ use super::procfs::{self, Identity};
 use super::spawn::{self, Child, Program, Spawned};
 use crate::handlers::process::orphans;
 
-/// A program that was started, with all that descends from it.
 #[derive(Debug)]
 pub(super) struct Running {
     child: Child,
     /// Its stdout and stderr, until they are taken.
     output: Option<(Receiver, Receiver)>,
     program: Identity,
-    execution_id: Uuid,
-    /// Its exit status was taken, so its number may be anyone's by now.
+    attempt_id: Uuid,
+    /// The exit status was taken, so another process may have the pid now.
     has_exited: bool,
-    /// Nothing of it is left to be killed.
+    /// There is no process of the attempt left to kill.
     is_over: bool,
-    /// The control groups it is bounded by, if it is.
+    /// The control groups of the attempt, if it has limits.
     leaf: Option<Leaf>,
     _registration: Registration,
 }
@@ -43,14 +43,14 @@ impl Running {
     /// Starts a program in its confinement. Blocks until it has begun.
     pub(super) fn start(
         program: Program,
-        execution_id: Uuid,
+        attempt_id: Uuid,
         confinement: Confinement,
         leaf: Option<Leaf>,
     ) -> Result<Self, StartError> {
-        let spawned = attempts::start(execution_id, || {
+        let spawned = attempts::start(attempt_id, || {
             let spawned = start_contained(&program, confinement)?;
             let pid = spawned.child.pid().ok_or(io::ErrorKind::NotFound)?;
-            // It cannot be reaped yet, so this is it.
+            // It cannot have been reaped yet, so this is the program.
             let identity = procfs::stat(pid).map_or(Identity { pid, start: 0 }, |stat| stat.identity);
             Ok(((spawned, identity), identity))
         });
@@ -59,7 +59,7 @@ impl Running {
                 child,
                 output: Some((stdout, stderr)),
                 program,
-                execution_id,
+                attempt_id,
                 has_exited: false,
                 is_over: false,
                 leaf,
@@ -76,24 +76,24 @@ impl Running {
         }
     }
 
-    /// Its output pipes; `None` when they were taken before.
+    /// Returns the output pipes, or `None` if they were taken before.
     pub(super) fn take_output(&mut self) -> (Option<Receiver>, Option<Receiver>) {
         self.output.take().unzip()
     }
 
-    /// Waits for the program to exit. May be abandoned and called again.
+    /// Waits for the program to exit. Cancel-safe, and may be called again.
     pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await?;
         self.has_exited = true;
         Ok(status)
     }
 
-    /// Asks everything of the attempt to end.
+    /// Sends SIGTERM to all processes of the attempt.
     pub(super) fn terminate(&self) {
         self.signal_tree(Signal::SIGTERM);
     }
 
-    /// Kills everything of the attempt that can be found now.
+    /// Kills all processes of the attempt that can be found now.
     pub(super) fn kill_tree(&self) {
         if fault_injection::stands(Fence::JobKill) {
             self.signal_tree(Signal::SIGKILL);
@@ -103,14 +103,14 @@ impl Running {
     fn signal_tree(&self, signal: Signal) {
         let mut others = Vec::new();
         if !self.has_exited {
-            // Looked up before the signal: later they would no longer be below it.
+            // Listed before the signal: afterwards they may no longer be descendants.
             let below = procfs::descendants(self.program.pid);
             others.extend(below.iter().filter(|s| s.group != self.program.pid).map(|s| s.identity));
-            // As long as the program is not reaped its number is its own, and so is the group's. The only error is
-            // that nobody is there any more.
+            // While the program is not reaped, its pid and process group belong to it. The only
+            // possible error is that no process is left.
             let _ = killpg(Pid::from_raw(self.program.pid), signal);
         }
-        others.extend(orphans::of(self.execution_id));
+        others.extend(orphans::of(self.attempt_id));
         others.extend(self.others_in_group());
         for other in others {
             orphans::send(other, signal);
@@ -120,7 +120,8 @@ impl Running {
         }
     }
 
-    /// Members of its control group that are not the program and not of its process group, which gets its signals as a whole.
+    /// Members of the control group outside the program's process group, which gets signals as a
+    /// whole.
     fn others_in_group(&self) -> Vec<Identity> {
         let members = self.leaf.as_ref().map(Leaf::members).unwrap_or_default();
         let is_other = |member: &Identity| {
@@ -129,30 +130,31 @@ impl Running {
         members.into_iter().filter(is_other).collect()
     }
 
-    /// How often the kernel killed something of it because its memory limit was reached.
+    /// How many processes the kernel killed at the memory limit.
     pub(super) fn memory_kills(&self) -> u64 {
         self.leaf.as_ref().map_or(0, Leaf::memory_kills)
     }
 
-    /// Whether anything but the program is alive.
+    /// Whether any process other than the program is alive.
     pub(super) fn has_strays(&self) -> bool {
         let in_group = || self.leaf.as_ref().is_some_and(|leaf| !leaf.members().is_empty());
-        !orphans::of(self.execution_id).is_empty() || in_group()
+        !orphans::of(self.attempt_id).is_empty() || in_group()
     }
 
-    /// Reaps dead strays, of any attempt.
+    /// Reaps dead orphans of all attempts.
     pub(super) fn reap_zombies(&self) {
-        // Looking for strays reaps; the living ones may live, their program still runs.
-        drop(orphans::of(self.execution_id));
+        // The search for orphans reaps. Living orphans may live on, because their program still
+        // runs.
+        drop(orphans::of(self.attempt_id));
     }
 
-    /// Kills all that is left. Gives a note for people when something could not be killed.
+    /// Kills all remaining processes. Returns a note for people if a process could not be killed.
     pub(super) async fn kill_strays(&mut self) -> Option<String> {
         if !fault_injection::stands(Fence::JobKill) {
             self.is_over = true;
             return None;
         }
-        let mut survivors = orphans::kill_all_of(self.execution_id).await;
+        let mut survivors = orphans::kill_all_of(self.attempt_id).await;
         if let Some(leaf) = &self.leaf {
             survivors.extend(orphans::kill_all_in(leaf).await);
             survivors.sort_unstable();
@@ -187,19 +189,21 @@ fn start_contained(program: &Program, confinement: Confinement) -> io::Result<Sp
         #[cfg(target_os = "linux")]
         {
             nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-            // The worker may have died before that call; then nobody would ever kill us.
+            // The worker may have died before that call. Then no process would ever kill this
+            // child.
             if nix::unistd::getppid() != worker {
                 return Err(io::Error::from_raw_os_error(nix::libc::ESRCH));
             }
-            // Our own files are closed on exec anyhow; this is for those the worker itself inherited. Kernels before
-            // 5.11 do not know it, which is no reason to fail.
-            // SAFETY: it changes flags of descriptors and touches no memory.
+            // The worker's own files are close-on-exec; this covers files that the worker itself
+            // inherited. Kernels before 5.11 lack the call, which is not an error. SAFETY: it
+            // changes flags of descriptors and touches no memory.
             unsafe {
                 nix::libc::syscall(nix::libc::SYS_close_range, 3, u32::MAX, nix::libc::CLOSE_RANGE_CLOEXEC)
             };
         }
         Ok(())
     };
-    // SAFETY: the closure makes plain system calls only. It allocates nothing, takes no lock and cannot panic.
+    // SAFETY: the closure makes plain system calls only. It allocates nothing, takes no lock and
+    // cannot panic.
     unsafe { spawn::spawn(program, enter) }
 }

@@ -1,13 +1,16 @@
-//! Turns a description of a program into a process, and waits for that.
+//! Starts a process from the description of a program, and waits for it.
 //!
-//! There are two ways. `direct`, on Linux: the child borrows the worker's memory until it has become the program, so starting one costs
-//! the same however much memory and however many threads the worker has; copying them for each attempt (fork) took the larger part of
-//! a short attempt's time, most of it afterwards, when every thread had to fault its pages back. `portable`, elsewhere and on kernels
-//! before 5.3, is the runtime's own. Which one is used is found out once, by trying. A child that becomes another user never shares the
-//! worker's memory: what that user may do to the child (stop it, look into it on machines that allow it) would be done to the worker.
+//! There are two implementations. `direct`, on Linux: the child borrows the worker's memory until
+//! it executes the program, so a start costs the same however much memory and however many threads
+//! the worker has. Copying the memory for each attempt (fork) took most of a short attempt's time,
+//! mainly afterwards, when every thread faulted its pages back. `portable`, on other systems and on
+//! kernels before 5.3, is the runtime's own. The choice is made once, by trying. A child that
+//! becomes another user never shares the worker's memory: operations that this user may apply to
+//! the child (stop it, read its memory where the machine allows it) would apply to the worker.
 //!
-//! Both run the same code in the child before it becomes the program, give the same pipes, and never let a child that failed on its
-//! way become anything. Killing is not this module's part but for children that nobody has heard of yet.
+//! Both run the same code in the child before exec and return the same pipes. In both, a child that
+//! fails on its way never executes a program. This module kills only children that no other code
+//! knows yet.
 
 #[cfg(target_os = "linux")]
 mod direct;
@@ -22,24 +25,23 @@ use std::process::ExitStatus;
 
 use tokio::net::unix::pipe::Receiver;
 
-/// What is to be started.
+/// The program to start.
 #[derive(Debug)]
 pub(super) struct Program {
-    /// Its file, as an absolute path.
+    /// Absolute path of the file.
     pub(super) path: PathBuf,
-    /// Arguments after its own name.
+    /// Arguments without the program name.
     pub(super) args: Vec<OsString>,
-    /// All of its environment.
+    /// The complete environment.
     pub(super) env: BTreeMap<OsString, OsString>,
-    /// Working directory.
     pub(super) cwd: PathBuf,
-    /// What it reads; `None` for nothing.
+    /// Standard input. `None` for an empty one.
     pub(super) stdin: Option<File>,
-    /// It becomes another user's before it begins, and goes to its working directory as that user: `enter` sees to both.
+    /// The child becomes another user before exec, and enters its working directory as that user.
+    /// `enter` does both.
     pub(super) is_anothers: bool,
 }
 
-/// A process that was started.
 #[derive(Debug)]
 pub(super) struct Spawned {
     pub(super) child: Child,
@@ -47,7 +49,7 @@ pub(super) struct Spawned {
     pub(super) stderr: Receiver,
 }
 
-/// A child that is waited for. Dropping it neither kills nor waits.
+/// A child process. Dropping it neither kills it nor waits for it.
 #[derive(Debug)]
 pub(super) enum Child {
     #[cfg(target_os = "linux")]
@@ -55,12 +57,13 @@ pub(super) enum Child {
     Portable(tokio::process::Child),
 }
 
-/// Starts a program. In the child `enter` runs before it; its failure is ours, and then there is no program. Blocks until the child has
-/// become the program; to be called within the runtime.
+/// Starts a program. The child runs `enter` before exec. If `enter` fails, this call fails and no
+/// program runs. Blocks until the child has executed the program. Must be called within the
+/// runtime.
 ///
 /// # Safety
-/// `enter` may make plain system calls only: no allocation, no lock, no panic. It runs in the child of a process with many threads,
-/// and may do so in this process's memory.
+/// `enter` may make plain system calls only: no allocation, no lock, no panic. It runs in the child
+/// of a process with many threads, and possibly in this process's memory.
 #[expect(
     unsafe_code,
     reason = "what runs between the birth of a child and its program is held to rules the compiler does not know"
@@ -71,15 +74,15 @@ pub(super) unsafe fn spawn(
 ) -> io::Result<Spawned> {
     #[cfg(target_os = "linux")]
     if direct::is_possible() && !program.is_anothers {
-        // SAFETY: passed on.
+        // SAFETY: the caller upholds the contract.
         return unsafe { direct::spawn(program, &enter) };
     }
-    // SAFETY: passed on.
+    // SAFETY: the caller upholds the contract.
     unsafe { portable::spawn(program, enter) }
 }
 
 impl Child {
-    /// Its number, which is its own as long as its exit status was not taken.
+    /// The pid. It is valid until the exit status is taken.
     pub(super) fn pid(&self) -> Option<i32> {
         match self {
             #[cfg(target_os = "linux")]
@@ -88,7 +91,8 @@ impl Child {
         }
     }
 
-    /// Waits for its end and takes its exit status. May be abandoned and called again, also afterwards.
+    /// Waits for the end and takes the exit status. Cancel-safe, and may be called again, also
+    /// afterwards.
     pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
         match self {
             #[cfg(target_os = "linux")]
@@ -125,7 +129,7 @@ mod tests {
     type Enter = fn() -> io::Result<()>;
     type Spawn = unsafe fn(&Program, Enter) -> io::Result<Spawned>;
 
-    /// Both ways, as tests take them.
+    /// Both implementations with one signature.
     const WAYS: [(&str, Spawn); 2] = [
         ("direct", |program, enter| unsafe { direct::spawn(program, &enter) }),
         ("portable", |program, enter| unsafe { portable::spawn(program, enter) }),
@@ -155,7 +159,7 @@ mod tests {
             };
             let spawned = unsafe { spawn(&program, || Ok(())) }.unwrap();
             let (status, out, err) = ended(spawned).await;
-            // The shell adds PWD, and some add more of their own.
+            // The shell adds PWD, and some shells add more variables.
             let lines: Vec<&str> = out.lines().collect();
             assert_eq!((lines[0], err.as_str()), ("line hello /usr", "oops\n"), "{way}");
             assert!(lines[1].trim().parse::<u32>().unwrap() <= 4, "{way}: {out}");
@@ -170,7 +174,8 @@ mod tests {
             let (status, out, _) = ended(unsafe { spawn(&program, || Ok(())) }.unwrap()).await;
             for line in out.lines() {
                 let (name, mask) = line.split_once(":\t").unwrap();
-                // Those that the worker handles or ignores. Of others the test may have been started with some ignored.
+                // Signals that the worker handles or ignores. The test may have been started with
+                // other signals ignored.
                 let ours = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGPIPE, Signal::SIGCHLD];
                 let ours: u64 = ours.iter().map(|signal| 1 << (*signal as u64 - 1)).sum();
                 assert_eq!(u64::from_str_radix(mask, 16).unwrap() & ours, 0, "{way}: {name}");

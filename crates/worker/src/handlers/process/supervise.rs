@@ -1,8 +1,10 @@
-//! Waits for a process to end, or makes it.
+//! Waits for a process to end, or stops it.
 //!
-//! Time up or cancelled: soft signal to the process group, then a grace in which the *whole* group may tidy up, then
-//! the kill of the tree. It decides when, `strays` and `running` know how. Every wait is bounded. Meanwhile zombies
-//! that the process's descendants leave to us are reaped every few seconds, so that a long attempt cannot pile them up.
+//! On timeout or cancellation: first the soft signal to the process group, then a grace period in
+//! which the *whole* group may clean up, then the kill of the tree. This module decides when to
+//! signal, `orphans` and `running` know how. Every wait is bounded. Zombies that descendants of the
+//! process leave to the worker are reaped every few seconds, so that they cannot accumulate during
+//! a long attempt.
 
 use std::io;
 use std::process::ExitStatus;
@@ -14,14 +16,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::running::Running;
 
-/// How often zombies are looked for while an attempt runs.
+/// Interval of reaping while an attempt runs.
 const REAP_PERIOD: Duration = Duration::from_secs(5);
-/// How often the group is looked at during the grace; nothing announces that a group has become empty.
+/// Interval of checks of the group during the grace period. There is no notification of an empty
+/// group.
 const GRACE_POLL: Duration = Duration::from_millis(20);
-/// A killed process is gone within milliseconds unless the kernel itself is stuck on a disk or a network share.
+/// A killed process is gone within milliseconds, unless the kernel itself is stuck on a disk or a
+/// network share.
 const KILL_WAIT: Duration = Duration::from_secs(5);
 
-/// How long an attempt may take.
+/// Time limits of an attempt.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
     /// Until the soft signal.
@@ -30,18 +34,16 @@ pub(super) struct Patience {
     pub(super) grace: Duration,
 }
 
-/// How a process ended.
 #[derive(Debug)]
 pub(super) enum Ending {
-    /// Of its own accord.
+    /// The process exited without being stopped.
     Exited(io::Result<ExitStatus>),
-    /// Because we made it.
+    /// The worker stopped the process.
     Stopped {
-        /// What made us.
         reason: StopReason,
-        /// Whether something of it outlasted the grace.
+        /// Whether a process outlived the grace period.
         killed: bool,
-        /// Its exit status; `None` if even the kill has not ended it yet.
+        /// Exit status. `None` if even the kill has not ended the process yet.
         status: Option<ExitStatus>,
     },
 }
@@ -52,14 +54,13 @@ impl Ending {
     }
 }
 
-/// Why a process was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StopReason {
     TimedOut,
     Cancelled,
 }
 
-/// Waits for the process to exit; stops it when its time is up or it is cancelled.
+/// Waits for the process to exit, and stops it when it times out or is cancelled.
 pub(super) async fn until_it_ends(
     running: &mut Running,
     patience: Patience,
@@ -81,14 +82,15 @@ pub(super) async fn until_it_ends(
     if killed {
         running.kill_tree();
     }
-    // Neither an error nor running out of time changes the outcome: it was stopped. What survives is named in a note.
+    // Neither an error nor a timeout changes the outcome: the process was stopped. A note names the
+    // survivors.
     let status = timeout(KILL_WAIT, running.wait()).await.ok().and_then(Result::ok);
     Ending::Stopped { reason, killed, status }
 }
 
-/// Waits, without end, until the process has exited and left nothing behind.
+/// Waits, without a deadline, until the process has exited and has no survivors.
 async fn everything_gone(running: &mut Running) {
-    // Its status is asked for again by the caller, which then gets the same answer or the same error.
+    // The caller waits again and then gets the same status or the same error.
     if running.wait().await.is_err() {
         return;
     }

@@ -1,8 +1,11 @@
-//! Who a function may run as: what it names, looked up on this machine and held against the operator's list (`WORKER_RUN_AS`).
+//! The users that functions may run as: the configured name, looked up on this machine and compared
+//! with the operator's list (`WORKER_RUN_AS`).
 //!
-//! Functions are written by tenants, users of the machine belong to its operator: whoever is not on the list is nobody's to become, and
-//! root is not to be put on it. What is named is resolved to numbers first and judged by them, so that another spelling is no way around.
-//! Runs on launching threads, as looking up a name may ask the network; nothing is kept, so a changed group holds from the next attempt on.
+//! Tenants write functions, but the users of the machine belong to its operator: no function runs
+//! as a user that is not listed, and root cannot be listed. The check first resolves names to
+//! numbers and then compares numbers, so another spelling does not bypass it. It runs on launching
+//! threads, because looking up a name may use the network. It caches nothing, so a changed group
+//! takes effect with the next attempt.
 
 use std::ffi::CString;
 use std::fmt;
@@ -12,20 +15,20 @@ use std::str::FromStr;
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 use sched_model::domain::handler_config::RunAs;
 
-/// Numbers of the capabilities that running as somebody else takes: to own its files, to signal it, to become it.
+/// Numbers of the capabilities for running programs as another user: change the owner of files,
+/// send signals, change the user.
 const NEEDED: [(u32, &str); 4] = [(0, "CAP_CHOWN"), (5, "CAP_KILL"), (6, "CAP_SETGID"), (7, "CAP_SETUID")];
 
-/// The user and the group of a program.
 #[derive(Debug, Clone)]
 pub(super) struct Identity {
     pub(super) uid: Uid,
     pub(super) gid: Gid,
-    /// Name and home of the user, where the machine knows them.
+    /// Name and home of the user, if the machine knows them.
     pub(super) account: Option<(String, PathBuf)>,
 }
 
-/// Users as which functions may run, from `user` and `user:group`, each a name or a number. The first allows the groups that the user is
-/// in anyway, the second one more.
+/// Users that functions may run as, from items `user` and `user:group`, each a name or a number.
+/// The first form permits the user's own groups, the second form one additional group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunAsList(Vec<Entry>);
 
@@ -35,13 +38,12 @@ struct Entry {
     group: Option<String>,
 }
 
-/// An item that cannot be on the list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunAsListError {
     /// A part is missing, or there are too many.
     #[error("{0:?} is neither a user nor user:group")]
     Shape(String),
-    /// Root, or the number that stands for no change.
+    /// Root, or the number that means no change.
     #[error("{0:?} names root or nobody at all, as whom no function runs")]
     Never(String),
 }
@@ -67,15 +69,14 @@ impl FromStr for Entry {
 }
 
 impl RunAsList {
-    /// Reads a list.
+    /// Parses a list.
     ///
     /// # Errors
-    /// The first item that cannot be on it. Whether there is such a user is found out when one is needed.
+    /// Returns the first invalid item. Whether the user exists is checked when an attempt needs it.
     pub fn parse<T: AsRef<str>>(items: &[T]) -> Result<Self, RunAsListError> {
         items.iter().map(|item| item.as_ref().parse()).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether a function may run as these.
     fn permits(&self, uid: Uid, gid: Gid, account: Option<&User>) -> bool {
         let is_of_user = |entry: &&Entry| uid_of(&entry.user).is_some_and(|allowed| allowed == uid);
         let is_own = || account.is_some_and(|user| is_member(user, gid));
@@ -86,7 +87,7 @@ impl RunAsList {
     }
 }
 
-/// As the setting has it.
+/// In the format of the setting.
 impl fmt::Display for RunAsList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, Entry { user, group }) in self.0.iter().enumerate() {
@@ -100,7 +101,7 @@ impl fmt::Display for RunAsList {
     }
 }
 
-/// Why a function cannot run as the user it names.
+/// Why a function cannot run as its configured user.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RunAsError {
     #[error(
@@ -126,7 +127,7 @@ pub(super) enum RunAsError {
 }
 
 impl Identity {
-    /// Looks up who a function is to run as, if the list allows it.
+    /// Looks up the configured user, if the list permits it.
     pub(super) fn of(run_as: &RunAs, permitted: &RunAsList) -> Result<Self, RunAsError> {
         if permitted.0.is_empty() {
             return Err(RunAsError::NobodyPermitted(run_as.user.clone()));
@@ -158,7 +159,7 @@ impl Identity {
     }
 }
 
-/// Root's number, or -1, which to the kernel means that nothing is to be changed.
+/// Root's number, or -1, which means "unchanged" to the kernel.
 fn is_nobodys(number: u32) -> bool {
     number == 0 || number == u32::MAX
 }
@@ -167,7 +168,7 @@ fn number(name: &str) -> Option<u32> {
     name.parse().ok()
 }
 
-/// What the machine knows of a user, by name or number.
+/// Looks up the account of a user by name or number.
 fn account_of(user: &str) -> Result<Option<User>, RunAsError> {
     let found = match number(user) {
         Some(uid) => User::from_uid(Uid::from_raw(uid)),
@@ -176,7 +177,7 @@ fn account_of(user: &str) -> Result<Option<User>, RunAsError> {
     found.map_err(|source| RunAsError::LookUp { name: user.to_owned(), source })
 }
 
-/// The number of a user on the list; one that cannot be found is nobody.
+/// The number of a listed user, if the user exists.
 fn uid_of(user: &str) -> Option<Uid> {
     match number(user) {
         Some(uid) => Some(Uid::from_raw(uid)),
@@ -197,7 +198,7 @@ fn group_of(name: &str) -> Result<Gid, RunAsError> {
 fn is_member(user: &User, gid: Gid) -> bool {
     let listed = || {
         let name = CString::new(user.name.as_str()).ok()?;
-        // A user whose groups cannot be read has its first.
+        // If the groups of a user are unreadable, only the primary group counts.
         getgrouplist(&name, user.gid).ok().map(|groups| groups.contains(&gid))
     };
     user.gid == gid || listed().unwrap_or(false)
@@ -208,7 +209,7 @@ fn missing_capabilities() -> Vec<&'static str> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let held = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    // Without that file (not on Linux) being root is what there is.
+    // Without that file, on systems other than Linux, being root decides.
     let held = held.unwrap_or(if nix::unistd::geteuid().is_root() { u64::MAX } else { 0 });
     NEEDED.iter().filter(|(number, _)| held & (1 << number) == 0).map(|(_, name)| *name).collect()
 }
@@ -219,7 +220,7 @@ mod tests {
 
     fn refusal(user: &str, group: Option<&str>, list: &[&str]) -> String {
         let run_as = RunAs { user: user.into(), group: group.map(str::to_owned) };
-        // Whether this process could do it is not asked before.
+        // This check comes last: whether this process may change users.
         match Identity::of(&run_as, &RunAsList::parse(list).unwrap()) {
             Ok(_) | Err(RunAsError::NotAllowed { .. }) => String::new(),
             Err(error) => error.to_string(),
@@ -247,7 +248,7 @@ mod tests {
 
     #[test]
     fn nobody_runs_as_root_or_as_nothing_whatever_the_list_says() {
-        // The list as it is read cannot say so; a name on it could come to mean root.
+        // A parsed list cannot contain these, but a name on it could be mapped to root later.
         let entry =
             |user: &str, group: Option<&str>| Entry { user: user.into(), group: group.map(str::to_owned) };
         let list = RunAsList(vec![
@@ -278,7 +279,7 @@ mod tests {
             refusal("65533", Some("65533"), &[]),
             "the function is to run as user \"65533\", and this worker runs none as another user: its WORKER_RUN_AS is empty"
         );
-        // A number without an account has no group of its own.
+        // A number without an account has no own group.
         assert_eq!(refusal("65533", Some("65533"), &["65533:65533"]), "");
         for (group, list) in [("65532", &["65533:65533"]), ("65533", &["65533"]), ("65533", &["65532:65533"])]
         {
@@ -289,7 +290,8 @@ mod tests {
             );
             assert!(refusal.contains(&expected), "{refusal}");
         }
-        // Every system has this one: its own group by name or number, and none of root's or another's.
+        // Every system has this user: its own group by name or number, and no group of root or of
+        // another user.
         let daemon = User::from_name("daemon").unwrap().unwrap();
         let (uid, gid) = (daemon.uid.to_string(), daemon.gid.to_string());
         for list in ["daemon", &uid] {

@@ -1,11 +1,16 @@
-//! The private directory of an attempt: its arguments, its result, its scratch space.
+//! The private directory of an attempt: arguments, result file, scratch space.
 //!
-//! Mode 0700, with an unguessable name, removed with everything in it when the attempt is over. The result file is
-//! written by a program that may be hostile: it is opened without following links and without waiting, must be a
-//! regular file, and is read up to a limit. The directory of a program that runs as another user belongs to that user: what the program
-//! begins with is opened before it is given away, and what is in it afterwards is handled by [`super::ownership`]. Blocking file work: creation runs on a launcher thread, closing on the
-//! blocking pool. A dropped workspace removes itself too. One whose worker was killed is removed by the next worker that starts
-//! there: the name of the directory names its worker. One that its program left as it found it may become another attempt's ([`crate::handlers::process::dir_pool`]).
+//! It has mode 0700 and an unguessable name, and it is removed with its contents when the attempt
+//! is over. A program may be hostile, so its files are read with care (`result_file`). The
+//! directory of a program that runs as another user belongs to that user: files that the program
+//! starts with are opened before the directory is given away, and later access goes through
+//! [`super::ownership`].
+//!
+//! File operations block: creation runs on a launching thread, closing on the blocking pool. A
+//! dropped workspace removes its directory too. If the worker was killed, the next worker that
+//! starts there removes the directory: its name contains the identity of its worker. A directory
+//! that its program left unchanged may be reused by another attempt
+//! ([`crate::handlers::process::dir_pool`]).
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -27,47 +32,46 @@ use super::progress::{Follower, PROGRESS};
 use crate::handlers::process::dir_pool::{InUse, Look, Spares};
 use crate::handlers::process::orphans;
 
-/// Largest result that is taken.
+/// Larger results are ignored.
 const MAX_RESULT_BYTES: u64 = 1024 * 1024;
 
-/// The file that a result is written to.
+/// Name of the result file.
 const RESULT: &str = "result.json";
 
-/// The directory to work in.
+/// Name of the working directory.
 pub(super) const WORK: &str = "work";
 
-/// How the names of private directories begin.
+/// Prefix of the names of private directories.
 const PREFIX: &str = "sched-";
 
-/// The private directory of an attempt that runs.
+/// The private directory of a running attempt.
 #[derive(Debug)]
 pub(super) struct Workspace {
     path: PathBuf,
-    /// The directory itself, wherever its owner has moved it.
+    /// The open directory itself, even if its owner moves it.
     folder: OwnedFd,
-    /// The arguments and the working directory, to be opened only until the directory is given away.
+    /// Arguments and working directory, opened before the directory is given away.
     args: Option<File>,
     work: Option<OwnedFd>,
-    /// Whose it is, if not the worker's.
+    /// The owner, if it is not the worker's user.
     owner: Option<(Uid, Gid)>,
     is_removed: bool,
-    /// How it was when it had been filled, if it is the worker's.
+    /// Its state right after it was filled, if the worker owns it.
     filled: Option<Look>,
     in_use: InUse,
 }
 
-/// What was found in the directory when it was closed.
+/// The contents of the directory when it was closed.
 #[derive(Debug, Default)]
 pub(super) struct Left {
-    /// The result the program wrote.
     pub(super) result: Option<Value>,
-    /// What was wrong with the result or with the removal.
+    /// Problems with the result or with the removal.
     pub(super) notes: Vec<String>,
 }
 
 impl Workspace {
-    /// Makes the directory below `root`, or takes a spare, and writes the arguments into it.
-    /// It belongs to `owner`, who is to run there, or else to the worker. `mark` is the worker's.
+    /// Creates the directory below `root`, or takes a spare, and writes the arguments. It belongs
+    /// to `owner`, the user of the program, or else to the worker. `mark` is the worker's.
     pub(super) fn create(
         root: &Path,
         execution: &Execution,
@@ -76,10 +80,10 @@ impl Workspace {
         spares: &Arc<Spares>,
     ) -> io::Result<Self> {
         let worker = mark.replace(':', "_");
-        let (id, unguessable) = (execution.execution_id.simple(), Uuid::new_v4().simple());
+        let (id, unguessable) = (execution.attempt_id.simple(), Uuid::new_v4().simple());
         let path = root.join(format!("{PREFIX}{worker}-{id}-{unguessable}"));
         let in_use = spares.used();
-        // What may have been in a spare was the worker's, and becomes nobody else's.
+        // A spare may have held data of the worker's user, so another user never gets it.
         let spare = if owner.is_none() { spares.take(&path) } else { None };
         let is_new = spare.is_none();
         let folder = match spare {
@@ -91,7 +95,7 @@ impl Workspace {
                 })?
             }
         };
-        // From here on dropping it removes the directory.
+        // From here on, dropping the workspace removes the directory.
         let (args, work, filled) = (None, None, None);
         let mut workspace = Self { path, folder, args, work, owner: None, is_removed: false, filled, in_use };
         if is_new {
@@ -107,7 +111,7 @@ impl Workspace {
         self.args = Some(File::open(self.args_file())?);
         if let Some((uid, gid)) = owner {
             self.work = Some(open_folder(&self.work())?);
-            // The directory comes last: until then nobody else can get at what is in it.
+            // The directory comes last: until then no other user can access its contents.
             for path in [self.args_file(), self.work()] {
                 std::os::unix::fs::lchown(path, Some(uid.as_raw()), Some(gid.as_raw()))?;
             }
@@ -119,48 +123,45 @@ impl Workspace {
         Ok(())
     }
 
-    /// Working directory of a function that names none.
+    /// Working directory of a function without `cwd`.
     pub(super) fn work(&self) -> PathBuf {
         self.path.join(WORK)
     }
 
-    /// Scratch space.
     pub(super) fn temp(&self) -> &Path {
         &self.path
     }
 
-    /// The arguments, opened; once.
+    /// Takes the opened arguments.
     pub(super) fn take_args(&mut self) -> Option<File> {
         self.args.take()
     }
 
-    /// The working directory, opened; once, and only of a program that runs as another user.
+    /// Takes the opened working directory. Only for a program that runs as another user.
     pub(super) fn take_work(&mut self) -> Option<OwnedFd> {
         self.work.take()
     }
 
-    /// The arguments as JSON.
     pub(super) fn args_file(&self) -> PathBuf {
         self.path.join("args.json")
     }
 
-    /// Where the program may write its result.
     pub(super) fn result_file(&self) -> PathBuf {
         self.path.join(RESULT)
     }
 
-    /// Where the program may write how far it is.
     pub(super) fn progress_file(&self) -> PathBuf {
         self.path.join(PROGRESS)
     }
 
-    /// Looks at that file for those who watch.
+    /// Returns a follower of the progress file.
     pub(super) fn follower(&self, live: &Live) -> Follower {
-        // Where there is no descriptor left for it, the work goes on and nobody sees how far it is.
+        // Without a free descriptor the attempt runs without progress.
         Follower::new(self.folder.try_clone().ok(), self.owner, live)
     }
 
-    /// Reads the result and removes the directory, or keeps it for another attempt if nothing of this one `survives`.
+    /// Reads the result and removes the directory, or keeps the directory for another attempt if no
+    /// process of this one `survives`.
     pub(super) async fn close(self, survives: bool) -> Left {
         let closed = tokio::task::spawn_blocking(move || self.close_now(survives)).await;
         closed
@@ -190,9 +191,10 @@ impl Workspace {
         left
     }
 
-    /// Keeps the directory for another attempt if the program has left it as it was. Tells whether it has.
+    /// Keeps the directory for another attempt if the program left it unchanged. Returns whether it
+    /// did.
     fn keep(&mut self) -> bool {
-        // Elsewhere nobody knows of everything that lives on.
+        // On other systems the worker cannot find all surviving processes.
         if !cfg!(target_os = "linux") {
             return false;
         }
@@ -209,9 +211,11 @@ impl Workspace {
         if let Some(owner) = self.owner {
             return ownership::remove(&self.folder, &self.path, owner);
         }
-        // What is known to be there mostly is all; only what a program left besides has to be looked for.
+        // Usually these entries are all. Listing the directory is needed only if the program left
+        // more.
         for file in [self.args_file(), self.result_file(), self.progress_file()] {
-            // One that is not there, or is not a file, is no matter: the last removal tells.
+            // A missing file, or another kind of entry, is harmless: the last removal reports
+            // errors.
             let (Ok(()) | Err(_)) = fs::remove_file(file);
         }
         let removed = fs::remove_dir(self.work()).and_then(|()| fs::remove_dir(&self.path));
@@ -221,18 +225,18 @@ impl Workspace {
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        // Nobody is there to be told; the next worker that starts here tries again.
+        // An error has no receiver here. The next worker that starts tries again.
         let (Ok(()) | Err(_)) = if self.is_removed { Ok(()) } else { self.remove() };
     }
 }
 
-/// Opens a directory, and nothing else.
+/// Opens a directory. Fails for links and other kinds of files.
 pub(super) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     let flags = (OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits();
     Ok(OpenOptions::new().read(true).custom_flags(flags).open(path)?.into())
 }
 
-/// Removes the private directories below `root` that are ours and whose worker lives no more. Gives their number.
+/// Removes private directories below `root` whose worker is dead, and returns their number.
 pub(super) fn remove_those_of_dead_workers(root: &Path, own_mark: &str) -> io::Result<usize> {
     let mut removed = 0;
     for entry in fs::read_dir(root)? {
@@ -244,16 +248,17 @@ pub(super) fn remove_those_of_dead_workers(root: &Path, own_mark: &str) -> io::R
     Ok(removed)
 }
 
-/// `None` for what is no private directory of a worker.
+/// Returns `None` if the path is not a private directory of a worker.
 fn is_of_dead_worker(path: &Path, own_mark: &str) -> Option<bool> {
     let (worker, _) = path.file_name()?.to_str()?.strip_prefix(PREFIX)?.split_once('-')?;
-    // What vanishes while we look has been removed by its own worker.
+    // A directory that vanishes during the check was removed by its own worker.
     let is_folder = fs::symlink_metadata(path).ok()?.is_dir();
     is_folder.then(|| orphans::is_mark_of_dead_worker(&worker.replace('_', ":"), own_mark))
 }
 
-/// Removes what a dead worker has left. Directories of programs that ran as others belong to these; they are removed with their owner's
-/// rights, so whoever makes up such a name has nothing but his own removed.
+/// Removes the directory of a dead worker. The directory of a program that ran as another user
+/// belongs to that user. It is removed with the owner's rights, so a user who forges such a name
+/// loses only own files.
 fn remove_left(path: &Path) -> io::Result<()> {
     let metadata = fs::symlink_metadata(path)?;
     if metadata.uid() == nix::unistd::geteuid().as_raw() {
@@ -267,7 +272,7 @@ fn remove_left(path: &Path) -> io::Result<()> {
     ownership::remove(&folder, path, owner)
 }
 
-/// Why a file that a program has written was ignored.
+/// Why a file of the program was ignored.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ResultProblem {
     #[error("it cannot be read: {0}")]
@@ -282,7 +287,7 @@ pub(super) enum ResultProblem {
     NotJson(serde_json::Error),
 }
 
-/// Reads the result in a directory, which must belong to `owner` if there is one.
+/// Reads the result file in a directory. The file must belong to `owner`, if given.
 fn read_result(folder: &OwnedFd, owner: Option<Uid>) -> Result<Option<Value>, ResultProblem> {
     let Some(file) = open_left(folder, RESULT, owner)? else { return Ok(None) };
     let bytes = read_limited(file)?;
@@ -292,13 +297,14 @@ fn read_result(folder: &OwnedFd, owner: Option<Uid>) -> Result<Option<Value>, Re
     serde_json::from_slice(&bytes).map(|value| Some(storable::json(value))).map_err(ResultProblem::NotJson)
 }
 
-/// Opens a file that a program has written in a directory, if there is one; it must be a file, and belong to `owner` if there is one.
+/// Opens a file that the program may have written, if it exists. It must be a regular file, and
+/// belong to `owner`, if given.
 pub(super) fn open_left(
     folder: &OwnedFd,
     name: &str,
     owner: Option<Uid>,
 ) -> Result<Option<File>, ResultProblem> {
-    // O_NONBLOCK: opening a FIFO would wait for a writer for ever.
+    // O_NONBLOCK: otherwise opening a FIFO would wait for a writer forever.
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let file = match openat(folder, name, flags, Mode::empty()) {
         Ok(file) => File::from(file),
@@ -318,7 +324,8 @@ pub(super) fn open_left(
 
 fn read_limited(file: File) -> Result<Vec<u8>, ResultProblem> {
     let mut bytes = Vec::new();
-    // One byte more than allowed tells too large from just right; the size beforehand could change.
+    // Reading one byte beyond the limit detects a file that is too large. Its size could change
+    // after a check.
     file.take(MAX_RESULT_BYTES + 1).read_to_end(&mut bytes).map_err(ResultProblem::Unreadable)?;
     if bytes.len() as u64 > MAX_RESULT_BYTES { Err(ResultProblem::TooLarge) } else { Ok(bytes) }
 }
@@ -346,10 +353,10 @@ mod tests {
     fn a_directory_is_not_kept_while_something_of_its_attempt_survives() {
         let (root, spares) = (tempfile::tempdir().unwrap(), Arc::<Spares>::default());
         let execution = Execution {
-            dispatch_id: Uuid::nil(),
+            run_id: Uuid::nil(),
             tenant_id: Uuid::nil(),
             job_id: Uuid::nil(),
-            execution_id: Uuid::nil(),
+            attempt_id: Uuid::nil(),
             job_name: String::new(),
             attempt: 1,
             fire_time: chrono::DateTime::UNIX_EPOCH,

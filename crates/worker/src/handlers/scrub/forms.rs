@@ -1,9 +1,14 @@
-//! The forms in which a secret may stand in output.
+//! The forms in which output may show a secret.
 //!
-//! As it is and without white space around it; each line of a value of several; escaped as in JSON; percent-encoded as in URLs
-//! and forms; in base64, padded or not, URL-safe or not, also in the middle of something longer (as a password in a `Basic`
-//! header); in hexadecimal. Long values, which are certificates and the like, have fewer forms, so that looking for them stays
-//! cheap. Pure.
+//! - verbatim, and without surrounding white space
+//! - each line of a value with several lines
+//! - escaped as in JSON
+//! - percent-encoded as in URLs and HTML forms
+//! - base64, padded or not, URL-safe or not, also inside a longer encoded text, such as a
+//!   password in a `Basic` header
+//! - hexadecimal
+//!
+//! Long values, such as certificates, have fewer forms, so that the search stays cheap. Pure.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +17,14 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_S
 
 use super::SHORTEST;
 
-/// Shortest line of a value of several lines that is looked for by itself.
+/// Shorter lines of a value with several lines are not separate forms.
 const SHORTEST_LINE: usize = 8;
-/// Longest value that is looked for in most of its forms.
+/// Longer values have no percent-encoded, unpadded base64 or hexadecimal forms.
 const LONGEST_IN_MOST: usize = 4096;
-/// Longest value that is looked for as every encoder of URLs would write it.
+/// Longer values have the percent-encoding of RFC 3986 only.
 const LONGEST_IN_ALL: usize = 512;
 
-/// Every form of a value, longest first.
+/// Returns every form of a value, longest first.
 pub(super) fn of(value: &str) -> Vec<Vec<u8>> {
     let mut found = BTreeSet::new();
     for text in [value, value.trim()] {
@@ -40,7 +45,8 @@ pub(super) fn of(value: &str) -> Vec<Vec<u8>> {
         let lines = value.lines().map(str::trim).filter(|line| line.len() >= SHORTEST_LINE);
         found.extend(lines.map(str::to_owned));
     }
-    // What was too short as it is must not come back in a longer form: nobody would know it for a secret.
+    // A value that is too short verbatim must not match in a longer form: readers would not
+    // recognise it as a secret.
     if value.trim().len() < SHORTEST {
         return Vec::new();
     }
@@ -50,9 +56,9 @@ pub(super) fn of(value: &str) -> Vec<Vec<u8>> {
     found
 }
 
-/// As JSON writes it: plainly, with `\/`, and in ASCII.
+/// JSON escapes: plain, with `\/`, and ASCII only.
 fn json(text: &str) -> Vec<String> {
-    // A text can always be written.
+    // Serializing a string cannot fail.
     let quoted = serde_json::to_string(text).unwrap_or_default();
     let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or_default();
     let mut ascii = String::new();
@@ -68,10 +74,9 @@ fn json(text: &str) -> Vec<String> {
     vec![inner.replace('/', "\\/"), ascii, inner.to_owned()]
 }
 
-/// What encoders leave as it is, those of RFC 3986 first.
+/// The characters that URL encoders do not escape. RFC 3986 is first.
 const LEFT_ALONE: [&str; 5] = ["-._~", "-._~/", "-._~!'()*", "-._~!'()*;/?:@&=+$,#", "*-._"];
 
-/// As URLs and forms write it.
 fn percent(text: &str, dialects: usize) -> Vec<String> {
     let encode = |left_alone: &str, upper: bool, space: &str| {
         let mut encoded = String::new();
@@ -97,8 +102,8 @@ fn percent(text: &str, dialects: usize) -> Vec<String> {
     found
 }
 
-/// In base64, alone and as part of something longer: at each of the three offsets that a value may have there, without the
-/// characters that depend on its neighbours.
+/// Base64 alone and as part of a longer text: at each of the three offsets, without the characters
+/// that depend on adjacent bytes.
 fn base64(value: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {

@@ -44,7 +44,7 @@ fn a_value_inside_something_in_base64_is_found_at_every_offset() {
             let encoded = STANDARD.encode(format!("{before}hunter2-hunter2{after}"));
             let shown = scrubber.scrub(&encoded);
             assert!(shown.contains("[secret db]"), "{before:?} {after:?}: {shown}");
-            // At least 19 of its 20 characters are its own, whatever stands around it.
+            // At least 19 of the value's 20 characters do not depend on adjacent bytes.
             let most = "[secret db]".len() + encoded.len() - 19;
             assert!(shown.len() <= most, "{before:?} {after:?}: {shown}");
         }
@@ -139,7 +139,7 @@ fn a_report_holds_no_value_anywhere() {
         json!({"a": ["[secret db]"], "[secret db]": 1, "pin": "[secret pin]", "n": 5, "t": true})
     );
     assert_eq!(clean.error_message.unwrap(), "failed with [secret db]");
-    // Where the middle was dropped, half a secret may stand at the edges.
+    // The edges of the dropped middle may show half a secret.
     assert_eq!(
         (clean.stdout.head.as_str(), clean.stdout.tail.as_str()),
         ("[secret db]\n[secret db]", "[secret db] [secret db]")
@@ -180,8 +180,9 @@ fn the_end_of_one_text_is_found_at_the_beginning_of_another() {
     }
 }
 
-/// Fifty secrets that differ at their ends alone, and megabytes that look like them everywhere. Looking for one after the other, or
-/// comparing at each place, would take minutes; the bound is for a machine that does much else.
+/// Fifty secrets differ only at their ends, and megabytes of text resemble them everywhere. A
+/// search for one secret after the other, or a comparison at each position, would take minutes. The
+/// bound allows for a busy machine.
 #[test]
 fn many_secrets_that_are_nearly_there_everywhere_cost_no_more_than_the_text_is_long() {
     let values: Vec<(String, String)> = (0..50)
@@ -193,7 +194,7 @@ fn many_secrets_that_are_nearly_there_everywhere_cost_no_more_than_the_text_is_l
     let text = format!("{}b07{}", "a".repeat(4_000_000), "a".repeat(1500));
     let begun = sched_runtime::monotonic_clock::monotonic();
     let shown = scrubber.scrub_head(&text);
-    // What follows the value may be the beginning of another.
+    // The text after the value may be the beginning of another secret.
     assert!(shown.ends_with("aa[secret s7]"), "{} bytes", shown.len());
     let tail = scrubber.scrub_tail(&text);
     assert!(tail.starts_with("[secret s"), "{} bytes", tail.len());

@@ -1,7 +1,7 @@
-//! One reader of a dispatch's output: what has come since it looked last.
+//! One reader of a run's output: what has come since it looked last.
 //!
-//! A look asks how the dispatch stands, and then for what that leaves open: attempts that have ended since, with their stored output,
-//! and what the running one has told. Asked in this order nothing is missed: what has ended when the dispatch is looked at is in the
+//! A look asks how the run stands, and then for what that leaves open: attempts that have ended since, with their stored output,
+//! and what the running one has told. Asked in this order nothing is missed: what has ended when the run is looked at is in the
 //! history that is read afterwards. Reading only; losing a reader loses nothing.
 
 use chrono::{DateTime, Utc};
@@ -53,7 +53,7 @@ impl Follower {
         }
     }
 
-    /// How the dispatch stood at the last look.
+    /// How the run stood at the last look.
     pub(super) fn status(&self) -> DispatchStatus {
         self.status
     }
@@ -68,7 +68,7 @@ impl Follower {
         (LogEvent::End { status: self.status.into_wire() }, self.position)
     }
 
-    /// What has come since the last look. `NotFound` if the tenant has no such dispatch.
+    /// What has come since the last look. `NotFound` if the tenant has no such run.
     pub(super) async fn look(&mut self, conn: &mut Conn) -> DbResult<Seen> {
         let watched = live_output::look(conn, self.tenant, self.dispatch).await?.ok_or(DbError::NotFound)?;
         self.status = watched.status;
@@ -112,8 +112,7 @@ impl Follower {
             }
             self.position.is_done = true;
             let status = one.status.into_wire();
-            let end =
-                LogEvent::AttemptEnd { execution_id: one.id.0, status, error_message: one.error_message };
+            let end = LogEvent::AttemptEnd { attempt_id: one.id.0, status, error_message: one.error_message };
             seen.push((end, self.position));
         }
         if !self.has_more {
@@ -130,7 +129,7 @@ impl Follower {
         (execution, token): (ExecutionId, ClaimToken),
         seen: &mut Seen,
     ) -> DbResult<()> {
-        // It has ended meanwhile, and was shown to its end; the next look finds the dispatch in another state.
+        // It has ended meanwhile, and was shown to its end; the next look finds the run in another state.
         if self.position.is_done && self.position.execution >= Some(execution) {
             return Ok(());
         }
@@ -151,7 +150,7 @@ impl Follower {
         {
             self.progress_of = Some(progress.updated_at);
             let progress = response::progress(progress.clone());
-            seen.push((LogEvent::Progress { execution_id: execution.0, progress }, self.position));
+            seen.push((LogEvent::Progress { attempt_id: execution.0, progress }, self.position));
         }
         Ok(())
     }
@@ -160,13 +159,13 @@ impl Follower {
     fn begin(&mut self, execution: ExecutionId, attempt: i32, seen: &mut Seen) {
         if self.position.execution != Some(execution) {
             self.position = Position::at(execution);
-            seen.push((LogEvent::Attempt { execution_id: execution.0, attempt }, self.position));
+            seen.push((LogEvent::Attempt { attempt_id: execution.0, attempt }, self.position));
         }
     }
 
     fn output(&self, execution: ExecutionId, stream: &str, dropped_bytes: u64, text: &str, seen: &mut Seen) {
         let event = LogEvent::Output {
-            execution_id: execution.0,
+            attempt_id: execution.0,
             stream: stream.to_owned(),
             text: text.to_owned(),
             dropped_bytes,

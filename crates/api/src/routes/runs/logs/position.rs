@@ -1,4 +1,4 @@
-//! Where a reader of a dispatch's output stands: the attempt, and how far into each of its streams. Pure.
+//! Where a reader of a run's output stands: the attempt, and how far into each of its streams. Pure.
 //!
 //! Bytes are counted from the beginning of a stream, of its text as it is stored. So a reader can go on from what a running attempt
 //! told into what was stored at its end, and sees the same bytes once. Where bytes that are not UTF-8 were left out in between, a few

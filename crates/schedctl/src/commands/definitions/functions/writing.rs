@@ -41,7 +41,7 @@ pub(crate) struct CreateArgs {
     /// Address that a function of the type http calls
     #[arg(long, value_name = "URL", group = "handling", conflicts_with = "program")]
     url: Option<String>,
-    /// Queue of its dispatches; `default` without it
+    /// Queue of its runs; `default` without it
     #[arg(long, value_name = "NAME")]
     queue: Option<String>,
     /// Longest run of an attempt, such as `5min`, which it is without this

@@ -17,7 +17,7 @@ pub(super) const LIST: &[Column<Event>] = &[
     Column::new("TYPE", |event: &Event| event.event_type.clone()).at_least(LONGEST_TYPE),
     Column::new("JOB", job),
     Column::wide("JOB ID", |event| or_dash(event.job_id)),
-    Column::wide("DISPATCH", |event| or_dash(event.dispatch_id)),
+    Column::wide("RUN", |event| or_dash(event.run_id)),
     Column::wide("ID", |event| event.id.clone()),
     Column::new("DATA", summary),
 ];
@@ -56,7 +56,7 @@ mod tests {
             at: chrono::DateTime::UNIX_EPOCH,
             project_id: None,
             job_id,
-            dispatch_id: None,
+            run_id: None,
             is_installation: false,
             data,
         }
@@ -71,7 +71,7 @@ mod tests {
     fn an_event_is_told_with_its_job_and_says_it_once() {
         let named = event(
             Some(Uuid::nil()),
-            json!({"job_name": "nightly", "attempt": 2, "error": null, "status": "FAILED"}),
+            json!({"job_name": "nightly", "attempt": 2, "error": null, "status": "failed"}),
         );
         assert_eq!((job(&named).as_str(), summary(&named).as_str()), ("nightly", "attempt=2 status=FAILED"));
         let unnamed = event(Some(Uuid::nil()), json!({"job_name": 7}));

@@ -1,10 +1,12 @@
-//! The groups of one attempt: made with their limits, entered by its program, emptied and removed at its end.
+//! The control groups of one attempt: created with their limits, entered by the program, emptied
+//! and removed at the end.
 //!
-//! A program that may write there (one of the worker's own user may) can make groups below its own. So what is in the group is what is in
-//! any group below it, too, and these are removed first.
+//! A program with write access (one of the worker's own user) can create groups below its group. So
+//! the processes of a group include those of all groups below it, and the groups below are removed
+//! first.
 //!
-//! A group cannot be removed while somebody is in it. What is dropped in a hurry may therefore be left; it is tried again now and then
-//! ([`tidy`]), and in the end by the next worker.
+//! A group with processes cannot be removed. So a group that is dropped may remain at first.
+//! [`tidy`] tries to remove it again periodically, and finally the next worker does.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -19,17 +21,17 @@ use sched_model::domain::handler_config::ResourceLimits;
 use super::super::procfs::{self, Identity};
 use super::{Controller, LimitError, Usable, Version};
 
-/// Length of the window over which processor time is counted out, in microseconds; the kernel's default.
+/// Period of the CPU quota in microseconds, the kernel's default.
 const CPU_WINDOW_US: u64 = 100_000;
-/// Rounds of killing what is in a group; a group without a bound on processes may fork while it is killed.
+/// Maximal rounds of killing. A group without a limit of processes may fork while it is killed.
 const ROUNDS: usize = 100;
-/// Groups below one of ours that are looked into, or removed, at a time. What goes beyond is for the next time.
+/// Maximal number of groups below one group that one call visits or removes. Later calls continue.
 const MOST_BELOW: usize = 1000;
 
 /// Groups that could not be removed yet.
 static LEFT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Tries again to remove the groups of attempts that were dropped.
+/// Tries again to remove the groups of dropped attempts.
 pub(in super::super) fn tidy() {
     let left = std::mem::take(&mut *LEFT.lock().unwrap_or_else(PoisonError::into_inner));
     for group in left {
@@ -43,13 +45,13 @@ fn remove_or_keep(group: &Path) {
     }
 }
 
-/// See the module.
+/// The control groups of one attempt; see the module documentation.
 #[derive(Debug)]
 pub(in super::super) struct Leaf {
     groups: Vec<(Usable, PathBuf)>,
 }
 
-/// The files through which a process enters the groups; to be written to between fork and exec.
+/// Open files through which a process enters the groups, written between fork and exec.
 #[derive(Debug)]
 pub(in super::super) struct Entrance(Vec<OwnedFd>);
 
@@ -57,13 +59,13 @@ impl Entrance {
     /// Puts the calling process into the groups. Makes plain system calls only.
     pub(in super::super) fn enter(&self) -> io::Result<()> {
         for file in &self.0 {
-            // Zero means whoever writes it.
+            // Zero means the writing process.
             nix::unistd::write(file, b"0")?;
         }
         Ok(())
     }
 
-    /// Whether there is nothing to enter; then nobody needs to wait for it.
+    /// An entrance without groups.
     pub(in super::super) fn nowhere() -> Self {
         Self(Vec::new())
     }
@@ -79,14 +81,14 @@ impl Leaf {
             if !is_made {
                 fs::create_dir(&group).map_err(fault)?;
             }
-            // From here on dropping it removes the group.
+            // From here on, dropping `leaf` removes the group.
             leaf.groups.push((usable.clone(), group.clone()));
             bound(usable, &group, limits).map_err(fault)?;
         }
         Ok(leaf)
     }
 
-    /// Opens the way into the groups.
+    /// Opens the files for entering the groups.
     pub(in super::super) fn entrance(&self) -> Result<Entrance, LimitError> {
         let mut files = Vec::new();
         for group in self.paths() {
@@ -98,7 +100,7 @@ impl Leaf {
         Ok(Entrance(files))
     }
 
-    /// The groups, each once.
+    /// The groups without duplicates.
     fn paths(&self) -> Vec<&Path> {
         let mut paths: Vec<&Path> = self.groups.iter().map(|(_, group)| group.as_path()).collect();
         paths.dedup();
@@ -110,7 +112,7 @@ impl Leaf {
         self.paths().first().map(|group| living_in(group)).unwrap_or_default()
     }
 
-    /// How often the kernel killed something in the group for want of memory.
+    /// How many processes of the group the kernel killed because of the memory limit.
     pub(in super::super) fn memory_kills(&self) -> u64 {
         let memory = self.groups.iter().find(|(usable, _)| usable.controller == Controller::Memory);
         memory.map_or(0, |(usable, group)| {
@@ -123,7 +125,7 @@ impl Leaf {
         })
     }
 
-    /// Kills everything in the groups, whatever it does meanwhile.
+    /// Kills every process in the groups, including concurrently forked ones.
     pub(in super::super) fn kill(&self) {
         if let Some(group) = self.paths().first() {
             kill_all_in(group);
@@ -139,7 +141,8 @@ impl Drop for Leaf {
     }
 }
 
-/// Kills what is in a group and removes it. Tells whether it is gone: what dies may take a moment more.
+/// Kills the processes of a group and removes it. Returns whether it is gone: dying processes may
+/// keep it a moment longer.
 pub(super) fn empty_and_remove(group: &Path) -> bool {
     kill_all_in(group);
     remove_from_below(group)
@@ -163,14 +166,14 @@ fn remove_from_below(group: &Path) -> bool {
     true
 }
 
-/// The groups directly below one; what else is in its directory are its files.
+/// The groups directly below a group. The other directory entries are files.
 fn directly_below(group: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    // One that cannot be read is gone.
+    // An unreadable group is gone.
     let entries = fs::read_dir(group).into_iter().flatten().flatten();
     entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
 }
 
-/// A group and those below it, at any depth.
+/// A group and all groups below it.
 fn with_those_below(group: &Path) -> Vec<PathBuf> {
     let mut found = vec![group.to_owned()];
     let mut looked_into = 0;
@@ -183,7 +186,8 @@ fn with_those_below(group: &Path) -> Vec<PathBuf> {
 }
 
 fn kill_all_in(group: &Path) {
-    // Version 2, since Linux 5.14: all at once, those that are just being forked and those in groups below included.
+    // Version 2 since Linux 5.14 kills atomically, including processes that are being forked and
+    // those in groups below.
     if fs::write(group.join("cgroup.kill"), "1").is_ok() {
         return;
     }
@@ -193,7 +197,7 @@ fn kill_all_in(group: &Path) {
             return;
         }
         for member in members {
-            // One that is gone needs no signal.
+            // A process that is gone needs no signal.
             let _ = kill(Pid::from_raw(member.pid), Signal::SIGKILL);
         }
         std::thread::yield_now();
@@ -216,7 +220,8 @@ fn bound(usable: &Usable, group: &Path, limits: &ResourceLimits) -> io::Result<(
     match (usable.version, usable.controller) {
         (Version::Two, Controller::Memory) => {
             set("memory.max", limits.memory_bytes.unwrap_or_default().to_string())?;
-            // One without the other would be half a program. A kernel without swap has no file for it.
+            // Kill the whole group: a partly killed program would be inconsistent. A kernel without
+            // swap has no swap file.
             set("memory.oom.group", "1".into())?;
             set_where_it_exists(group, "memory.swap.max", "0")
         }
@@ -257,14 +262,14 @@ mod tests {
         for below in ["a/b/c", "a/d", "e"] {
             fs::create_dir_all(group.join(below)).unwrap();
         }
-        // We are in all of them, as far as these files say.
+        // According to these files, this process is in all of them.
         let own = std::process::id();
         for (at, text) in [("cgroup.procs", String::new()), ("a/d/cgroup.procs", format!("{own}\n"))] {
             fs::write(group.join(at), text).unwrap();
         }
         assert_eq!(with_those_below(&group).len(), 6);
         assert_eq!(living_in(&group).iter().map(|one| one.pid).collect::<Vec<_>>(), [own.cast_signed()]);
-        // Unlike the kernel's, these directories cannot be removed with their files.
+        // Unlike the kernel's directories, these cannot be removed with their files.
         assert!(!remove_from_below(&group));
         for file in ["cgroup.procs", "a/d/cgroup.procs"] {
             fs::remove_file(group.join(file)).unwrap();

@@ -1,8 +1,9 @@
-//! Finds out which controllers this worker may use, by doing it: a group is made and removed again.
+//! Finds the controllers that this worker may use by creating and removing a group.
 //!
-//! With version 2, controllers must be handed down from a group that holds no processes itself. Where the worker stands in its own group
-//! alone, as a service whose group was delegated to it does, it moves into a group below and hands down from there. It never moves
-//! anybody else. Each step that fails is a reason to tell; none is an error.
+//! In version 2, a group that delegates controllers must not contain processes itself. If the
+//! worker is the only process in its group, as in a service with a delegated group, it moves into a
+//! group below and delegates from there. It never moves another process. A failed step is a reason
+//! in the result, not an error.
 
 use std::fs;
 use std::io;
@@ -10,21 +11,20 @@ use std::path::{Path, PathBuf};
 
 use super::{Controller, Usable, Version};
 
-/// Where the worker itself goes when it has to leave its group.
+/// The group that the worker moves into when it must leave its own.
 const OWN_GROUP: &str = "sched-worker";
 
-/// A mounted hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mount {
     version: Version,
     /// Path within the hierarchy that is mounted.
     root: String,
     at: PathBuf,
-    /// For version 1: controllers.
+    /// The controllers, in version 1.
     options: String,
 }
 
-/// Controllers that can be used, and why the others cannot.
+/// Returns the usable controllers, and the reasons why the other controllers are unusable.
 pub(super) fn look(root: Option<&str>, worker: &str) -> (Vec<Usable>, Vec<String>) {
     let mounts = mounts(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -77,7 +77,7 @@ fn has(mount: &Mount, controller: Controller) -> bool {
     }
 }
 
-/// The path of our own group in a hierarchy, from lines of `number:controllers:path`.
+/// The path of the worker's group in a hierarchy, from lines of `number:controllers:path`.
 fn own_group(own: &str, version: Version, controller: Controller) -> String {
     let found = own.lines().find_map(|line| {
         let (_, rest) = line.split_once(':')?;
@@ -91,13 +91,13 @@ fn own_group(own: &str, version: Version, controller: Controller) -> String {
     found.unwrap_or_else(|| "/".to_owned())
 }
 
-/// Where a group of the hierarchy is in the file system.
+/// The directory of a group in the file system.
 fn below(mount: &Mount, path: &str) -> PathBuf {
     let inside = path.strip_prefix(mount.root.trim_end_matches('/')).unwrap_or(path);
     mount.at.join(inside.trim_start_matches('/'))
 }
 
-/// Version 2: lets groups below `base` have the controller.
+/// Version 2: enables the controller for groups below `base`.
 fn hand_down(base: &Path, controller: Controller) -> io::Result<()> {
     let file = base.join("cgroup.subtree_control");
     let names = fs::read_to_string(&file)?;
@@ -117,7 +117,7 @@ fn hand_down(base: &Path, controller: Controller) -> io::Result<()> {
     enable()
 }
 
-/// Makes a group and removes it again.
+/// Creates a group and removes it again.
 fn try_out(base: &Path, version: Version, controller: Controller, worker: &str) -> io::Result<()> {
     let group = base.join(format!("sched_probe_{worker}_{}", controller.name()));
     fs::create_dir(&group)?;
@@ -128,7 +128,7 @@ fn try_out(base: &Path, version: Version, controller: Controller, worker: &str) 
         (Version::One, Controller::Cpu) => "cpu.cfs_quota_us",
         (_, Controller::Pids) => "pids.max",
     };
-    // Opened as it will be; a kernel can be built without one of them.
+    // Opened for writing as later. A kernel may be built without one of the files.
     let has_file = fs::OpenOptions::new().write(true).open(group.join(file)).map(drop);
     fs::remove_dir(&group)?;
     has_file

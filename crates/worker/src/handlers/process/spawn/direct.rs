@@ -1,11 +1,13 @@
-//! A child that borrows this process's memory until it has become the program (`CLONE_VM | CLONE_VFORK`).
+//! A child that borrows this process's memory until exec (`CLONE_VM | CLONE_VFORK`).
 //!
-//! The calling thread stands still meanwhile, the others run on. So what the child does is laid out before its birth, and then it only makes
-//! system calls: it must not allocate, lock or panic, and it has a stack of its own. Handlers of signals are ours and would run in our
-//! memory: all signals are blocked around the birth, and the child takes the handlers off before it lets signals in. What it changes of
-//! itself (signals, directory, descriptors, user, limits) is its own; only memory is shared. How it failed it leaves in that memory.
+//! The calling thread is suspended until then, the other threads run on. So the parent prepares all
+//! data before the clone, and the child only makes system calls: it must not allocate, lock or
+//! panic, and it has its own stack. The signal handlers belong to the worker and would run in the
+//! worker's memory. So all signals are blocked around the clone, and the child resets the handlers
+//! before it unblocks signals. The child's changes to its signals, directory, descriptors, user and
+//! limits are its own; only memory is shared. The child stores its error in that memory.
 //!
-//! The end of the process is told by a descriptor for it (Linux 5.3).
+//! A pidfd reports the end of the process (Linux 5.3).
 
 use std::cell::Cell;
 use std::ffi::{CString, OsStr, OsString};
@@ -27,12 +29,12 @@ use tokio::net::unix::pipe::Receiver;
 
 use super::{Program, Spawned};
 
-/// Bytes of stack for the child, which goes three calls deep.
+/// Stack size of the child in bytes. Its calls are three levels deep.
 const STACK: usize = 32 * 1024;
-/// What a child that failed exits with. Nobody sees it.
+/// Exit code of a child that failed. It has no reader.
 const FAILED: i32 = 127;
 
-/// A child and the descriptor that tells of its end.
+/// A child and the pidfd that reports its end.
 #[derive(Debug)]
 pub(in super::super) struct Child {
     pid: Pid,
@@ -40,7 +42,7 @@ pub(in super::super) struct Child {
     status: Option<ExitStatus>,
 }
 
-/// Whether this kernel can do it.
+/// Whether this kernel supports it.
 pub(super) fn is_possible() -> bool {
     static IS_POSSIBLE: OnceLock<bool> = OnceLock::new();
     *IS_POSSIBLE.get_or_init(|| descriptor_of(nix::unistd::getpid()).is_ok())
@@ -49,7 +51,7 @@ pub(super) fn is_possible() -> bool {
 /// See [`super::spawn`].
 ///
 /// # Safety
-/// As there.
+/// The contract of [`super::spawn`].
 #[expect(unsafe_code, reason = "see super::spawn")]
 pub(super) unsafe fn spawn(
     program: &Program,
@@ -61,11 +63,12 @@ pub(super) unsafe fn spawn(
     };
     let (stdout, stderr) = (io::pipe()?, io::pipe()?);
     let plan = Plan::new(program, stdin, stdout.1, stderr.1)?;
-    // SAFETY: passed on; the plan outlives the birth.
+    // SAFETY: the caller upholds the contract; the plan outlives the call.
     let pid = unsafe { give_birth(&plan, enter) }?;
     let receiver = |reader: PipeReader| Receiver::from_owned_fd(reader.into());
     let watched = || {
-        // SAFETY: an owned descriptor stays the same and open until it is dropped, with the one who watches it.
+        // SAFETY: an owned descriptor stays the same and open until it is dropped, together with
+        // its watcher.
         let end = unsafe { AsyncFd::register(descriptor_of(pid)?) }?;
         let child = Child { pid, end, status: None };
         Ok((child, receiver(stdout.0)?, receiver(stderr.0)?))
@@ -73,7 +76,7 @@ pub(super) unsafe fn spawn(
     match watched() {
         Ok((child, stdout, stderr)) => Ok(Spawned { child: super::Child::Direct(child), stdout, stderr }),
         Err(error) => {
-            // Nobody has heard of it. It cannot have been reaped, so the number is its own.
+            // No other code knows the child. It cannot have been reaped, so the pid is its own.
             let (Ok(()) | Err(_)) = nix::sys::signal::kill(pid, Signal::SIGKILL);
             let (Ok(_) | Err(_)) = waitpid(pid, None);
             Err(error)
@@ -81,15 +84,16 @@ pub(super) unsafe fn spawn(
     }
 }
 
-/// What the child does, laid out.
+/// The prepared data of the child.
 struct Plan {
     path: CString,
     args: Strings,
-    /// For a file that the kernel does not know how to run: the same as a script of the shell, as every `exec…p` does it.
+    /// The arguments for a file that the kernel cannot execute: it runs as a shell script, as every
+    /// `exec…p` function does it.
     script: Strings,
     env: Strings,
     cwd: CString,
-    /// Become descriptors 0, 1 and 2. Closed here when the child has its own.
+    /// These become descriptors 0, 1 and 2. The parent closes them when the child has its own.
     stdin: File,
     stdout: PipeWriter,
     stderr: PipeWriter,
@@ -127,7 +131,7 @@ fn text(text: &OsStr) -> io::Result<CString> {
     })
 }
 
-/// A list of strings as the kernel takes it.
+/// A null-terminated list of strings for the kernel.
 struct Strings {
     pointers: Vec<*const c_char>,
     _texts: Vec<CString>,
@@ -140,7 +144,7 @@ impl Strings {
     }
 }
 
-/// Starts the child and waits until it has become the program or has failed.
+/// Starts the child and waits until it has executed the program or has failed.
 ///
 /// # Safety
 /// `enter` as in [`super::spawn`].
@@ -149,38 +153,40 @@ unsafe fn give_birth(plan: &Plan, enter: &(dyn Fn() -> io::Result<()> + Sync)) -
     let mut stack = vec![0_u8; STACK];
     let failure = Cell::new(0);
     let child = || -> isize {
-        // SAFETY: we are the child; everything it refers to stays in its place until it is gone, because the parent waits.
+        // SAFETY: this is the child. Everything it refers to stays valid until it is gone, because
+        // the parent waits.
         let errno = unsafe { become_program(plan, enter) };
         failure.set(errno);
-        // SAFETY: ends the child without running anything of the parent's.
+        // SAFETY: ends the child without running any code of the parent.
         unsafe { libc::_exit(FAILED) }
     };
     let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
     let flags = CloneFlags::CLONE_VM | CloneFlags::CLONE_VFORK;
-    // SAFETY: the stack is large enough and lives on; with CLONE_VFORK the child is done with our memory when the call returns.
+    // SAFETY: the stack is large enough and lives on. With CLONE_VFORK the child no longer uses
+    // this memory when the call returns.
     let born = unsafe { nix::sched::clone(Box::new(child), &mut stack, flags, Some(libc::SIGCHLD)) };
     before.thread_set_mask()?;
     let pid = born?;
     match failure.get() {
         0 => Ok(pid),
         errno => {
-            // It is dead or about to be.
+            // The child is dead or about to exit.
             let (Ok(_) | Err(_)) = waitpid(pid, None);
             Err(io::Error::from_raw_os_error(errno))
         }
     }
 }
 
-/// What the child does; returns only to say why it could not become the program.
+/// Runs in the child. Returns only the errno if the child could not execute the program.
 ///
 /// # Safety
-/// For a child that shares memory with a parent that waits. `enter` as in [`super::spawn`].
+/// For a child that shares memory with a waiting parent. `enter` as in [`super::spawn`].
 #[expect(unsafe_code, reason = "plain system calls between the birth of a process and its program")]
 unsafe fn become_program(plan: &Plan, enter: &(dyn Fn() -> io::Result<()> + Sync)) -> i32 {
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     for signal in Signal::iterator() {
-        // Two cannot be changed, which is no matter: they have no handlers.
-        // SAFETY: sets no handler, and the table of handlers is the child's own.
+        // Two signals cannot be changed, which is harmless: they have no handlers. SAFETY: sets no
+        // handler, and the table of handlers is the child's own.
         let (Ok(_) | Err(_)) = unsafe { nix::sys::signal::sigaction(signal, &default) };
     }
     let steps = || -> io::Result<()> {
@@ -197,7 +203,7 @@ unsafe fn become_program(plan: &Plan, enter: &(dyn Fn() -> io::Result<()> + Sync
     if let Err(error) = steps() {
         return error.raw_os_error().unwrap_or(libc::EINVAL);
     }
-    // SAFETY: lists that end with null, of strings that end with NUL; they live on in the parent.
+    // SAFETY: null-terminated lists of NUL-terminated strings, which live on in the parent.
     unsafe {
         libc::execve(plan.path.as_ptr(), plan.args.pointers.as_ptr(), plan.env.pointers.as_ptr());
         if nix::errno::Errno::last_raw() == libc::ENOEXEC {
@@ -207,7 +213,7 @@ unsafe fn become_program(plan: &Plan, enter: &(dyn Fn() -> io::Result<()> + Sync
     nix::errno::Errno::last_raw()
 }
 
-/// Makes `to` the same as `from`, which is none of the standard three: the worker has those open from its start.
+/// Duplicates `from` to `to`. `from` is never 0, 1 or 2: the worker has those open from its start.
 #[expect(unsafe_code, reason = "the target is a number that no value owns")]
 fn put(from: RawFd, to: RawFd) -> io::Result<()> {
     // SAFETY: descriptors of the child alone.
@@ -220,7 +226,8 @@ fn put(from: RawFd, to: RawFd) -> io::Result<()> {
 /// A descriptor that becomes readable when the process has ended.
 #[expect(unsafe_code, reason = "neither the standard library nor nix has this call")]
 fn descriptor_of(pid: Pid) -> io::Result<OwnedFd> {
-    // SAFETY: numbers only. The descriptor is new, so nobody else owns it; it is closed on exec by itself.
+    // SAFETY: numbers only. The descriptor is new, so it has no other owner. It is close-on-exec by
+    // default.
     let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0) };
     match RawFd::try_from(descriptor) {
         // SAFETY: as above.
@@ -251,7 +258,7 @@ impl Child {
     }
 }
 
-/// The exit status of a child, taken from it; `None` while it runs.
+/// Takes the exit status of a child. `None` while the child runs.
 #[expect(
     unsafe_code,
     reason = "the safe wrapper knows no signals but the first 31, and a process can die of others"

@@ -1,4 +1,5 @@
-//! The runtime's way to start a process: a copy of the worker that then becomes the program.
+//! Starts a process with the runtime's implementation: a fork of the worker that executes the
+//! program.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,7 +14,7 @@ use super::{Child, Program, Spawned};
 /// See [`super::spawn`].
 ///
 /// # Safety
-/// As there.
+/// The contract of [`super::spawn`].
 #[expect(unsafe_code, reason = "see super::spawn")]
 pub(super) unsafe fn spawn(
     program: &Program,

@@ -1,0 +1,108 @@
+//! Waiting for a slot before an attempt starts.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use sched_runtime::monotonic_clock::monotonic;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::attempt::result::ReleaseReason;
+use crate::claiming::prefetch::SLOT_WAIT;
+use crate::session::Session;
+
+pub(crate) const NO_SLOT: ReleaseReason = ReleaseReason {
+    class: "worker_busy",
+    message: "the worker claimed more runs than it had slots for, so the attempt did not start",
+};
+const STOPPED: ReleaseReason = ReleaseReason {
+    class: "worker_stopped",
+    message: "the worker was stopping, so the attempt did not start",
+};
+const LEASE_IN_DOUBT: ReleaseReason = ReleaseReason {
+    class: "lease_in_doubt",
+    message: "the worker had not renewed its lease in time, so another worker may have the run and the attempt did not start",
+};
+
+/// What ends the wait for a slot.
+pub(crate) struct Bounds<'a> {
+    kill: &'a CancellationToken,
+    stop_claiming: &'a CancellationToken,
+    trusted_until: &'a watch::Sender<Instant>,
+}
+
+impl<'a> Bounds<'a> {
+    pub(crate) fn of(session: &'a Session) -> Self {
+        Self {
+            kill: &session.kill,
+            stop_claiming: &session.stop_claiming,
+            trusted_until: &session.trusted_until,
+        }
+    }
+}
+
+/// How the wait for a slot ended.
+#[derive(Debug)]
+pub(crate) enum SlotOutcome {
+    Slot(OwnedSemaphorePermit),
+    Release(ReleaseReason),
+    Killed,
+}
+
+/// Waits for a slot, for at most [`SLOT_WAIT`].
+pub(crate) async fn wait_for_slot(slots: &Arc<Semaphore>, bounds: &Bounds<'_>) -> SlotOutcome {
+    let Bounds { kill, stop_claiming, trusted_until } = bounds;
+    if kill.is_cancelled() {
+        return SlotOutcome::Killed;
+    }
+    if stop_claiming.is_cancelled() {
+        return SlotOutcome::Release(STOPPED);
+    }
+    let outcome = match slots.clone().try_acquire_owned() {
+        Ok(slot) => SlotOutcome::Slot(slot),
+        Err(_) => tokio::select! {
+            biased;
+            () = kill.cancelled() => SlotOutcome::Killed,
+            () = stop_claiming.cancelled() => SlotOutcome::Release(STOPPED),
+            () = tokio::time::sleep(SLOT_WAIT) => SlotOutcome::Release(NO_SLOT),
+            slot = slots.clone().acquire_owned() => slot.map_or(SlotOutcome::Release(NO_SLOT), SlotOutcome::Slot),
+        },
+    };
+    // A process that was suspended and continues may get here before its heartbeat notices the
+    // delay.
+    match outcome {
+        SlotOutcome::Slot(_) if monotonic() >= *trusted_until.borrow() => {
+            SlotOutcome::Release(LEASE_IN_DOUBT)
+        }
+        outcome => outcome,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn worker_with_expired_trust_starts_no_attempt() {
+        let slots = Arc::new(Semaphore::new(1));
+        let now = monotonic();
+        let (kill, stop_claiming, trusted_until) =
+            (CancellationToken::new(), CancellationToken::new(), watch::Sender::new(now));
+        let late = Bounds { kill: &kill, stop_claiming: &stop_claiming, trusted_until: &trusted_until };
+        assert!(matches!(wait_for_slot(&slots, &late).await, SlotOutcome::Release(LEASE_IN_DOUBT)));
+        assert_eq!(slots.available_permits(), 1, "the slot is free again");
+        trusted_until.send_replace(now + Duration::from_secs(60));
+        let held = wait_for_slot(&slots, &late).await;
+        assert!(matches!(held, SlotOutcome::Slot(_)), "{held:?}");
+        // The slot becomes free after the lease has expired.
+        let waiting = wait_for_slot(&slots, &late);
+        let freeing = async {
+            trusted_until.send_replace(now);
+            drop(held);
+        };
+        let (outcome, ()) = tokio::join!(waiting, freeing);
+        assert!(matches!(outcome, SlotOutcome::Release(LEASE_IN_DOUBT)), "{outcome:?}");
+    }
+}

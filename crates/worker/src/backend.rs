@@ -1,0 +1,169 @@
+//! The scheduler's database, as far as the worker's life cycle needs it.
+//!
+//! All other modules of the worker reach the database through [`Backend`]: register, heartbeat,
+//! claim, finish, release, live output, secrets and leave. Domain types pass through unchanged, and
+//! so do the records that the functions take and return. A second implementation (remote workers)
+//! would turn this type into a trait. The built-in jobs are no part of it: they maintain the
+//! scheduler's database itself.
+
+mod claims;
+mod heartbeats;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use sched_model::connection::migrations::SchemaError;
+use sched_model::connection::{notify, startup};
+use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId, WorkerId};
+use sched_model::recovery::lost_attempts::{self, By, Losses, Recovery};
+use sched_model::running::{attempts, live_output, workers};
+use sched_model::{Database, definitions};
+
+pub(crate) use sched_model::DbError;
+pub(crate) use sched_model::connection::notify::Hint;
+pub(crate) use sched_model::definitions::secrets::SealedSecret;
+pub(crate) use sched_model::dispatching::cancellations::Word;
+pub(crate) use sched_model::recovery::dead_workers::OpenAttempt;
+pub(crate) use sched_model::recovery::lost_attempts::Recovered;
+pub(crate) use sched_model::running::attempts::{Ended, OutputChunk, Record};
+pub(crate) use sched_model::running::claims::{Claimed, Looked, Wanted};
+pub(crate) use sched_model::running::live_output::{Piece, Told};
+pub(crate) use sched_model::running::workers::{Beat, BeatOutcome, NewWorker, Predecessor};
+
+pub(crate) use claims::ClaimConnection;
+pub(crate) use heartbeats::HeartbeatConnection;
+
+/// Access to the scheduler's database. Clones share the pool of connections.
+#[derive(Debug, Clone)]
+pub(crate) struct Backend {
+    database: Arc<Database>,
+}
+
+impl Backend {
+    pub(crate) fn new(database: Database) -> Self {
+        Self { database: Arc::new(database) }
+    }
+
+    /// A backend without a database behind it.
+    #[cfg(test)]
+    pub(crate) fn unreachable() -> Self {
+        let settings = sched_model::DatabaseSettings::new("postgres://nobody@127.0.0.1:1/none", "test");
+        Self::new(Database::new(&settings).unwrap())
+    }
+
+    /// Waits until the database answers and its schema fits this program.
+    pub(crate) async fn wait_until_usable(&self) -> Result<(), SchemaError> {
+        startup::wait_until_usable(&self.database).await
+    }
+
+    /// Calls `on_hint` for notifications of new runs and cancellations; it never returns.
+    /// Notifications are hints: a worker that loses one finds its work by polling.
+    pub(crate) async fn listen(&self, on_hint: impl FnMut(Hint)) {
+        let channels = [notify::DISPATCH_CHANNEL, notify::CANCEL_CHANNEL];
+        notify::listen(&self.database, &channels, on_hint).await;
+    }
+
+    /// Registers a worker. A worker whose predecessor had to drain drains too; returns whether it
+    /// does.
+    pub(crate) async fn register(
+        &self,
+        worker: &NewWorker,
+        before: Option<Predecessor>,
+    ) -> Result<bool, DbError> {
+        workers::register(&mut *self.database.conn().await?, worker, before).await
+    }
+
+    /// Removes the registration of a worker. Its open claims are recovered at once.
+    pub(crate) async fn leave(&self, worker: WorkerId) -> Result<(), DbError> {
+        workers::unregister(&mut *self.database.conn().await?, worker).await
+    }
+
+    pub(crate) fn heartbeats(&self) -> HeartbeatConnection {
+        HeartbeatConnection::new(self.database.clone())
+    }
+
+    /// A connection of the pool for one round of claims.
+    pub(crate) async fn claims(&self) -> Result<ClaimConnection, DbError> {
+        Ok(ClaimConnection::new(self.database.conn().await?))
+    }
+
+    /// Stores ended attempts in one transaction and removes finished claims with it. Returns the
+    /// runs whose claim held; the results of the other runs were rejected.
+    pub(crate) async fn finish(
+        &self,
+        ended: &[Ended],
+        finished_claims: &[i64],
+    ) -> Result<Vec<DispatchId>, DbError> {
+        attempts::end(&mut *self.database.conn().await?, ended, finished_claims).await
+    }
+
+    /// Returns the attempts that history holds with the end that this worker stored.
+    pub(crate) async fn finished(
+        &self,
+        attempts: &[ExecutionId],
+        since: DateTime<Utc>,
+    ) -> Result<Vec<ExecutionId>, DbError> {
+        attempts::was_ended(&mut *self.database.conn().await?, attempts, since).await
+    }
+
+    /// Removes claims of which every run has ended.
+    pub(crate) async fn release(&self, claims: &[i64]) -> Result<(), DbError> {
+        attempts::release_claims(&mut *self.database.conn().await?, claims).await
+    }
+
+    /// Notifies all workers that released runs wait again.
+    pub(crate) async fn notify_released(&self) -> Result<(), DbError> {
+        notify::dispatches_wait_again(&mut *self.database.conn().await?).await
+    }
+
+    /// Notifies all workers that runs of these queues may be claimed.
+    pub(crate) async fn notify_queues(&self, queues: &[String]) -> Result<(), DbError> {
+        notify::dispatches_waiting(&mut *self.database.conn().await?, queues).await
+    }
+
+    /// Writes live output and progress; returns the claims that held. Repeating a write changes
+    /// nothing.
+    pub(crate) async fn write_live(&self, news: &[Told]) -> Result<Vec<ClaimToken>, DbError> {
+        live_output::write(&mut *self.database.conn().await?, news).await
+    }
+
+    /// Deletes live output of ended attempts; returns those of which nothing is left. The end of the
+    /// others is not stored yet.
+    pub(crate) async fn forget_live(
+        &self,
+        ended: &[(DispatchId, ClaimToken)],
+    ) -> Result<Vec<ClaimToken>, DbError> {
+        live_output::forget(&mut *self.database.conn().await?, ended).await
+    }
+
+    /// Reads the sealed secrets with these names that attempts of the job may use.
+    pub(crate) async fn secrets(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        names: &[String],
+    ) -> Result<Vec<SealedSecret>, DbError> {
+        definitions::secrets::of_attempt(&mut *self.database.conn().await?, tenant, job, names).await
+    }
+
+    /// Ends the attempts of dead workers, without a leader; also returns how many workers live.
+    ///
+    /// Only one worker at a time recovers, and none while a leader lives: the database decides.
+    pub(crate) async fn recover(
+        &self,
+        lease: Duration,
+        max_attempts: u32,
+        is_stopped: impl Fn() -> bool,
+    ) -> Result<(Recovered, u64), DbError> {
+        let mut conn = self.database.conn().await?;
+        let recovery = Recovery { by: By::Worker, lease, losses: Losses { max_attempts } };
+        let recovered = recovery.run(&mut conn, is_stopped).await?;
+        Ok((recovered, workers::living(&mut conn).await?))
+    }
+}
+
+/// Exports the counters of recovery with the value 0, for alerts on their growth.
+pub(crate) fn show_counters() {
+    lost_attempts::show_counters();
+}

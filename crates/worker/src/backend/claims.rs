@@ -1,0 +1,53 @@
+//! Claims: one pooled connection for all statements of one round.
+
+use std::time::Duration;
+
+use sched_model::DbError;
+use sched_model::connection::pool::Pooled;
+use sched_model::domain::ids::{ClaimToken, WorkerId};
+use sched_model::recovery::dead_workers;
+use sched_model::running::claims::{self, Claimed, Looked, Wanted};
+
+/// A connection that claims runs.
+pub(crate) struct ClaimConnection(Pooled);
+
+impl ClaimConnection {
+    pub(super) fn new(conn: Pooled) -> Self {
+        Self(conn)
+    }
+
+    /// Attempts that the database holds for this worker and that are not among `known`: claims
+    /// whose answer was lost.
+    pub(crate) async fn unknown(
+        &mut self,
+        worker: WorkerId,
+        known: &[ClaimToken],
+    ) -> Result<Vec<dead_workers::OpenAttempt>, DbError> {
+        dead_workers::unknown_claims(&mut self.0, worker, known).await
+    }
+
+    /// Claims a run that waits alone in its queues, with a fraction of the work of
+    /// [`ClaimConnection::claim`].
+    pub(crate) async fn claim_lone(
+        &mut self,
+        worker: WorkerId,
+        queues: &[String],
+    ) -> Result<Option<Claimed>, DbError> {
+        claims::claim_lone(&mut self.0, worker, queues).await
+    }
+
+    /// Claims from queues without limits.
+    pub(crate) async fn claim(&mut self, wanted: &Wanted<'_>) -> Result<Looked, DbError> {
+        claims::look(&mut self.0, wanted).await
+    }
+
+    /// Claims from queues with limits.
+    pub(crate) async fn claim_limited(&mut self, wanted: &Wanted<'_>) -> Result<Looked, DbError> {
+        claims::claim_limited(&mut self.0, wanted).await
+    }
+
+    /// Time until the next run of these queues may be claimed.
+    pub(crate) async fn next_claimable(&mut self, queues: &[String]) -> Result<Option<Duration>, DbError> {
+        claims::next_claimable(&mut self.0, queues).await
+    }
+}

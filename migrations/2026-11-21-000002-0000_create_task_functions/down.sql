@@ -1,3 +1,0 @@
-DROP TABLE scheduler_job_types;
-DROP TABLE task_functions;
-DROP TABLE queues;

@@ -1,2 +1,0 @@
-DROP TABLE scheduled_job_versions;
-DROP TABLE scheduled_jobs;

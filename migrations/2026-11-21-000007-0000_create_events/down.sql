@@ -1,2 +1,0 @@
-DROP TABLE audit_log;
-DROP TABLE events;

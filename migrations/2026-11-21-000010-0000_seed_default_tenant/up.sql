@@ -1,8 +1,0 @@
--- One tenant, project and queue named `default`, so that a new installation can take a job at once. Nobody can sign in
--- by this: it makes no user and no key.
-
-INSERT INTO tenants (id, slug, name) VALUES ('00000000-0000-7000-8000-000000000001', 'default', 'Default');
-INSERT INTO projects (tenant_id, id, name, display_name)
-    VALUES ('00000000-0000-7000-8000-000000000001', '00000000-0000-7000-8000-000000000002', 'default', 'Default');
-INSERT INTO queues (tenant_id, name, description)
-    VALUES ('00000000-0000-7000-8000-000000000001', 'default', 'Where dispatches wait unless their job or function names another queue.');

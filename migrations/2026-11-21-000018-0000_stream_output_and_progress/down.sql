@@ -1,2 +1,0 @@
-DROP TABLE live_progress;
-DROP TABLE live_output;

@@ -1,1 +1,0 @@
-DROP INDEX CONCURRENTLY job_dispatch_tenants_waiting_idx;

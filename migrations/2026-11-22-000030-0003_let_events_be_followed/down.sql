@@ -1,1 +1,0 @@
-DROP POLICY followed ON events;

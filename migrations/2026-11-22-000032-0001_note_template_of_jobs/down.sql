@@ -1,1 +1,0 @@
-ALTER TABLE scheduled_jobs DROP COLUMN made_from;

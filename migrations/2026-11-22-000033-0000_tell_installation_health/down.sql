@@ -1,1 +1,0 @@
-DROP FUNCTION installation_health();

@@ -1,1 +1,0 @@
-DROP INDEX CONCURRENTLY scheduled_jobs_quarantined_idx;

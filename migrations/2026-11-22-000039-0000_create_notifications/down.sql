@@ -1,1 +1,0 @@
-DROP TABLE notification_cursor, notification_holds, notification_deliveries, notification_rules, notification_channels;

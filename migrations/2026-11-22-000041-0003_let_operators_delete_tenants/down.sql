@@ -1,1 +1,0 @@
-DROP FUNCTION delete_tenant(uuid, bigint);

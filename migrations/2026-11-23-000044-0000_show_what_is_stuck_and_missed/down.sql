@@ -1,4 +1,0 @@
-DROP VIEW missed_fires;
-DROP VIEW throughput;
-DROP VIEW worker_utilisation;
-DROP VIEW stuck_dispatches;

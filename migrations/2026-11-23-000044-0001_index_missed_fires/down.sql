@@ -1,1 +1,0 @@
-DROP INDEX CONCURRENTLY skipped_fires_missed_idx;

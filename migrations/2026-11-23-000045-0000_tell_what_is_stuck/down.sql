@@ -1,1 +1,0 @@
-DROP FUNCTION find_stuck(double precision, double precision, double precision, bigint);

@@ -1,0 +1,9 @@
+DROP TABLE housekeeping;
+DROP TABLE unserved_queues;
+DROP TABLE worker_claims;
+DROP TABLE worker_registration;
+DROP FUNCTION note_known_worker();
+DROP TABLE known_workers;
+DROP TABLE leader_terms;
+DROP TABLE scheduler_instances;
+DROP SEQUENCE leader_term_seq;

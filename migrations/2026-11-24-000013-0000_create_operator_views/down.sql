@@ -1,0 +1,12 @@
+DROP VIEW ledger_gaps;
+DROP VIEW occurrence_ledger;
+DROP VIEW missed_fires;
+DROP VIEW throughput;
+DROP VIEW job_health;
+DROP VIEW leader_history;
+DROP VIEW worker_utilisation;
+DROP VIEW stuck_dispatches;
+DROP VIEW unserved_dispatches;
+DROP VIEW running_dispatches;
+DROP VIEW queue_limits;
+DROP VIEW queue_depth;

@@ -1,0 +1,2 @@
+DROP FUNCTION trigger_jobs(uuid, smallint, text, uuid[], text[], boolean[], text[], jsonb[],
+    text[], text[], text[], text[]);
