@@ -64,7 +64,7 @@ async fn what_waits_is_cancelled_at_once_with_its_reason_and_once() {
     app.with_jobs(&["report"]).await;
     let id = trigger(&app, "report").await;
     let answer = act(&app, &id, "cancel", json!({"reason": "wrong data"})).await;
-    let expected = json!({"run_id": id, "state": "cancelled", "status": "CANCELLED"});
+    let expected = json!({"run_id": id, "state": "cancelled", "status": "cancelled"});
     assert_eq!((answer.status, answer.json()), (200, expected.clone()));
     let again = app.send("POST", &format!("/api/v1/runs/{id}/cancel"), &[], None).await;
     assert_eq!((again.status, again.json()), (200, expected), "the body may be left out");
@@ -96,7 +96,7 @@ async fn what_runs_is_to_be_stopped_and_what_has_ended_is_not() {
     begin(&app, &id).await;
     for _ in 0..2 {
         let answer = act(&app, &id, "cancel", json!({})).await;
-        let expected = json!({"run_id": id, "state": "requested", "status": "IN_PROGRESS"});
+        let expected = json!({"run_id": id, "state": "requested", "status": "running"});
         assert_eq!((answer.status, answer.json()), (202, expected));
     }
     let marked =
@@ -109,7 +109,7 @@ async fn what_runs_is_to_be_stopped_and_what_has_ended_is_not() {
     finish(&app, &ended, "COMPLETED").await;
     let refused = act(&app, &ended, "cancel", json!({})).await;
     assert_eq!((refused.status, refused.json()["code"].as_str()), (409, Some("finished")));
-    assert!(refused.json()["detail"].as_str().unwrap().contains("COMPLETED"), "{}", refused.body);
+    assert!(refused.json()["detail"].as_str().unwrap().contains("succeeded"), "{}", refused.body);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,7 +147,7 @@ async fn a_finished_dispatch_is_run_again_once() {
     let made = app.get(one.header("location").unwrap()).await.json();
     let first = app.get(&format!("/api/v1/runs/{id}")).await.json();
     assert_eq!((&made["retry_of"], &made["triggered_by"]), (&json!(id), &json!("retry")));
-    assert_eq!((&made["scheduled_for"], &first["status"]), (&first["scheduled_for"], &json!("FAILED")));
+    assert_eq!((&made["scheduled_for"], &first["status"]), (&first["scheduled_for"], &json!("failed")));
     assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE action = 'retry_dispatch'").await, 1);
     let told = format!(
         "SELECT count(*) FROM events WHERE event_type = 'dispatch_retried' AND payload->>'by' = '{}'",

@@ -161,7 +161,7 @@ async fn metrics_count_jobs_and_runs_by_status() {
                 WHERE j.name = 'a'";
     app.db.client().await.batch_execute(runs).await.unwrap();
     let metrics = app.get("/api/v1/metrics").await.json();
-    assert_eq!(metrics["runs"], json!({"COMPLETED": 2, "FAILED": 1, "CANCELLED": 1}), "{metrics}");
+    assert_eq!(metrics["runs"], json!({"succeeded": 2, "failed": 1, "cancelled": 1}), "{metrics}");
     assert_eq!(metrics["average_duration_ms"], 200.0);
     assert!((metrics["success_rate"].as_f64().unwrap() - 2.0 / 3.0).abs() < 1e-9, "{metrics}");
     let jobs = &metrics["jobs"];
@@ -172,7 +172,7 @@ async fn metrics_count_jobs_and_runs_by_status() {
     );
     assert!(jobs["enabled"].as_i64().unwrap() >= 2, "{jobs}");
     let of_three_days = app.get("/api/v1/metrics?hours=72").await.json();
-    assert_eq!(of_three_days["runs"]["FAILED"], 2);
+    assert_eq!(of_three_days["runs"]["failed"], 2);
     for bad in ["0", "745", "x"] {
         assert_eq!(app.get(&format!("/api/v1/metrics?hours={bad}")).await.status, 400, "{bad}");
     }
@@ -220,7 +220,7 @@ async fn a_dry_run_tells_what_a_reset_would_end_and_asks_no_leader() {
     let mut attempts = told["attempts"].as_array().unwrap().clone();
     attempts.sort_by_key(|attempt| attempt["job"].to_string());
     for (attempt, (job, id, becomes)) in
-        attempts.iter().zip([("again", &ids[1], "PENDING"), ("never", &ids[2], "TIMEOUT")])
+        attempts.iter().zip([("again", &ids[1], "waiting"), ("never", &ids[2], "timed_out")])
     {
         let wanted = json!({
             "run_id": id, "tenant": "default", "job": job, "attempt": 1, "claimed_at": attempt["claimed_at"],

@@ -187,7 +187,7 @@ async fn jobs_are_found_sorted_and_counted_and_a_cursor_is_good_for_its_list() {
         ("status=enabled&sort=-name", "tidy load-a"),
         ("function=f&queue=default&project=default&job_type=manual", "load-a load-b tidy"),
         ("function=g", ""),
-        ("last_status=FAILED", ""),
+        ("last_status=failed", ""),
         ("sort=-updated_at&limit=1", "load-b"),
     ] {
         assert_eq!(names(query).await, expected, "{query}");

@@ -28,8 +28,8 @@ async fn dispatches_are_listed_newest_first_and_by_filter() {
         expected.iter().filter(|(_, job)| *job == "a").map(|(id, _)| id.clone()).collect();
     assert_eq!(list("").await, all);
     assert_eq!(list("?job=a").await, of_a);
-    assert_eq!(list("?status=PENDING&job=a").await, of_a);
-    assert_eq!(list("?status=COMPLETED").await, Vec::<String>::new());
+    assert_eq!(list("?status=waiting&job=a").await, of_a);
+    assert_eq!(list("?status=succeeded").await, Vec::<String>::new());
     let page = app.get("/api/v1/runs?limit=2").await.json();
     assert_eq!(ids(&page), all[..2]);
     let rest = format!("?limit=2&cursor={}", page["next_cursor"].as_str().unwrap());
@@ -60,8 +60,8 @@ async fn executions_and_their_output_are_shown() {
     let oldest_first: Vec<String> = newest_first.iter().rev().cloned().collect();
     for (path, expected) in [
         ("attempts", &newest_first),
-        ("executions?sort=-created_at", &newest_first),
-        ("executions?sort=created_at&job=report", &oldest_first),
+        ("attempts?sort=-created_at", &newest_first),
+        ("attempts?sort=created_at&job=report", &oldest_first),
         ("jobs/report/attempts?sort=created_at", &oldest_first),
     ] {
         assert_eq!(listed(&app, path, "id").await, *expected, "{path}");
@@ -69,14 +69,14 @@ async fn executions_and_their_output_are_shown() {
     let first = app.get("/api/v1/attempts?sort=created_at&limit=1").await.json();
     let cursor = first["next_cursor"].as_str().unwrap();
     assert_eq!(ids(&first), oldest_first[..1]);
-    let rest = listed(&app, &format!("executions?sort=created_at&cursor={cursor}"), "id").await;
+    let rest = listed(&app, &format!("attempts?sort=created_at&cursor={cursor}"), "id").await;
     assert_eq!(rest, oldest_first[1..]);
     assert_eq!(app.get(&format!("/api/v1/attempts?cursor={cursor}")).await.status, 400);
-    let failed = app.get("/api/v1/attempts?status=FAILED").await.json();
+    let failed = app.get("/api/v1/attempts?status=failed").await.json();
     let shown = &failed["items"][0];
     assert_eq!((&shown["error_class"], &shown["attempt"]), (&json!("exit_code"), &json!(1)));
     assert_eq!((&shown["job"], &shown["result"]), (&json!("report"), &json!({"ok": true})));
-    let completed = app.get("/api/v1/attempts?status=COMPLETED").await.json();
+    let completed = app.get("/api/v1/attempts?status=succeeded").await.json();
     let path = format!("/api/v1/attempts/{}", completed["items"][0]["id"].as_str().unwrap());
     assert_eq!(app.get(&path).await.json(), completed["items"][0]);
     let output = app.get(&format!("{path}/output")).await.json();
@@ -185,10 +185,10 @@ async fn workers_come_page_by_page_the_living_first() {
             cursor = format!("&cursor={next}");
         }
         assert_eq!(seen, all, "{limit} at once");
-        let elsewhere = app.get(&format!("/api/v1/workers?status=IDLE{cursor}")).await;
+        let elsewhere = app.get(&format!("/api/v1/workers?status=idle{cursor}")).await;
         assert_eq!(elsewhere.status, if cursor.is_empty() { 200 } else { 400 }, "{}", elsewhere.body);
     }
-    assert_eq!(listed(&app, "workers?status=OFFLINE&limit=2", "hostname").await, ["4", "5"]);
+    assert_eq!(listed(&app, "workers?status=offline&limit=2", "hostname").await, ["4", "5"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -246,11 +246,11 @@ async fn dispatches_are_filtered_and_sorted_both_ways() {
         ("function=f".to_owned(), vec!["c", "a"]),
         ("project=p".to_owned(), vec!["c"]),
         (format!("worker={worker}"), vec!["a"]),
-        ("triggered_by=api&status=PENDING&sort=created_at".to_owned(), vec!["b", "c"]),
+        ("triggered_by=api&status=waiting&sort=created_at".to_owned(), vec!["b", "c"]),
         ("triggered_by=scheduler".to_owned(), vec![]),
         ("function=f&queue=fast&total=true".to_owned(), vec!["c"]),
     ] {
-        assert_eq!(listed(&app, &format!("dispatches?{filter}"), "job").await, jobs, "{filter}");
+        assert_eq!(listed(&app, &format!("runs?{filter}"), "job").await, jobs, "{filter}");
     }
     assert_eq!(listed(&app, "jobs/c/runs?queue=fast&sort=created_at", "job").await, ["c"]);
     let total = app.get("/api/v1/runs?function=f&limit=1&total=true").await.json();
@@ -264,7 +264,7 @@ async fn dispatches_are_filtered_and_sorted_both_ways() {
         ("function=f&queue=fast", vec!["c"]),
         ("project=p", vec!["c"]),
     ] {
-        assert_eq!(listed(&app, &format!("dispatches?{filter}"), "job").await, jobs, "{filter}");
+        assert_eq!(listed(&app, &format!("runs?{filter}"), "job").await, jobs, "{filter}");
     }
     let total = app.get("/api/v1/runs?function=f&limit=1&total=true").await.json();
     assert_eq!(total["total"], 2);
@@ -282,9 +282,9 @@ async fn dispatches_are_filtered_and_sorted_both_ways() {
         }
         assert_eq!(seen, expected);
         for path in [
-            "dispatches?limit=1",
-            "dispatches?queue=fast",
-            "executions?limit=1",
+            "runs?limit=1",
+            "runs?queue=fast",
+            "attempts?limit=1",
             "calendars?limit=1",
             "users?limit=1",
         ] {
@@ -334,7 +334,7 @@ async fn executions_are_filtered_by_what_ran_them_and_when() {
         ("job=b&triggered_by=scheduler".to_owned(), vec!["b"]),
         ("job=b&triggered_by=api".to_owned(), vec![]),
     ] {
-        assert_eq!(listed(&app, &format!("executions?{filter}"), "job").await, jobs, "{filter}");
+        assert_eq!(listed(&app, &format!("attempts?{filter}"), "job").await, jobs, "{filter}");
         let path = format!("/api/v1/attempts?{filter}&total=true");
         assert_eq!(app.get(&path).await.json()["total"], jobs.len(), "{filter}");
     }
@@ -394,8 +394,8 @@ async fn functions_queues_workers_and_audit_events_are_filtered() {
         .await
         .unwrap();
     assert_eq!(listed(&app, "workers?queue=fast", "hostname").await, ["one"]);
-    assert_eq!(listed(&app, "workers?status=BUSY", "hostname").await, ["two"]);
-    assert_eq!(listed(&app, "workers?status=BUSY&queue=fast", "hostname").await, [""; 0]);
+    assert_eq!(listed(&app, "workers?status=busy", "hostname").await, ["two"]);
+    assert_eq!(listed(&app, "workers?status=busy&queue=fast", "hostname").await, [""; 0]);
 
     let newest = listed(&app, "audit-events?limit=200", "action").await;
     let mut oldest = listed(&app, "audit-events?limit=200&sort=created_at", "action").await;

@@ -150,7 +150,7 @@ async fn what_a_running_attempt_has_told_is_shown_and_its_end_adds_the_rest() {
     let (app, claimed) = running().await;
     tell(&app, &claimed, (1, 0, "one\n"), Some("counting")).await;
     let seen = logs(&app, &claimed, "").await;
-    assert_eq!(words(&seen), ["attempt 1", "one\n", "progress counting", "end IN_PROGRESS"]);
+    assert_eq!(words(&seen), ["attempt 1", "one\n", "progress counting", "end running"]);
     let shown = app.get(&format!("/api/v1/runs/{}", claimed.dispatch_id)).await.json();
     assert_eq!(
         (&shown["progress"]["percent"], &shown["progress"]["message"]),
@@ -159,12 +159,12 @@ async fn what_a_running_attempt_has_told_is_shown_and_its_end_adds_the_rest() {
 
     end(&app, &claimed, AttemptOutcome::Completed, "one\ntwo\n").await;
     let rest = logs(&app, &claimed, &format!("?after={}", seen[1].0)).await;
-    assert_eq!(words(&rest), ["two\n", "COMPLETED", "end COMPLETED"]);
+    assert_eq!(words(&rest), ["two\n", "succeeded", "end succeeded"]);
     let nothing = logs(&app, &claimed, &format!("?after={}", rest[1].0)).await;
-    assert_eq!(words(&nothing), ["end COMPLETED"]);
+    assert_eq!(words(&nothing), ["end succeeded"]);
     assert_eq!(
         words(&logs(&app, &claimed, "?follow=true").await),
-        ["attempt 1", "one\ntwo\n", "COMPLETED", "end COMPLETED"]
+        ["attempt 1", "one\ntwo\n", "succeeded", "end succeeded"]
     );
     let shown = app.get("/api/v1/runs").await.json();
     assert!(shown["items"][0]["progress"].is_null(), "{shown}");
@@ -198,7 +198,7 @@ async fn a_follower_sees_output_as_it_comes_goes_through_retries_and_ends_with_t
     tell(&app, &first, (2, 10, "two\n"), None).await;
     read_until("(6) two\n").await;
     end(&app, &first, AttemptOutcome::Failed, "one\nthree\ntwo\n").await;
-    read_until("FAILED").await;
+    read_until("failed").await;
     app.db
         .client()
         .await
@@ -208,10 +208,10 @@ async fn a_follower_sees_output_as_it_comes_goes_through_retries_and_ends_with_t
     let second = claim(&app).await;
     read_until("attempt 2").await;
     end(&app, &second, AttemptOutcome::Completed, "done\n").await;
-    let all = read_until("end COMPLETED").await;
+    let all = read_until("end succeeded").await;
     assert_eq!(
         all,
-        ["attempt 1", "one\n", "(6) two\n", "FAILED", "attempt 2", "done\n", "COMPLETED", "end COMPLETED"]
+        ["attempt 1", "one\n", "(6) two\n", "failed", "attempt 2", "done\n", "succeeded", "end succeeded"]
     );
 }
 
@@ -321,7 +321,7 @@ async fn an_attempt_that_comes_and_goes_between_two_looks_is_not_missed() {
         .await
         .unwrap();
     let all = read_until(5).await;
-    assert_eq!(all, ["attempt 1", "one\n", "FAILED", "attempt 2", "FAILED"]);
+    assert_eq!(all, ["attempt 1", "one\n", "failed", "attempt 2", "failed"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

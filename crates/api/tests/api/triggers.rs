@@ -26,7 +26,7 @@ async fn a_trigger_makes_a_dispatch() {
     let location = answer.header("location").unwrap().to_owned();
     let dispatch = app.get(&location).await.json();
     assert_eq!(dispatch["id"], answer.json()["run_id"]);
-    assert_eq!((&dispatch["job"], &dispatch["status"]), (&json!("report"), &json!("PENDING")));
+    assert_eq!((&dispatch["job"], &dispatch["status"]), (&json!("report"), &json!("waiting")));
     assert_eq!((&dispatch["triggered_by"], &dispatch["triggered_by_user"]), (&json!("api"), &json!(OWNER)));
     let job = app.get("/api/v1/jobs/report").await.json();
     assert_eq!((&job["total_run_count"], &job["active_runs"]), (&json!(1), &json!(1)));

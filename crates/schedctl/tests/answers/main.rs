@@ -373,7 +373,7 @@ fn a_preview_of_a_job_is_shown_like_that_of_a_schedule() {
 fn lists_of_workers_and_functions_pass_on_which_are_wanted() {
     let none = page(&[], None);
     let api = Api::of(&[
-        ("GET /workers?status=DRAINING&queue=mail&limit=150", none.clone()),
+        ("GET /workers?status=draining&queue=mail&limit=150", none.clone()),
         ("GET /task-functions?name_prefix=re&queue=mail&handler_type=http&is_active=false&limit=200", none),
     ]);
     api.run(exit::OK, "workers list --status draining --queue mail --limit 150");

@@ -40,7 +40,7 @@ async fn a_running_process_is_cancelled_from_the_command_line_with_all_its_child
     assert_eq!(
         (&shown["status"], &shown["error_message"]),
         (
-            &json!("CANCELLED"),
+            &json!("cancelled"),
             &json!(format!("cancelled by {}: wrong data", test_support::identity::actor()))
         )
     );
@@ -50,7 +50,7 @@ async fn a_running_process_is_cancelled_from_the_command_line_with_all_its_child
     })
     .await;
     let again = printed(&system.schedctl(&["runs", "cancel", &dispatch, "-o", "json"]).await);
-    assert_eq!(again, json!({"run_id": dispatch, "state": "cancelled", "status": "CANCELLED"}));
+    assert_eq!(again, json!({"run_id": dispatch, "state": "cancelled", "status": "cancelled"}));
     let attempts = "SELECT count(*) FROM job_execution_log WHERE status = 'CANCELLED'";
     assert_eq!(system.count(attempts).await, 1);
     let events = "SELECT string_agg(event_type, ' ' ORDER BY id) FROM events WHERE dispatch_id IS NOT NULL";

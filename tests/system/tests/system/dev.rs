@@ -91,7 +91,7 @@ async fn dev_killed_with_9_leaves_no_process_and_starts_again_on_its_data() {
             .args(["attempts", "list", "--job", "once", "-o", "json"])
             .run(LIMIT)
             .await;
-        list.stdout.matches("COMPLETED").count()
+        list.stdout.matches("succeeded").count()
     };
     wait_for("the first run", LIMIT, async || match executed().await {
         0 => Err(running.stderr()),
@@ -228,7 +228,7 @@ async fn the_requests_of_the_readme_run_a_job_and_show_what_became_of_it() {
             .and_then(|page| serde_json::from_str(page.trim()).ok());
         let outcome = last.as_ref().map(|page| page["items"][0]["status"].clone());
         let is_told = told.contains("job_created") && told.contains("schedule_execution_completed");
-        if outcome == Some("COMPLETED".into()) && is_told {
+        if outcome == Some("succeeded".into()) && is_told {
             return Ok(());
         }
         Err(format!("{told}\n{}\n{}", String::from_utf8_lossy(&done.stderr), running.stderr()))

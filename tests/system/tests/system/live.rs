@@ -25,7 +25,7 @@ async fn live_output_is_seen_before_the_end_and_once() {
         if seen.contains("first") && seen.contains("oops") { Ok(()) } else { Err(seen) }
     })
     .await;
-    assert!(seen(&system, &dispatch).await.contains("IN_PROGRESS"));
+    assert!(seen(&system, &dispatch).await.contains("running"));
     let follow = ["logs", &dispatch, "--follow"];
     let (followed, ()) = tokio::join!(system.schedctl(&follow), async {
         std::fs::write(&flag, "").unwrap();
@@ -33,7 +33,7 @@ async fn live_output_is_seen_before_the_end_and_once() {
     assert_eq!(followed.status.code(), Some(0), "{followed:?}");
     assert_eq!(followed.stdout, "first\nsecond\\u{1b}[2J\n");
     assert!(
-        followed.stderr.contains("oops\n") && followed.stderr.contains("COMPLETED"),
+        followed.stderr.contains("oops\n") && followed.stderr.contains("succeeded"),
         "{}",
         followed.stderr
     );

@@ -21,7 +21,7 @@ async fn one_manual_job_is_dispatched_claimed_executed_logged_and_seen() {
         page["items"].get(0).cloned().ok_or_else(|| page.to_string())
     })
     .await;
-    assert_eq!(execution["status"], "COMPLETED");
+    assert_eq!(execution["status"], "succeeded");
     assert_eq!(execution["job"], "one");
     assert_eq!(execution["attempt"], 1);
     assert_eq!(execution["exit_code"], 0);
@@ -31,11 +31,11 @@ async fn one_manual_job_is_dispatched_claimed_executed_logged_and_seen() {
     let output = system.get(&format!("/api/v1/attempts/{id}/output")).await;
     assert_eq!(output["chunks"][0]["content"], "hello from one\n");
     let seen = system.get(&format!("/api/v1/runs/{dispatch}")).await;
-    assert_eq!(seen["status"], "COMPLETED");
+    assert_eq!(seen["status"], "succeeded");
     let job = system.get("/api/v1/jobs/one").await;
     assert_eq!(
         (&job["last_status"], &job["total_run_count"], &job["active_runs"]),
-        (&json!("COMPLETED"), &json!(1), &json!(0))
+        (&json!("succeeded"), &json!(1), &json!(0))
     );
     system.check_invariants().await;
 }
@@ -151,7 +151,7 @@ async fn history_of_a_backup_job_lies_outside_the_main_schema() {
     assert_eq!(system.count("SELECT count(*) FROM maintenance.job_execution_output").await, 1);
     assert_eq!(system.count("SELECT count(*) FROM job_execution_log").await, 0);
     let page = system.get("/api/v1/attempts?job=backup").await;
-    assert_eq!(page["items"][0]["status"], "COMPLETED", "{page}");
+    assert_eq!(page["items"][0]["status"], "succeeded", "{page}");
     system.check_invariants().await;
 }
 

@@ -117,7 +117,7 @@ async fn an_attempt_without_its_secret_fails_and_names_it() {
     let mut installation = installation(folder.path()).await;
     set(&installation, folder.path(), &["token"], CANARY).await;
     installation.apply(&function("true", &json!({"TOKEN": {"secret": "token"}}))).await;
-    assert_eq!(run(&installation).await["status"], "COMPLETED");
+    assert_eq!(run(&installation).await["status"], "succeeded");
 
     let held = installation.schedctl(&["secrets", "delete", "token"]).await;
     assert!(!held.status.success() && held.stderr.contains("command"), "{}", held.stderr);

@@ -193,7 +193,7 @@ async fn work_goes_on_without_the_collector_and_spans_arrive_when_it_is_back() {
     let mut system = installation(&format!("127.0.0.1:{port}")).await;
     system.apply(&shell_jobs("true", &[manual("job")])).await;
     let first = trigger(&system, "job", &format!("00-{TRACE}-{CALLER}-01")).await;
-    assert_eq!(execution(&system, &first).await["status"], "COMPLETED");
+    assert_eq!(execution(&system, &first).await["status"], "succeeded");
     for daemon in [&system.workers[0], system.api.as_ref().unwrap()] {
         wait_for("the warning", PATIENCE, async || {
             let log = daemon.stderr();
@@ -204,7 +204,7 @@ async fn work_goes_on_without_the_collector_and_spans_arrive_when_it_is_back() {
     // Long enough for further tries.
     for _ in 0..20 {
         let dispatch = system.trigger("job").await;
-        assert_eq!(execution(&system, &dispatch).await["status"], "COMPLETED");
+        assert_eq!(execution(&system, &dispatch).await["status"], "succeeded");
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
     let health = system.workers[0].health_addr().await;

@@ -13,7 +13,7 @@ async fn work_without_a_worker_is_shown_and_expires_or_waits_for_one() {
     system.trigger("patient").await;
     let path = format!("/api/v1/runs/{dispatch}");
     wait_for("the dispatch to expire", PATIENCE, async || match system.get(&path).await {
-        shown if shown["status"] == "FAILED" => Ok(()),
+        shown if shown["status"] == "failed" => Ok(()),
         shown => Err(shown.to_string()),
     })
     .await;
