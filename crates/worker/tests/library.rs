@@ -1,4 +1,4 @@
-//! A worker put together with the builder, on a real database.
+//! A worker from the builder, on a real database.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot get what it needs fails, and says where")]
 
@@ -65,12 +65,12 @@ impl World {
         config
     }
 
-    /// A native function with a manual job of the same name, and one dispatch of it that waits.
+    /// Creates a native function, a manual job of the same name and one waiting run.
     async fn dispatch(&self, handler: &str, args: &Value) {
         self.dispatches(handler, args, 1).await;
     }
 
-    /// The same with so many dispatches.
+    /// The same with `count` runs.
     async fn dispatches(&self, handler: &str, args: &Value, count: usize) {
         let config = json!({"handler": handler, "grace_seconds": 0});
         let sql = format!(
@@ -87,13 +87,13 @@ impl World {
         self.client.batch_execute(&sql).await.unwrap();
     }
 
-    /// The one text of a query; empty when there is no row.
+    /// Returns the single text of a query, or an empty text without a row.
     async fn text(&self, query: &str) -> String {
         let row = self.client.query_opt(&format!("SELECT ({query})::text"), &[]).await.unwrap();
         row.and_then(|row| row.get::<_, Option<String>>(0)).unwrap_or_default()
     }
 
-    /// Waits until a query gives that text.
+    /// Waits until a query returns that text.
     async fn wait_for(&self, query: &str, wanted: &str) {
         wait_for(query, PATIENCE, async || match self.text(query).await {
             found if found == wanted => Ok(()),
@@ -159,11 +159,11 @@ async fn results_errors_and_logs_of_native_handlers_are_stored() {
     let line = "SELECT o.stream || ': ' || o.content FROM job_execution_output o JOIN job_execution_log l ON l.id = o.execution_id
          JOIN scheduled_jobs j ON j.id = l.job_id WHERE j.name = 'add'";
     assert_eq!(world.text(line).await, "log: adding 40 and 2\n");
-    // Three attempts are the default, but the handler has said that none makes sense.
+    // The default is three attempts, but the handler has ruled out a retry.
     world.wait_for(&status_of("fails"), "DEAD_LETTER").await;
     assert_eq!(world.text(&attempt_of("fails", "error_class")).await, "closed");
     assert_eq!(world.text(&attempt_of("fails", "error_message")).await, "the account is closed");
-    // Waits for its next attempt.
+    // It waits for its next attempt.
     world.wait_for(&attempt_of("panics", "error_class"), "panic").await;
     let traceback = world.text(&attempt_of("panics", "traceback")).await;
     assert!(traceback.starts_with("panicked at ") && traceback.contains("library.rs:"), "{traceback}");
@@ -171,7 +171,8 @@ async fn results_errors_and_logs_of_native_handlers_are_stored() {
     world.stop().await.unwrap();
 }
 
-/// A handler that blocks its thread until something is sent, and what tells that it has begun.
+/// A handler that blocks its thread until the test sends a message, and a signal that the handler
+/// has begun.
 fn blocking_its_thread() -> (mpsc::Sender<()>, Arc<Notify>, Builder) {
     let (release, released) = mpsc::channel();
     let (released, begun) = (Arc::new(Mutex::new(released)), Arc::new(Notify::new()));
@@ -186,11 +187,11 @@ fn blocking_its_thread() -> (mpsc::Sender<()>, Arc<Notify>, Builder) {
     (release, begun, builder)
 }
 
-/// How often the worker has shown that it lives, while the handler blocks all the threads there are.
+/// Whether the worker sends heartbeats while the handler blocks all threads of handlers.
 const BEATS_SINCE_CLAIM: &str = "SELECT w.last_heartbeat > d.claimed_at + interval '4 seconds'
      FROM worker_registration w JOIN job_dispatch d ON d.worker_id = w.worker_id";
 
-// As many threads as a small machine has, less one.
+// One thread fewer than a small machine has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn heartbeats_go_on_while_a_handler_blocks_every_thread_of_its_kind() {
     let (release, _, builder) = blocking_its_thread();
@@ -234,7 +235,8 @@ async fn work_that_runs_on_in_a_worker_that_stops_is_not_given_to_others() {
     let ended = tokio::time::timeout(PATIENCE, world.worker.take().unwrap()).await.unwrap().unwrap();
     let text = ended.unwrap_err().describe();
     assert!(text.contains("after the worker was told to stop"), "{text}");
-    // Another worker would begin beside it at once if it were handed back, or if the lease were given up.
+    // If the run were released, or the lease given up, another worker would begin it at once while
+    // it still runs.
     assert_eq!(world.text(&status_of("block")).await, "IN_PROGRESS");
     assert_eq!(world.text("SELECT count(*) FROM job_execution_log").await, "0");
     assert_eq!(world.text("SELECT status FROM worker_registration").await, "DRAINING");
@@ -261,7 +263,7 @@ async fn a_second_signal_leaves_work_to_be_recovered_and_says_so() {
         (1, true),
         "{error:?}"
     );
-    // Nothing runs on, so it is recovered at once.
+    // Nothing runs any more, so it is recovered at once.
     assert_eq!(world.text("SELECT status FROM worker_registration").await, "OFFLINE");
     assert_eq!(world.text(&status_of("waits")).await, "IN_PROGRESS");
 }
@@ -293,7 +295,7 @@ async fn what_becomes_of_attempts_is_counted_once_it_is_stored() {
     world.wait_for(&status_of("add"), "COMPLETED").await;
     world.wait_for(&attempt_of("fails", "status"), "FAILED").await;
     world.stop().await.unwrap();
-    // 256 KiB are kept of what is logged, and what "add" logged.
+    // 256 KiB of the log are kept, and the log of "add".
     for line in [
         "sched_attempts_total{status=\"COMPLETED\"} 1",
         "sched_attempts_total{status=\"FAILED\"} 1",
@@ -306,11 +308,11 @@ async fn what_becomes_of_attempts_is_counted_once_it_is_stored() {
     }
 }
 
-/// What has ended and cannot be stored is kept, so much of it and no more: then nothing new is claimed. Nothing of it is lost, and nothing is
-/// done twice.
+/// Results that cannot be stored are kept up to a bound. Beyond the bound the worker claims
+/// nothing. No result is lost, and no run executes twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn results_that_cannot_be_stored_are_kept_up_to_a_bound_and_hold_up_claims_beyond() {
-    // Ten slots, and four times what is claimed ahead at most.
+    // Ten slots, and four times the maximal prefetch.
     const PLACES: i64 = 10 + 4_000;
     const ALL: i64 = PLACES + 490;
     let ran = Arc::new(AtomicI64::new(0));
@@ -321,7 +323,7 @@ async fn results_that_cannot_be_stored_are_kept_up_to_a_bound_and_hold_up_claims
     }))
     .await;
     world.wait_for("SELECT count(*) FROM worker_registration", "1").await;
-    // History can be neither read nor written; claims need none of it.
+    // History can be neither read nor written; claims do not need it.
     let locked = world.db.client().await;
     locked.batch_execute("BEGIN; LOCK TABLE job_execution_log IN ACCESS EXCLUSIVE MODE").await.unwrap();
     world.dispatches("quick", &json!({}), usize::try_from(ALL).unwrap()).await;
@@ -334,7 +336,8 @@ async fn results_that_cannot_be_stored_are_kept_up_to_a_bound_and_hold_up_claims
         }
     })
     .await;
-    // It lives, and would have looked for work meanwhile: fifteen heartbeats are three times the longest pause between two looks.
+    // The worker is alive and would have polled: fifteen heartbeats are three times the longest
+    // pause between two polls.
     let beat = "SELECT last_heartbeat FROM worker_registration";
     for _ in 0..15 {
         let before = world.text(beat).await;

@@ -1,4 +1,4 @@
-//! A worker and its queues: weights, limits, and life without notifications, on a real database.
+//! A worker and its queues: weights, limits, and polling without notifications, on a real database.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot get what it needs fails, and says where")]
 
@@ -49,7 +49,7 @@ impl World {
         self.client.batch_execute(statements).await.unwrap();
     }
 
-    /// A queue with so many dispatches that wait in it.
+    /// Creates a queue with so many waiting runs.
     async fn queue(&self, name: &str, waiting: usize) {
         self.sql(&format!(
             "INSERT INTO queues (tenant_id, name) VALUES ('{DEFAULT_TENANT}', '{name}') ON CONFLICT DO NOTHING;
@@ -107,14 +107,14 @@ impl World {
 
 const COMPLETED: &str = "SELECT count(*) FROM job_dispatch WHERE status = 'COMPLETED'";
 
-/// How many run at once, and how many did at most.
+/// The current and the maximal number of concurrent attempts.
 #[derive(Debug, Default)]
 struct Gauge {
     now: AtomicUsize,
     most: AtomicUsize,
 }
 
-/// A handler that takes that long and counts how many run at once.
+/// A handler that takes that long and counts concurrent attempts.
 fn taking(took: Duration, gauge: &Arc<Gauge>) -> Builder {
     let gauge = gauge.clone();
     Worker::builder().handler("noop", move |_: Ctx, _: Value| {
@@ -137,7 +137,7 @@ async fn queues_share_the_slots_by_weight_while_they_have_work_and_leave_them_to
     let builder = taking(Duration::from_millis(60), &Arc::default());
     world.start(builder, &[("WORKER_QUEUES", "critical=3,bulk=1,idle=9"), ("WORKER_CONCURRENCY", "4")]);
     world.wait_for(COMPLETED, 210).await;
-    // By the time the more weighty one was empty, the other had got a third of that.
+    // When the heavier queue became empty, the lighter one had received a third of its attempts.
     let meanwhile = "SELECT count(*) FROM job_dispatch
                      WHERE queue = 'bulk' AND claimed_at < (SELECT max(claimed_at) FROM job_dispatch WHERE queue = 'critical')";
     let meanwhile = world.number(meanwhile).await;
@@ -206,7 +206,7 @@ async fn what_was_claimed_ahead_of_slots_that_stay_taken_is_handed_back_once_and
         ))
         .await;
     let released = "FROM job_execution_log WHERE status = 'RELEASED'";
-    // Long enough for three rounds of them.
+    // Long enough for three rounds of releases.
     let later = format!(
         "SELECT coalesce(clock_timestamp() - min(completed_at) > interval '4 seconds', false)::integer {released}"
     );

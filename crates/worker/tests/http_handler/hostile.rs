@@ -1,6 +1,8 @@
-//! A list of targets that nobody may reach, in every disguise we know; the handler is asked to call each of them.
+//! Targets that functions may not call, in every known disguise. The tests call each of them
+//! through the handler.
 //!
-//! A listener on all addresses of this machine, on the port that the targets name, sees whether any of them got through.
+//! A listener on all addresses of this machine, on the port of the targets, detects whether a call
+//! got through.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use serde_json::json;
 
 use super::support::{Server, Told, response, run, settings};
 
-/// One address of every network that is not public, and those where clouds keep credentials.
+/// One address of every non-public network, and the metadata addresses of clouds.
 const ADDRESSES: [[u8; 4]; 23] = [
     [0, 0, 0, 0],
     [0, 1, 2, 3],
@@ -38,7 +40,7 @@ const ADDRESSES: [[u8; 4]; 23] = [
     [255, 255, 255, 255],
 ];
 
-/// The ways to write an IPv4 address into a URL, and to reach it through an IPv6 one.
+/// The ways to write an IPv4 address in a URL, and to reach it through an IPv6 address.
 fn disguises(address: [u8; 4]) -> Vec<String> {
     let [a, b, c, d] = address;
     let v4 = Ipv4Addr::from(address);
@@ -110,7 +112,7 @@ const V6: [&str; 30] = [
     "64:ff9b::808:808",
 ];
 
-/// Names that mean this machine, and URLs that are none or hide one in another.
+/// Names of this machine, and URLs that are invalid or hide one URL in another.
 const URLS: [&str; 40] = [
     "http://localhost:PORT/",
     "http://LOCALHOST:PORT/",
@@ -189,7 +191,8 @@ async fn hostile_targets_are_all_blocked() {
     );
     urls.extend(V6.iter().map(|address| format!("http://[{address}]:{port}/")));
     urls.extend(PORTS.iter().map(|port| format!("http://8.8.8.8:{port}/")));
-    // Names that lead to refused addresses, alone and hidden among public ones, in either order.
+    // Names that lead to refused addresses, alone and hidden among public addresses, in either
+    // order.
     for (number, address) in ADDRESSES.iter().enumerate() {
         let refused = Ipv4Addr::from(*address).to_string();
         let mapped = format!("::ffff:{refused}");
@@ -228,7 +231,7 @@ async fn hostile_targets_are_all_blocked() {
     assert_eq!(canary.connections(), 0, "not one connection was opened");
 }
 
-/// Redirects of a server that may be called, to those that may not: they are responses and nothing more.
+/// Redirects from an allowed server to refused targets: they are responses and nothing more.
 async fn redirects(tally: &mut Tally, canary: &Server) -> usize {
     let targets = [
         format!("http://127.0.0.2:{}/", canary.address.port()),
@@ -252,7 +255,8 @@ async fn redirects(tally: &mut Tally, canary: &Server) -> usize {
     count
 }
 
-/// Names whose second answer is another one: the first was checked and used, the second is checked anew.
+/// Names whose second answer differs from the first: the first is checked and used, the second is
+/// checked again.
 async fn rebinding(tally: &mut Tally, canary: &Server) -> usize {
     let server = Server::start(vec![response(200, "Connection: close\r\n", "first")]).await;
     let (told, port) = (Arc::new(Told::default()), server.address.port());
@@ -275,7 +279,7 @@ async fn rebinding(tally: &mut Tally, canary: &Server) -> usize {
     second.len()
 }
 
-/// The scheduler's own database, where everything around it is allowed.
+/// The scheduler's own database, while all networks around it are allowed.
 async fn own_database(tally: &mut Tally, canary: &Server) -> usize {
     let port = canary.address.port();
     let told = Arc::new(Told::default());
@@ -308,7 +312,7 @@ async fn own_database(tally: &mut Tally, canary: &Server) -> usize {
     }
     asked.push((&far, format!("http://standby.example.com:{port}/")));
     asked.push((&far, format!("http://[2606:4700::7]:{port}/")));
-    // On this machine: by all names and addresses that it has.
+    // On this machine: by all of its names and addresses.
     let near = [("localhost", port), ("127.0.0.1", port), ("::1", port)].map(|place| handler(&[place]));
     told.name("localhost", &[&["127.0.0.1"]]);
     for handler in &near {
@@ -324,7 +328,7 @@ async fn own_database(tally: &mut Tally, canary: &Server) -> usize {
             asked.push((handler, format!("http://{host}:{port}/")));
         }
     }
-    // Where the database's name leads nowhere, nobody can say that it is another.
+    // If the database's name does not resolve, any target may be the database.
     let unknown = handler(&[("gone.example.com", port)]);
     asked.push((&unknown, format!("http://127.0.0.1:{port}/")));
     for (handler, url) in &asked {
@@ -333,7 +337,7 @@ async fn own_database(tally: &mut Tally, canary: &Server) -> usize {
     }
     assert_eq!(canary.connections(), 0, "not one connection was opened to the database");
 
-    // It is the database that is refused, and not all around it.
+    // Only the database is refused, not its surroundings.
     let server = Server::start(vec![response(200, "", "")]).await;
     for handler in near.iter().chain([&far]) {
         let report = run(handler, json!({"url": server.url("/")})).await;
@@ -342,7 +346,7 @@ async fn own_database(tally: &mut Tally, canary: &Server) -> usize {
     asked.len()
 }
 
-/// Ports that the operator has not named, on public addresses and allowed ones.
+/// Ports that the operator has not listed, on public addresses and allowed ones.
 async fn ports(tally: &mut Tally, canary: &Server) -> usize {
     let port = canary.address.port();
     let only = |ports: &[&str], allowed: &[&str]| {
@@ -366,7 +370,7 @@ async fn ports(tally: &mut Tally, canary: &Server) -> usize {
         );
     }
     assert_eq!(canary.connections(), 0);
-    // A target that is allowed with its port needs no other word for it.
+    // A target that is allowed with its port needs no entry in the list of ports.
     let server = Server::start(vec![response(200, "", "")]).await;
     let port = server.address.port().to_string();
     for (ports, allowed) in [(["443"], server.address.to_string()), ([port.as_str()], "127.0.0.1".to_owned())]

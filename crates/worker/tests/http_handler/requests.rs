@@ -1,4 +1,4 @@
-//! What is sent, and what of a good response is kept.
+//! Requests, and the kept parts of successful responses.
 
 use secrecy::SecretString;
 use serde_json::json;
@@ -56,7 +56,8 @@ async fn a_signed_request_has_the_time_of_the_database_and_a_signature_for_each_
     };
     assert_eq!(header("webhook-id"), execution.run_id.to_string());
     let timestamp: i64 = header("webhook-timestamp").parse().unwrap();
-    // Fire time and lateness make the instant of the claim, by the database's clock; this machine's is another.
+    // Fire time plus lateness is the time of the claim by the database's clock, which differs from
+    // this machine's clock.
     let claimed = execution.fire_time.timestamp();
     assert!((claimed..claimed + 60).contains(&timestamp), "{timestamp} after {claimed}");
     let signatures = header("webhook-signature");
@@ -107,7 +108,7 @@ async fn connections_are_used_again_and_stale_ones_are_replaced() {
         assert_eq!(run(&handler_, config(&server, json!({}))).await.outcome, Outcome::Succeeded);
     }
     assert_eq!((server.connections(), server.requests().len()), (1, 3));
-    // Another tenant gets none that this one has used.
+    // Another tenant does not get a connection that this one has used.
     let of_another = Execution { tenant_id: Uuid::from_u128(0xaa), ..execution(config(&server, json!({}))) };
     assert_eq!(handler_.run(&of_another, &CancellationToken::new()).await.outcome, Outcome::Succeeded);
     assert_eq!(run(&handler_, config(&server, json!({}))).await.outcome, Outcome::Succeeded);

@@ -1,4 +1,5 @@
-//! Hostile servers: whatever they do, the attempt ends in time, within its bounds and with the right word.
+//! Hostile servers: the attempt always ends in time, within its bounds and with the right error
+//! class.
 
 use std::time::Duration;
 
@@ -75,7 +76,7 @@ async fn a_body_without_end_is_cut_and_marked() {
 
 #[tokio::test]
 async fn a_compressed_response_is_not_unpacked() {
-    // What a million blanks become; nobody asked for it.
+    // The compressed form of a million blanks. The request did not accept compression.
     let bomb = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3].repeat(100);
     let head = format!("{HEAD}Content-Encoding: gzip\r\nContent-Length: {}\r\n\r\n", bomb.len());
     let server = Server::start(vec![send(&head), Step::Send(bomb)]).await;

@@ -1,4 +1,4 @@
-//! What the tests of the `http` handler share: executions, servers that follow a script, and resolvers that answer as told.
+//! Shared by the tests of the `http` handler: executions, scripted servers and scripted resolvers.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// How long a condition may take to come true on a busy machine.
+/// Timeout of a condition on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn execution(handler_config: Value) -> Execution {
@@ -51,12 +51,12 @@ pub(crate) fn settings(allowed: &[&str]) -> HttpSettings {
     HttpSettings { allow, ..HttpSettings::default() }
 }
 
-/// Runs a configuration with everything else as usual.
+/// Runs a configuration with default settings otherwise.
 pub(crate) async fn run(handler: &HttpHandler, config: Value) -> Report {
     handler.run(&execution(config), &CancellationToken::new()).await
 }
 
-/// Calls the server once, from a handler that may.
+/// Calls the server once, from a handler that may call it.
 pub(crate) async fn call(server: &Server, fields: Value) -> Report {
     run(&handler(&["127.0.0.1"]), config(server, fields)).await
 }
@@ -68,16 +68,15 @@ pub(crate) fn config(server: &Server, fields: Value) -> Value {
     config
 }
 
-/// What a server does after it has read a request.
+/// One step of a server after it has read a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
-    /// Sends this.
     Send(Vec<u8>),
-    /// Sends this again and again.
+    /// Sends this repeatedly.
     Flood(Vec<u8>),
-    /// Sends this again and again, with a pause after each.
+    /// Sends this repeatedly, with a pause after each time.
     Drip(Vec<u8>, Duration),
-    /// Waits until the other side goes away.
+    /// Waits until the client disconnects.
     Hang,
     /// Ends the connection with a reset.
     Reset,
@@ -85,7 +84,7 @@ pub(crate) enum Step {
     Next,
 }
 
-/// A server that does the same for every connection: reads a request, takes the steps, closes.
+/// A server that does the same for every connection: reads a request, executes the steps, closes.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
@@ -104,7 +103,7 @@ pub(crate) fn send(text: &str) -> Step {
     Step::Send(text.as_bytes().to_vec())
 }
 
-/// A whole response with a status, headers (each with its line end) and a body.
+/// A complete response with a status, headers (each with its line end) and a body.
 pub(crate) fn response(status: u16, headers: &str, body: &str) -> Step {
     send(&format!("HTTP/1.1 {status} Word\r\nContent-Length: {}\r\n{headers}\r\n{body}", body.len()))
 }
@@ -126,7 +125,7 @@ impl Server {
                 shared.connections.fetch_add(1, Ordering::SeqCst);
                 let (seen, steps) = (shared.clone(), steps.clone());
                 connections.push(spawn_owned("connection", async move {
-                    // The other side may go away at any moment; that is what most of these tests are about.
+                    // The client may disconnect at any moment, which most of these tests rely on.
                     let _ = serve(stream, &steps, &seen).await;
                     seen.ended.fetch_add(1, Ordering::SeqCst);
                 }));
@@ -143,12 +142,12 @@ impl Server {
         self.seen.connections.load(Ordering::SeqCst)
     }
 
-    /// Connections that are over.
+    /// Number of ended connections.
     pub(crate) fn ended(&self) -> usize {
         self.seen.ended.load(Ordering::SeqCst)
     }
 
-    /// What came, heads and bodies.
+    /// The received requests, heads and bodies.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.seen.requests.lock().unwrap().clone()
     }
@@ -206,7 +205,8 @@ pub(crate) async fn read_request(stream: &mut (impl tokio::io::AsyncRead + Unpin
     }
 }
 
-/// Answers names as it was told: each name has one answer after the other, the last of them for ever.
+/// A resolver with scripted answers: each name has one answer after the other, and repeats the
+/// last.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     answers: Mutex<HashMap<String, Vec<Vec<IpAddr>>>>,
@@ -234,7 +234,7 @@ impl Resolve for Told {
     }
 }
 
-/// Waits until `condition` is true; `what` is shown if it never becomes so.
+/// Waits until `condition` is true. A timeout prints `what`.
 pub(crate) async fn wait_for(what: &str, condition: impl Fn() -> bool) {
     let start = monotonic();
     while !condition() {

@@ -1,4 +1,4 @@
-//! Servers in trouble: waiting as they ask, leaving them alone, and not reaching them at all.
+//! Servers in trouble: requested waits, open circuits, and unreachable servers.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -57,7 +57,6 @@ async fn rejected_requests_do_not_open_the_circuit() {
     }
 }
 
-/// Never answers.
 #[derive(Debug)]
 struct Silent;
 
@@ -105,7 +104,7 @@ async fn a_certificate_is_believed_only_from_known_authorities_and_for_its_name(
     let _server = spawn_owned("server", async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            // A client that does not believe us goes away in the middle.
+            // A client that rejects the certificate disconnects during the handshake.
             let Ok(mut stream) = acceptor.accept(stream).await else { continue };
             if read_request(&mut stream).await.is_ok() {
                 stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nsafe").await.unwrap();

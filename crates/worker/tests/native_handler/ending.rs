@@ -1,4 +1,4 @@
-//! Handlers that end by themselves: values, errors, panics, and what they tell meanwhile.
+//! Handlers that end without being stopped: values, errors, panics, logs and progress.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -105,7 +105,7 @@ async fn a_panic_is_a_failed_attempt_with_its_place() {
         assert_eq!((class, may_retry), ("panic", true));
         assert!(message.starts_with("panicked at ") && message.contains("ending.rs:"), "{message}");
         assert!(message.ends_with(said), "{message}");
-        // With RUST_BACKTRACE=1 the way there follows.
+        // With RUST_BACKTRACE=1 the backtrace follows.
         let traceback = report.traceback.as_deref().unwrap();
         assert_eq!(traceback.lines().next(), Some(message), "{traceback}");
         assert_eq!(report.log, "", "what the handler logs is its own");

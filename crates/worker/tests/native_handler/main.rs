@@ -1,4 +1,5 @@
-//! The `native` handler without a database: what handlers are given, how they end, and that they disturb nobody.
+//! The `native` handler without a database: the context of handlers, their ends, and their
+//! isolation from each other.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot get what it needs fails, and says where")]
 

@@ -1,4 +1,4 @@
-//! Handlers that are made to stop: by their deadline or by somebody, in order or by force.
+//! Handlers that are stopped: by their deadline or by a cancellation, gracefully or by force.
 
 use std::future::pending;
 use std::sync::mpsc;
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Returns what it has when it is told to stop.
+/// Returns a partial value when it is stopped.
 async fn polite(ctx: Ctx, _: Value) -> Result<&'static str, HandlerError> {
     ctx.cancelled().await;
     Ok("half of it")
@@ -71,7 +71,7 @@ async fn a_handler_that_does_not_listen_is_dropped_after_the_grace() {
     let message = "timed out after 1s; dropped when the grace of 3s was over";
     assert_eq!(report.error_message.as_deref(), Some(message));
     assert_eq!(report.log, "waiting\n");
-    // All senders are gone: that of the handler with its future, that of the closure with the run.
+    // All senders are gone: the handler's with its future, the closure's with the run.
     assert_eq!(was_dropped.try_recv(), Err(mpsc::TryRecvError::Disconnected));
 }
 

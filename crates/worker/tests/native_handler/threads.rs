@@ -1,4 +1,4 @@
-//! Handlers on threads of their own: what blocks them disturbs nobody, and is told.
+//! Handlers on separate threads: blocking handlers delay no other code, and are reported.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -42,8 +42,8 @@ fn message(report: &Report) -> &str {
     report.error_message.as_deref().unwrap()
 }
 
-/// A handler `block` that blocks its thread until something is sent, a handler `blocking` that does so on a thread of its
-/// own, and a handler `quick`; on one thread.
+/// A handler `block` that blocks its thread until the test sends a message, a handler `blocking`
+/// that does so on a separate thread, and a handler `quick`. All share one thread.
 fn blocked() -> (mpsc::Sender<()>, NativeHandler) {
     let (release, released) = mpsc::channel();
     let released = Arc::new(Mutex::new(released));

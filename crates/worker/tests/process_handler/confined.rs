@@ -1,7 +1,7 @@
-//! What programs may be and use: users, privileges, limits, core dumps, and the worker's own secrets.
+//! Confinement of programs: users, privileges, limits, core dumps, and the worker's own secrets.
 //!
-//! Users can only be changed by root, and limits need control groups; where a machine has neither, the tests of them say so and check
-//! that the attempt is refused instead.
+//! Only root can change users, and limits need control groups. On a machine without them, the tests
+//! check that the attempt is rejected, and print that they were skipped.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{Bench, alive_with, entries, execution, run, token, within};
 
-/// The user that has no rights anywhere, by number: it need not have a name.
+/// A user without any rights, by number: it need not have a name.
 const NOBODY: u32 = 65_534;
 
 fn is_root() -> bool {
@@ -29,7 +29,7 @@ fn limited(command: &str, limits: Value) -> Value {
     json!({"shell": true, "command": command, "grace_seconds": 0, "limits": limits})
 }
 
-/// Whether the attempt was refused for want of control groups, in so many words.
+/// Whether the attempt was rejected for lack of control groups, with that message.
 fn is_refused(report: &Report) -> bool {
     let refused = report.error_class == Some(ErrorClass::LimitsUnavailable);
     if refused {
@@ -65,7 +65,8 @@ async fn a_crash_leaves_no_core() {
 async fn a_program_runs_as_another_user_in_a_directory_of_its_own() {
     let nobody = format!("{NOBODY}:{NOBODY}");
     let bench = Bench::running_as(&[&nobody]);
-    // The way to the private directory, which the system's directory for such things leaves open too.
+    // The parent of the private directory must be searchable, as the system's temporary directory
+    // is.
     fs::set_permissions(bench.root.path(), std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
     let command = "id -u; id -g; grep Groups /proc/self/status; touch mine $TMPDIR/too; cat $SCHED_ARGS_FILE; echo '{\"ok\":1}' > $SCHED_RESULT_FILE";
     let mut config = json!({"shell": true, "command": command});
@@ -104,7 +105,7 @@ async fn nothing_runs_as_a_user_whom_the_operator_did_not_name() {
         ),
         (&others, json!({"user": "daemon"}), "whom WORKER_RUN_AS of this worker does not name (65534:65534)"),
         (&others, json!({"user": NOBODY.to_string(), "group": "1"}), "WORKER_RUN_AS"),
-        // With every right to become it, these would leave the program what the worker is.
+        // With the right to become these users, the program would keep the worker's rights.
         (&others, json!({"user": "root"}), "always refused"),
         (&others, json!({"user": "0", "group": NOBODY.to_string()}), "always refused"),
         (&others, json!({"user": NOBODY.to_string(), "group": "0"}), "always refused"),
@@ -199,7 +200,8 @@ async fn a_dropped_attempt_leaves_no_process_in_its_group() {
 #[tokio::test]
 async fn what_hides_in_a_group_below_is_killed_and_the_group_removed() {
     let (bench, token, other) = (Bench::new(), token(), token());
-    // Without its environment and its session it can be told from processes of the attempt beside it by its group alone.
+    // Without its environment and its session, only its control group distinguishes the process
+    // from those of the concurrent attempt.
     let hides = format!(
         "v1=$(sed -n 's/^[0-9]*:pids://p' /proc/self/cgroup); v2=$(sed -n 's/^0:://p' /proc/self/cgroup); \
          for group in /sys/fs/cgroup/pids$v1 /sys/fs/cgroup/unified$v2 /sys/fs/cgroup$v2; do \
@@ -230,13 +232,13 @@ async fn what_hides_in_a_group_below_is_killed_and_the_group_removed() {
     crate::support::wait_for(|| format!("no {}", group.display()), is_gone).await;
 }
 
-/// Not a test: the one below runs it as a user without rights.
+/// Not a test: the test below runs it as a user without rights.
 #[tokio::test]
 #[ignore = "it is the worker of another test"]
 async fn a_worker_without_rights() {
     let report =
         run(json!({"shell": true, "command": "cat /proc/$PPID/environ; cat /proc/$PPID/maps"})).await;
-    // No attempt started is no proof.
+    // An attempt that did not start would prove nothing.
     assert_eq!(report.exit_code, Some(1), "{report:?}");
     assert_eq!(
         (report.stdout.head.as_str(), report.stderr.head.matches("Permission denied").count()),
@@ -246,10 +248,10 @@ async fn a_worker_without_rights() {
     println!("the worker kept its secrets");
 }
 
-/// The user that a worker with few rights runs as.
+/// The user of a worker with few rights.
 const WORKER: u32 = 12_345;
 
-/// Not a test: the one below runs it as a user with the documented capabilities and no others.
+/// Not a test: the test below runs it as a user with the documented capabilities only.
 #[tokio::test]
 #[ignore = "it is the worker of another test"]
 async fn a_worker_that_may_only_change_users() {
@@ -257,7 +259,7 @@ async fn a_worker_that_may_only_change_users() {
     for set in ["CapPrm:\t", "CapEff:\t", "CapBnd:\t"] {
         assert!(status.contains(&format!("{set}00000000000000e1\n")), "{status}");
     }
-    // Belongs to root and is sticky, as /tmp is.
+    // Owned by root and sticky, like /tmp.
     let place = std::env::temp_dir();
     let run_as = |command: &str| {
         let ids = NOBODY.to_string();
@@ -287,7 +289,8 @@ async fn a_worker_that_may_only_change_users() {
     assert_eq!(report.result, Some(json!({"ok": 1})), "{report:?}");
     assert_eq!((report.notes.len(), left()), (0, 0), "{:?}", report.notes);
 
-    // What it could read with the worker's rights it does not get back by putting another directory in the place of its own.
+    // The program cannot read files with the worker's rights by replacing its directory with
+    // another one.
     let secret = place.join("of-the-worker");
     fs::create_dir(&secret).unwrap();
     fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
@@ -352,7 +355,8 @@ async fn a_result_is_not_looked_for_where_a_program_leads() {
 
 #[tokio::test]
 async fn a_program_of_the_same_user_cannot_read_the_worker() {
-    // Whoever is not root is that user already; the worker runs in a process of its own all the same.
+    // Without root, the worker's user is the same. The worker runs in a separate process in both
+    // cases.
     let user = is_root().then_some(NOBODY);
     let place = tempfile::tempdir().unwrap();
     fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();

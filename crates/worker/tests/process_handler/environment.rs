@@ -1,4 +1,4 @@
-//! What a program sees of the world it was started from.
+//! What a program inherits from the worker: environment variables, open files, session.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::support::{Bench, execution, run, run_shell};
 
-/// Variables that every program gets.
+/// Variables of every program.
 const ALWAYS: [&str; 16] = [
     "LANG",
     "PATH",
@@ -107,7 +107,8 @@ async fn a_program_has_three_open_files_whatever_the_worker_inherited() {
         0,
         "the planted descriptor must be one that would be inherited"
     );
-    // The directory that the shell reads is open while it does, so ask again for each afterwards.
+    // The directory that the shell lists is open during the listing, so each entry is checked again
+    // afterwards.
     let report = run_shell(r#"for f in /proc/$$/fd/*; do [ -e "$f" ] && echo "${f##*/}"; done; true"#).await;
     assert_eq!(report.stdout.head, "0\n1\n2\n", "descriptor {} was planted", leaky.as_raw_fd());
 }

@@ -1,13 +1,13 @@
-//! What becomes of processes whose worker is killed.
+//! Processes of a killed worker.
 
 use std::process::{Command, Stdio};
 
 use crate::support::{Bench, execution, shell, token, wait_for_silence, wait_for_sleepers};
 
-/// Tells the worker below what to run.
+/// The command for the worker below.
 const COMMAND_VARIABLE: &str = "COMMAND_OF_THE_KILLED_WORKER";
 
-/// Not a test: the others run it in a process of its own and kill that.
+/// Not a test: other tests run it in a separate process and kill that process.
 #[tokio::test]
 #[ignore = "it is the worker that other tests kill"]
 #[expect(clippy::disallowed_methods, reason = "a process started by a test is told its part by a variable")]
@@ -17,7 +17,7 @@ async fn a_worker_to_be_killed() {
     panic!("this process should have been killed; its attempt ended: {report:?}");
 }
 
-/// Runs `command` in a worker of its own and kills that once `count` sleeps run.
+/// Runs `command` in a separate worker and kills the worker once `count` sleeps run.
 async fn kill_worker_of(command: &str, token: &str, count: usize) {
     let mut worker = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "killed_worker::a_worker_to_be_killed", "--ignored", "--nocapture"])
@@ -34,7 +34,8 @@ async fn kill_worker_of(command: &str, token: &str, count: usize) {
 #[tokio::test]
 async fn the_program_dies_with_its_worker() {
     let token = token();
-    // Without its marks no other worker can take it for an orphan: if it dies, it is for its worker's sake.
+    // Without marks no other worker can treat it as an orphan: it can only die because of its
+    // worker.
     kill_worker_of(&format!("exec env -i sleep {token}"), &token, 1).await;
     wait_for_silence(&token).await;
 }

@@ -1,7 +1,8 @@
 //! The `process` handler against real processes.
 //!
-//! Every test marks its long sleeps with a token of its own, so that what survives is asked of the process table, not of
-//! the handler. Tests that expect something to be killed first wait until it is seen alive.
+//! Every test marks its long sleeps with a unique token, so that it finds survivors in the process
+//! table and not through the handler. Tests that expect a kill first wait until the process is
+//! alive.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails this way; what tests may do, what they share may do")]

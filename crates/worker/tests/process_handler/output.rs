@@ -1,4 +1,4 @@
-//! Output in every amount and shape.
+//! Output of every size and kind.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Which programs functions may start where the operator has named some.
+//! The programs that functions may start if the operator has listed some.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Bench, entries, execution, shell};
 
-/// A script that says by which name it was started.
+/// A script that prints the name by which it was started.
 fn script(path: &Path) {
     fs::write(path, "#!/bin/sh\necho \"ran $0\"\n").unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -57,7 +57,7 @@ async fn a_program_of_the_list_runs_and_no_way_leads_to_another() {
     {
         assert_refused(&run(&bench, named(path)).await, &list);
     }
-    // By a bare name, by the loader, by a working directory: what would run is what counts.
+    // A bare name, a loader, a working directory: the file that would run decides.
     for config in [
         json!({"program": "sh", "args": ["-c", "echo evaded"]}),
         json!({"program": "env", "args": [at("jobs/report")]}),
@@ -78,7 +78,7 @@ async fn a_shell_command_takes_the_shell_on_the_list() {
     let report = run(&named, shell("echo \"$0\"")).await;
     assert_eq!((report.outcome, report.stdout.head.as_str()), (Outcome::Succeeded, "sh\n"));
     assert_refused(&run(&named, json!({"program": "true"})).await, "/bin/sh,/opt/jobs/**");
-    // By what it is.
+    // By the resolved path.
     let file = fs::canonicalize("/bin/sh").unwrap();
     let resolved = Bench::permitting(&[file.to_str().unwrap()]);
     assert_eq!(run(&resolved, shell("exit 0")).await.outcome, Outcome::Succeeded);

@@ -1,4 +1,4 @@
-//! What programs are given, and what is said about how they ended.
+//! The input of programs, and the reports of their ends.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -200,7 +200,8 @@ async fn a_private_directory_left_as_it_was_is_used_again_while_others_run() {
         let finds =
             r#"ls -A; ls -A "$TMPDIR"; stat -c %a . "$TMPDIR" "$SCHED_ARGS_FILE"; cat "$SCHED_ARGS_FILE""#;
         let mut places = BTreeSet::new();
-        // Left as it was or not, everyone finds the same: an empty place and the arguments of its own.
+        // Whether the directory was changed or not, every attempt finds the same: an empty
+        // directory and its own arguments.
         for (day, leaves, kept) in [
             ("tuesday", "", 1),
             ("wednesday", "", 1),
@@ -218,7 +219,7 @@ async fn a_private_directory_left_as_it_was_is_used_again_while_others_run() {
             places.insert(place.to_owned());
         }
         assert_eq!(places.len(), 6, "each has a name of its own");
-        // A result is taken, and the directory that held it goes.
+        // The result is read, and its directory is removed.
         let report = bench.run(execution(shell("echo 7 > \"$SCHED_RESULT_FILE\""))).await;
         assert_eq!((report.result, entries(bench.root.path())), (Some(json!(7)), 1));
         bench.run(execution(shell(":"))).await;
@@ -263,7 +264,7 @@ async fn a_worker_that_can_keep_no_files_has_not_tried() {
     assert!(!absent.untried, "the function's own mistake counts");
 }
 
-/// Not a test: the one below runs it in a process of its own, whose limits it lowers.
+/// Not a test: the test below runs it in a separate process, whose limits it lowers.
 #[tokio::test]
 #[ignore = "it lowers the limits of its process"]
 async fn a_worker_without_files() {
@@ -272,7 +273,7 @@ async fn a_worker_without_files() {
     let open = u64::try_from(entries("/proc/self/fd".as_ref())).unwrap();
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     let mut shortest = None;
-    // From too few for anything to enough: whatever is the first to fail, it is none of the program's.
+    // From too few files to enough: whichever step fails first, the program is not the cause.
     for files in open.. {
         setrlimit(Resource::RLIMIT_NOFILE, files, hard).unwrap();
         let report = bench.run(execution(json!({"program": "true"}))).await;

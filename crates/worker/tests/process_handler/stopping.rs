@@ -1,4 +1,4 @@
-//! Timeouts, cancellations and dropped futures: the soft signal, the grace, the kill.
+//! Timeouts, cancellations and dropped futures: the soft signal, the grace period, the kill.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn a_cancelled_program_may_tidy_up_and_is_still_cancelled() {
 #[tokio::test]
 async fn a_background_process_gets_the_grace_too_when_the_program_is_already_gone() {
     let (bench, token) = (Bench::new(), token());
-    // The sleep is started after the trap is set, so that seeing it means that the trap will work.
+    // The sleep starts after the trap is set, so a visible sleep proves that the trap will work.
     let tidy =
         format!("trap 'sleep 0.3; echo tidied; exit' TERM; sleep {token} & while :; do sleep 0.05; done");
     let report = cancel_when_sleeping(&bench, shell(&format!("({tidy}) & sleep 1000")), &token, 1).await;

@@ -11,7 +11,7 @@ use crate::support::{
     wait_for_no_zombies, wait_for_sleepers,
 };
 
-/// Ways to get away, each leaving one process that sleeps for the token.
+/// Escapes that each leave one process that sleeps for the token.
 const ESCAPES: [&str; 6] = [
     "setsid sleep TOKEN &",
     "(setsid sleep TOKEN >/dev/null 2>&1 &)",
@@ -42,7 +42,8 @@ async fn nothing_escapes_a_cancellation() {
 async fn nothing_outlives_a_program_that_ends_by_itself() {
     for escape in ESCAPES {
         let (bench, token) = (Bench::new(), token());
-        // It ends when the test says so, after the test has seen the escaped process.
+        // The program ends when the test creates a file, after the test has seen the escaped
+        // process.
         let go = bench.root.path().join("go");
         let wait = format!("while ! [ -e {} ]; do sleep 0.02; done", go.display());
         let command = format!("{}\n{wait}", escape.replace("TOKEN", &token));
@@ -59,7 +60,8 @@ async fn nothing_outlives_a_program_that_ends_by_itself() {
 #[tokio::test]
 async fn the_end_of_one_attempt_leaves_its_neighbours_alone() {
     let (bench, long, short) = (Bench::new(), token(), token());
-    // Each leaves a sleep that belongs to nobody's group or session, and that only its mark tells from the other's.
+    // Each leaves a sleep outside the group and session of its program. Only the mark distinguishes
+    // the two.
     let leaving = |token: &str| shell(&format!("(setsid sleep {token} >/dev/null 2>&1 &)\nexec sleep 1000"));
     let cancel = CancellationToken::new();
     let (report, ()) = tokio::join!(bench.run_until(execution(leaving(&long)), cancel.clone()), async {

@@ -1,4 +1,5 @@
-//! What the tests of the `process` handler share: executions to run, and a view of the process table.
+//! Shared by the tests of the `process` handler: executions to run, and a view of the process
+//! table.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,10 +18,10 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// How long a condition may take to come true on a busy machine.
+/// Timeout of a condition on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Handlers with a directory of their own.
+/// Handlers with a separate directory.
 pub(crate) struct Bench {
     pub(crate) handlers: Handlers,
     pub(crate) root: TempDir,
@@ -35,12 +36,12 @@ impl Bench {
         Self::with(variables, &[])
     }
 
-    /// Whose functions may run as these users.
+    /// Functions may run as these users.
     pub(crate) fn running_as(users: &[&str]) -> Self {
         Self::with(&[], users)
     }
 
-    /// Whose functions may start these programs.
+    /// Functions may start these programs.
     pub(crate) fn permitting(programs: &[&str]) -> Self {
         let root = tempfile::tempdir().unwrap();
         let programs = ProgramList::parse(programs).unwrap();
@@ -63,7 +64,7 @@ impl Bench {
     }
 }
 
-/// Handlers that make their private directories in `root`.
+/// Handlers with their private directories in `root`.
 pub(crate) fn handlers_in(root: &Path, variables: &[(&str, &str)], users: &[&str]) -> Handlers {
     handlers(settings(root, variables, users))
 }
@@ -85,12 +86,11 @@ fn settings(root: &Path, variables: &[(&str, &str)], users: &[&str]) -> ProcessS
     }
 }
 
-/// Runs a configuration with everything else as usual.
+/// Runs a configuration with default settings otherwise.
 pub(crate) async fn run(config: Value) -> Report {
     Bench::new().run(execution(config)).await
 }
 
-/// Runs a shell command.
 pub(crate) async fn run_shell(command: &str) -> Report {
     run(shell(command)).await
 }
@@ -121,23 +121,23 @@ pub(crate) fn execution(handler_config: Value) -> Execution {
     }
 }
 
-/// A number of seconds for `sleep` that occurs nowhere else, to know its process by.
+/// A unique number of seconds for `sleep`, which identifies its process.
 pub(crate) fn token() -> String {
     format!("1000.{:020}", Uuid::new_v4().as_u128() % 10_u128.pow(20))
 }
 
-/// Numbers of living processes with `token` among their arguments.
+/// Pids of living processes with `token` among their arguments.
 pub(crate) fn alive_with(token: &str) -> Vec<u32> {
     let own = std::process::id();
     let with_token = |pid: &u32| {
-        // A zombie has no arguments any more, and one that vanishes meanwhile is not alive.
+        // A zombie has no arguments, and a process that vanishes during the check is not alive.
         let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&arguments).contains(token)
     };
     all_pids().into_iter().filter(|pid| *pid != own).filter(with_token).collect()
 }
 
-/// Numbers of our children that are dead and not reaped.
+/// Pids of dead children that are not reaped.
 fn zombies() -> Vec<u32> {
     let own = std::process::id().to_string();
     let is_ours = |pid: &u32| {
@@ -157,7 +157,7 @@ fn all_pids() -> Vec<u32> {
     pids
 }
 
-/// Waits until `condition` is true; `status` is shown if it never becomes so.
+/// Waits until `condition` is true. A timeout prints `status`.
 pub(crate) async fn wait_for(status: impl Fn() -> String, condition: impl Fn() -> bool) {
     let start = monotonic();
     while !condition() {
@@ -166,7 +166,8 @@ pub(crate) async fn wait_for(status: impl Fn() -> String, condition: impl Fn() -
     }
 }
 
-/// Waits until exactly `count` living `sleep`s carry the token. Shells do not count: some become their last command.
+/// Waits until exactly `count` living `sleep`s carry the token. Shells do not count: some become
+/// their last command.
 pub(crate) async fn wait_for_sleepers(token: &str, count: usize) {
     let is_sleep =
         |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n");
@@ -175,7 +176,7 @@ pub(crate) async fn wait_for_sleepers(token: &str, count: usize) {
     wait_for(status, || sleepers() == count).await;
 }
 
-/// Waits until nothing alive mentions the token.
+/// Waits until no living process carries the token.
 pub(crate) async fn wait_for_silence(token: &str) {
     wait_for(
         || format!("nothing with {token}, there are {:?}", alive_with(token)),
@@ -184,12 +185,12 @@ pub(crate) async fn wait_for_silence(token: &str) {
     .await;
 }
 
-/// Waits until we have no dead children left to reap.
+/// Waits until there are no dead children left to reap.
 pub(crate) async fn wait_for_no_zombies() {
     wait_for(|| format!("no zombies, there are {:?}", zombies()), || zombies().is_empty()).await;
 }
 
-/// Cancels an attempt once `count` sleeps carry the token, and gives its report.
+/// Cancels an attempt once `count` sleeps carry the token, and returns its report.
 pub(crate) async fn cancel_when_sleeping(bench: &Bench, config: Value, token: &str, count: usize) -> Report {
     let cancel = CancellationToken::new();
     let (report, ()) = tokio::join!(bench.run_until(execution(config), cancel.clone()), async {

@@ -40,7 +40,8 @@ struct World {
 }
 
 impl World {
-    /// With a worker that has these settings, in an installation whose schedulers do that with old months.
+    /// With a worker with these settings, in an installation whose schedulers expire old months
+    /// that way.
     async fn start(expiry: HistoryExpiry, settings: &[(&str, &str)]) -> Self {
         let mut world = Self::without_worker(expiry).await;
         let context = Context {
@@ -63,7 +64,6 @@ impl World {
         world
     }
 
-    /// Without a worker.
     async fn without_worker(expiry: HistoryExpiry) -> Self {
         let db = TestDatabase::new().await;
         let mut conn = db.database().dedicated().await.unwrap();
@@ -76,13 +76,13 @@ impl World {
         self.client.batch_execute(statements).await.unwrap_or_else(|error| panic!("{statements}: {error:?}"));
     }
 
-    /// The one text of a query; empty when there is no row.
+    /// Returns the single text of a query, or an empty text without a row.
     async fn text(&self, query: &str) -> String {
         let row = self.client.query_opt(&format!("SELECT ({query})::text"), &[]).await.unwrap();
         row.and_then(|row| row.get::<_, Option<String>>(0)).unwrap_or_default()
     }
 
-    /// Triggers a built-in job and returns how its first attempt ended: its status, its result, and its error.
+    /// Triggers a built-in job and returns status, result and error of its first attempt.
     async fn run(&self, job: &str, args: &Value) -> (String, Value, String) {
         let id = self.text("gen_random_uuid()").await;
         self.sql(&format!(
@@ -110,14 +110,14 @@ impl World {
         (status, serde_json::from_str(&result).unwrap(), error)
     }
 
-    /// The result of a built-in job that succeeds.
+    /// Returns the result of a built-in job that succeeds.
     async fn done(&self, job: &str) -> Value {
         let (status, result, error) = self.run(job, &json!({})).await;
         assert_eq!((status.as_str(), error.as_str()), ("COMPLETED", ""), "{job}");
         result
     }
 
-    /// A month of events that is long over, detached, with so many rows in it.
+    /// Creates an old detached month of events with so many rows.
     async fn detached_month(&self, month: u32, rows: u32) -> String {
         let (name, next) = (format!("events_y2020m{month:02}"), month + 1);
         self.sql(&format!(
@@ -248,7 +248,7 @@ async fn months_are_archived_to_what_speaks_the_language_of_s3() {
     let s3 = s3::S3::start().await;
     let world = World::without_worker(HistoryExpiry::Detach).await;
     let table = world.detached_month(1, 2000).await;
-    // A process of its own: credentials and endpoint come from its environment.
+    // A separate process: credentials and endpoint come from its environment.
     let mut worker = Process::daemon("sched-worker")
         .env("DATABASE_URL", world.db.url())
         .env("ARCHIVE_URL", "s3://history/of/sched")
@@ -271,7 +271,7 @@ async fn months_are_archived_to_what_speaks_the_language_of_s3() {
     assert!(worker.stop_gracefully(PATIENCE).await.success());
 }
 
-/// Where the object of a detached month lies.
+/// The path of the object of a detached month.
 async fn path_of(world: &World, dir: &Path, table: &str) -> std::path::PathBuf {
     let oid = world.text(&format!("'history_archive.{table}'::regclass::oid")).await;
     dir.join(format!("history_archive/{table}-{oid}.jsonl.gz"))
@@ -282,7 +282,8 @@ async fn archiving_goes_on_wherever_an_earlier_run_died() {
     let dir = tempfile::tempdir().unwrap();
     let url = format!("file://{}", dir.path().display());
     let world = World::start(HistoryExpiry::Detach, &[("ARCHIVE_URL", &url)]).await;
-    // A whole object of a month of 100 rows with its checksum, as a run leaves them that dies before it drops the month.
+    // A complete object of a month of 100 rows with its checksum: the state after a run died before
+    // it dropped the month.
     let whole = world.detached_month(1, 100).await;
     let content = {
         let copy = world.detached_month(9, 100).await;
@@ -307,13 +308,13 @@ async fn archiving_goes_on_wherever_an_earlier_run_died() {
     let damaged = world.detached_month(4, 100).await;
     let other = world.detached_month(5, 99).await;
     for (table, object, checksum) in [
-        // Died before it dropped the month.
+        // The run died before it dropped the month.
         (&dropped, &content.0[..], Some(&content.1)),
-        // Died before the checksum was written.
+        // The run died before it wrote the checksum.
         (&half, &content.0[..content.0.len() / 2], None),
-        // Was damaged since.
+        // The object was damaged later.
         (&damaged, &content.0[..content.0.len() / 2], Some(&content.1)),
-        // Is of another month, and whole.
+        // A complete object of another month.
         (&other, &content.0[..], Some(&content.1)),
     ] {
         let path = path_of(&world, dir.path(), table).await;
@@ -359,7 +360,8 @@ async fn jobs_that_need_settings_say_which() {
     world.stop().await;
 }
 
-/// How many rows each table has, of those that do not change while a worker runs and a backup is made.
+/// The number of rows of each table that does not change while a worker runs and a backup is
+/// written.
 const COUNTS: &str = "SELECT string_agg(t.name || ' ' || (xpath('/row/c/text()', query_to_xml('SELECT count(*) AS c FROM ' || t.name, true, true, '')))[1]::text, ', ' ORDER BY t.name)
     FROM unnest(ARRAY['tenants', 'projects', 'queues', 'task_functions', 'scheduled_jobs', 'scheduled_job_versions', 'skipped_fires',
                       'housekeeping', 'maintenance.job_execution_log']) AS t (name)";
@@ -384,7 +386,7 @@ async fn a_backup_restores_into_a_fresh_database_with_every_row() {
     let sums =
         format!("{}  {}\n", result["sha256"].as_str().unwrap(), path.file_name().unwrap().to_str().unwrap());
     assert_eq!(std::fs::read_to_string(format!("{}.sha256", path.display())).unwrap(), sums);
-    // Its own record does not lie in the main schema.
+    // The log of the backup job itself is outside the main schema.
     assert_eq!(world.text("SELECT count(*) FROM maintenance.job_execution_log").await, "1");
     assert_eq!(world.text("SELECT count(*) FROM job_execution_log").await, "0");
 
@@ -409,7 +411,7 @@ async fn a_backup_restores_into_a_fresh_database_with_every_row() {
         "with their checksums, and nothing unfinished"
     );
 
-    // The main schema alone goes back to what it was, and the record of backups stays.
+    // Restoring the main schema alone returns it to its former state, and the log of backups stays.
     let newest = world.done("sched.backup").await["path"].as_str().unwrap().to_owned();
     let (db, client) = world.stop_and_keep().await;
     client.batch_execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public").await.unwrap();

@@ -1,4 +1,4 @@
-//! `sched.notify`, against servers of the test's own that follow a script.
+//! `sched.notify`, against scripted servers of the test.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -17,10 +17,11 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 
-/// The key of the signatures in the tests, and how a secret writes it.
+/// The key of the signatures in the tests.
 const KEY: [u8; 24] = [7; 24];
 
-/// A web server that gives one answer after the other, the last one again and again, and keeps what it was sent.
+/// A web server that sends one status after the other, repeats the last one, and records the
+/// requests.
 struct WebServer {
     url: String,
     requests: Arc<Mutex<Vec<(String, String)>>>,
@@ -72,7 +73,7 @@ fn header(head: &str, name: &str) -> String {
     line.unwrap_or_else(|| panic!("{name} is not in {head}")).trim().to_owned()
 }
 
-/// A worker that may call this machine and opens secrets; `more` are further settings.
+/// A worker that may call this machine and decrypts secrets. `more` are further settings.
 async fn world(more: &[(&str, &str)]) -> (World, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("keys");
@@ -94,7 +95,8 @@ async fn set_secret(world: &World, name: &str, value: &str) {
     secrets::put(&mut conn, place, &value, &keys, "tests").await.unwrap();
 }
 
-/// A message to a channel that has these columns; returns the arguments by which it is sent.
+/// Creates a message to a channel with these columns and returns the arguments of the job that
+/// sends it.
 async fn message(world: &World, kind: &str, columns: &str, values: &str) -> Value {
     let body = json!({"type": "failure", "tenant": "default", "job": "nightly", "error": "exit code 3", "held_back": 2});
     world
@@ -117,7 +119,7 @@ async fn a_webhook_is_signed_and_comes_again_under_the_same_id_until_it_is_taken
     let args = message(&world, "webhook", "url, secret", &format!("'{}', 'hook'", server.url)).await;
     let (status, _, error) = world.run("sched.notify", &args).await;
     assert_eq!((status.as_str(), error.split(':').next()), ("FAILED", Some("error_response")), "{error}");
-    // It is due again in some seconds.
+    // The retry is due in some seconds.
     world
         .sql("UPDATE job_dispatch SET claimable_at = now(), available_at = now() WHERE status = 'PENDING'")
         .await;
@@ -174,9 +176,10 @@ async fn a_chat_gets_a_text_and_its_url_is_told_to_nobody() {
     world.stop().await;
 }
 
-/// Sends a message that fails, of which the history of the job tells no more than the class; returns what its tenant is told.
+/// Sends a message that fails, checks that the history of the job shows only the class, and returns
+/// the error that the tenant sees.
 async fn fails(world: &World, args: &Value) -> String {
-    // What was tried before is not tried again meanwhile.
+    // Earlier runs must not be retried concurrently.
     world.sql("UPDATE job_dispatch SET claimable_at = 'infinity' WHERE status = 'PENDING'").await;
     let (_, _, error) = world.run("sched.notify", args).await;
     let (class, shown) = error.split_once(": ").unwrap();
@@ -186,7 +189,8 @@ async fn fails(world: &World, args: &Value) -> String {
     told
 }
 
-/// Takes one e-mail after the other and gives its envelopes and texts; of an address in `refused` there is the answer that it gets.
+/// Receives e-mails one after the other and returns their envelopes and texts. `refused` has
+/// addresses with the reply that rejects them.
 async fn take_mails(listener: TcpListener, count: usize, refused: &[(&str, &str)]) -> Vec<String> {
     let mut mails = Vec::new();
     for _ in 0..count {
@@ -271,7 +275,7 @@ async fn an_address_that_is_refused_keeps_no_email_from_others_and_none_comes_tw
     let expected = "mail_deferred: 2 of 3 addresses: gone@example.com: ";
     assert!(told.starts_with(expected) && told.contains("nobody here") && told.contains("no room"), "{told}");
     assert_eq!(world.text("SELECT reached FROM notification_deliveries").await, "{ops@example.com}");
-    // It is tried again, for the other two alone.
+    // The retry sends to the other two addresses only.
     fails(&world, &args).await;
     assert_eq!(mails.await.unwrap(), [0, 0, 1, 0, 0]);
     world.stop().await;

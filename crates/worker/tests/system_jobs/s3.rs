@@ -1,4 +1,4 @@
-//! Just enough of S3 for archives: objects are put and got, and nothing is checked of who asks.
+//! A minimal S3 server for archives: it stores and returns objects, without authentication.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -8,10 +8,10 @@ use sched_runtime::tasks::{OwnedTask, spawn_owned};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Objects by path, the bucket first.
+/// Objects by path, which begins with the bucket.
 type Objects = Arc<Mutex<HashMap<String, Vec<u8>>>>;
 
-/// A server that keeps objects in memory.
+/// A server that stores objects in memory.
 pub(crate) struct S3 {
     pub(crate) addr: SocketAddr,
     objects: Objects,
@@ -32,7 +32,7 @@ impl S3 {
         Self { addr, objects, _server: server }
     }
 
-    /// The paths of all objects, in order.
+    /// The sorted paths of all objects.
     pub(crate) fn paths(&self) -> Vec<String> {
         let mut paths: Vec<String> = self.objects.lock().unwrap().keys().cloned().collect();
         paths.sort();

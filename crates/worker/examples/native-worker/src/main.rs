@@ -1,5 +1,5 @@
-//! A worker with functions of its own: `cargo run -p native-worker`, and jobs for it in
-//! `deploy/examples/native.yaml`. `docs/native.md` explains it.
+//! A worker with its own functions: `cargo run -p native-worker`. Jobs for it are in
+//! `deploy/examples/native.yaml`. `docs/guide/functions-native.md` explains it.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind};
@@ -18,7 +18,8 @@ fn main() -> ExitCode {
         .main()
 }
 
-/// Arguments are read into a type; a job whose arguments do not fit fails at once, with the place of the mistake.
+/// Arguments are deserialized into a type. A job whose arguments do not fit fails at once, and the
+/// error names the location.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Billing {
@@ -31,7 +32,7 @@ fn one() -> u64 {
     100
 }
 
-/// What a handler returns is stored as the result of the attempt.
+/// The returned value is stored as the result of the attempt.
 #[derive(Debug, Serialize)]
 struct Sent {
     invoices: usize,
@@ -39,18 +40,19 @@ struct Sent {
     month: String,
 }
 
-/// An ordinary job: typed arguments, errors that are or are not worth another attempt, progress, log.
+/// An ordinary job: typed arguments, errors with and without a retry, progress, log.
 async fn send_invoices(ctx: Ctx, args: Billing) -> Result<Sent, HandlerError> {
     if args.cents == 0 {
-        // The same arguments would fail again, so the retry policy is not asked.
+        // The same arguments would fail again, so the retry policy is bypassed.
         return Err(HandlerError::new("nothing_to_bill", "an invoice over nothing is not sent").no_retry());
     }
-    // From the fire time and not from today: an attempt that comes late bills the month it was meant for.
+    // From the fire time and not from today: a late attempt bills the intended month.
     let month = ctx.fire_time().format("%Y-%m").to_string();
     let mut total_cents = 0;
     for (done, customer) in args.customers.iter().enumerate() {
         ctx.progress(percent(done, args.customers.len()), format!("invoice of {customer}"));
-        // With this key the mail service sends it once, however often the attempt is repeated.
+        // With this key the mail service sends the message once, however often the attempt is
+        // repeated.
         let key = format!("{}/{customer}", ctx.idempotency_key());
         send_mail(customer, &key).await?;
         ctx.log(format!("sent {} cents for {month} to {customer}", args.cents));
@@ -59,7 +61,7 @@ async fn send_invoices(ctx: Ctx, args: Billing) -> Result<Sent, HandlerError> {
     Ok(Sent { invoices: args.customers.len(), total_cents, month })
 }
 
-/// Stands for a request over the network.
+/// Simulates a request over the network.
 async fn send_mail(customer: &str, _key: &str) -> Result<(), HandlerError> {
     tokio::time::sleep(Duration::from_millis(50)).await;
     if customer.contains('@') { Ok(()) } else { Err(format!("{customer} is no address").into()) }
@@ -76,7 +78,7 @@ struct Exported {
     is_complete: bool,
 }
 
-/// A long job that stops in order: told to, it ends with the page it has, and its result says how far it came.
+/// A long job that stops gracefully: after a cancellation it returns the number of finished pages.
 async fn export_accounts(ctx: Ctx, args: Export) -> Result<Exported, HandlerError> {
     for page in 0..args.pages {
         tokio::select! {
@@ -87,7 +89,7 @@ async fn export_accounts(ctx: Ctx, args: Export) -> Result<Exported, HandlerErro
     Ok(Exported { pages: args.pages, is_complete: true })
 }
 
-/// Stands for work on one page.
+/// Simulates work on one page.
 async fn export_page(_page: u32) {
     tokio::time::sleep(Duration::from_millis(100)).await;
 }
@@ -97,7 +99,7 @@ struct Count {
     path: String,
 }
 
-/// A job that blocks its thread, registered as such. It looks at its cancellation now and then.
+/// A job that blocks its thread, registered as such. It checks its cancellation for each line.
 fn count_lines(ctx: Ctx, args: Count) -> Result<usize, HandlerError> {
     let file = File::open(&args.path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => HandlerError::new("no_such_file", error).no_retry(),
@@ -115,7 +117,7 @@ fn count_lines(ctx: Ctx, args: Count) -> Result<usize, HandlerError> {
     Ok(lines)
 }
 
-/// How much of the whole is done.
+/// The finished share in percent.
 fn percent(done: usize, of: usize) -> Option<f32> {
     let of = u16::try_from(of).ok().filter(|of| *of > 0)?;
     Some(f32::from(u16::try_from(done).ok()?) * 100.0 / f32::from(of))
