@@ -1,9 +1,10 @@
-//! The built-in handlers: how the installation keeps house as ordinary jobs, on any worker.
+//! The built-in handlers: housekeeping of the installation as ordinary jobs, on any worker.
 //!
-//! Every worker has them, under names that nobody else's handlers may have ([`sched_model::domain::built_in`]). They use the functions that
-//! the leader's own tasks use and read from the database what schedulers were told about retention, never from settings of their worker. Each
-//! works in short transactions on a connection of its own and stops between two of them when it is cancelled; one that dies has done whole
-//! steps, and the next run does the rest.
+//! Every worker has them, under reserved names ([`sched_model::domain::built_in`]). They use the
+//! same functions as the leader's own tasks. They read the retention settings of the schedulers
+//! from the database, never from the settings of their worker. Each works in short transactions on
+//! a separate connection, and stops between two of them when it is cancelled. A run that dies has
+//! completed whole steps, and the next run does the rest.
 
 mod archive;
 mod backup;
@@ -28,35 +29,33 @@ use crate::handlers::native::{HandlerError, RegisterError, Registry};
 pub use archive::ArchiveTarget;
 pub use mail::{InvalidMailer, Mailer};
 
-/// Where archives, backups and e-mail go. What is `None` is not set, and the job that needs it says so.
+/// Settings of archives, backups and e-mail. The job that needs an unset one fails and names it.
 #[derive(Debug, Clone, Default)]
 pub struct SystemSettings {
-    /// Where history is archived.
+    /// The storage of archived history.
     pub archive: Option<ArchiveTarget>,
     /// The folder of backups.
     pub backup_dir: Option<PathBuf>,
     /// How many backups are kept.
     pub backup_keep: u32,
-    /// Where PostgreSQL's programs are; on the path of the worker where it is not said.
+    /// The folder of PostgreSQL's programs. The default is the worker's path.
     pub pg_bin_dir: Option<PathBuf>,
-    /// By which server e-mail is sent.
+    /// The mail server for e-mail.
     pub mail: Option<Mailer>,
 }
 
-/// What the handlers work with.
+/// The resources of the handlers.
 #[derive(Debug)]
 pub(crate) struct System {
-    /// The way to the database.
     pub(crate) database: Database,
-    /// The same for programs of PostgreSQL.
+    /// The database for programs of PostgreSQL.
     pub(crate) database_url: SecretString,
-    /// Certificates to trust besides those of the system.
+    /// Certificates to trust in addition to those of the system.
     pub(crate) ca_file: Option<PathBuf>,
-    /// Where archives, backups and e-mail go.
     pub(crate) settings: SystemSettings,
-    /// Sends requests, as for `http` functions.
+    /// Sends requests, with the same checks as `http` functions.
     pub(crate) http: Arc<HttpHandler>,
-    /// Opens secrets of tenants; `None` without a key file.
+    /// Decrypts secrets of tenants. `None` without a key file.
     pub(crate) secret_keys: Option<Arc<SecretKeys>>,
 }
 
@@ -64,7 +63,7 @@ impl System {
     /// Adds the handlers.
     ///
     /// # Errors
-    /// One of the names is taken, which the builder has seen to that it is not.
+    /// A name is already registered. The builder prevents this.
     pub(crate) fn register(self, registry: &mut Registry) -> Result<(), RegisterError> {
         let system = Arc::new(self);
         macro_rules! add {
@@ -85,13 +84,13 @@ impl System {
         Ok(())
     }
 
-    /// A connection that is not one of the worker's own work.
+    /// Opens a connection outside the worker's own pool of work.
     async fn conn(&self) -> Result<Conn, HandlerError> {
         Ok(self.database.dedicated().await?)
     }
 }
 
-/// What schedulers were told.
+/// Reads the housekeeping settings that the leader has stored.
 async fn told(conn: &mut Conn) -> Result<Housekeeping, HandlerError> {
     let told = housekeeping::told(conn).await?;
     told.ok_or_else(|| {

@@ -30,7 +30,7 @@ use pg_dump::PgDump;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Args {
-    /// How many backups are kept; `BACKUP_KEEP` of the worker without it.
+    /// How many backups are kept. The default is `BACKUP_KEEP` of the worker.
     keep: Option<u32>,
 }
 

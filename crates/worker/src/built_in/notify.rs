@@ -25,13 +25,12 @@ use super::mail::{Mail, Mailer, OF_ONE_ADDRESS};
 use crate::handlers::native::{Ctx, HandlerError};
 use crate::handlers::{ErrorClass, Execution, Live, Outcome, Secrets};
 
-/// How long a request may take. Short, because messages to a server that hangs take slots from others.
+/// Timeout of a request. It is short, because messages to a server that hangs occupy slots.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Longest account of what went wrong, in characters.
+/// Longer error messages are cut, in characters.
 const LONGEST_TOLD: usize = 1_000;
 
-/// Which message.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Args {
@@ -39,7 +38,6 @@ pub(super) struct Args {
     delivery: Uuid,
 }
 
-/// What was sent.
 #[derive(Debug, Serialize)]
 pub(super) struct Sent {
     kind: ChannelKind,
@@ -52,29 +50,29 @@ pub(super) struct Sent {
 pub(super) struct Failure {
     class: &'static str,
     message: String,
-    /// No further attempt mends it.
+    /// No further attempt can succeed.
     is_final: bool,
     /// No further attempt can succeed.
     is_for_all: bool,
 }
 
 impl Failure {
-    /// For a reason that may pass. `message` is shown to the tenant alone.
+    /// A temporary failure. Only the tenant sees `message`.
     pub(super) fn new(class: &'static str, message: impl Into<String>) -> Self {
         Self { class, message: message.into(), is_final: false, is_for_all: false }
     }
 
-    /// The same for good.
+    /// Marks the failure as permanent.
     pub(super) fn for_good(self) -> Self {
         Self { is_final: true, ..self }
     }
 
-    /// The same, with a message that says nothing of the tenant.
+    /// Marks the message as free of tenant data.
     fn for_all(self) -> Self {
         Self { is_for_all: true, ..self }
     }
 
-    /// As the history of the job shows it, which is not the tenant's.
+    /// The error for the history of the job, which other tenants can read.
     fn shown(self) -> HandlerError {
         let message = if self.is_for_all {
             self.message
@@ -128,7 +126,7 @@ async fn send(system: &System, ctx: &Ctx, tenant: TenantId, id: Uuid) -> Result<
         Some(name) => Some((name.clone(), open(system, &mut conn, tenant, name).await?)),
         None => None,
     };
-    // Not needed while the other side takes its time.
+    // Not needed while the receiver is slow.
     drop(conn);
     let kind = channel.kind;
     let status = match kind {
@@ -184,7 +182,7 @@ async fn email(
                 deliveries::note_reached(&mut conn, tenant, delivery.id, address).await?;
             }
             Err(failure) if OF_ONE_ADDRESS.contains(&failure.class) => refused.push((address, failure)),
-            // Others would fail alike.
+            // The other addresses would fail in the same way.
             Err(failure) => return Err(failure),
         }
     }

@@ -202,7 +202,7 @@ fn judge(config: &HttpConfig, ending: Ending, progress: &Progress, timeout: Dura
             let message = format!("timed out after {timeout:?} while {doing}");
             Report::ended(Outcome::TimedOut, Some((ErrorClass::Timeout, &message)))
         }
-        // An error status says more than that its text broke off.
+        // An error status is more informative than the broken body.
         Ending::Done(Err(error)) => match &progress.response {
             Some(response) if !config.expects(response.status) => response::judge(config, response),
             Some(_) | None => failed(&error),

@@ -12,7 +12,7 @@ use sched_model::domain::ids::{ClaimToken, DispatchId};
 use tokio::sync::mpsc;
 
 use super::scrub::{ScrubbedStream, Scrubber};
-use crate::attempt::live::Board;
+use crate::attempt::live::LiveBuffer;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum LiveEvent {
@@ -81,14 +81,14 @@ impl Scrubbing {
 enum To {
     #[default]
     Nobody,
-    /// Whoever holds the receiver.
+    /// The holder of the receiver.
     Channel(mpsc::Sender<LiveEvent>),
     /// The worker, which shows the event to users who watch the attempt.
-    Board(Arc<Board>, DispatchId, ClaimToken),
+    Board(Arc<LiveBuffer>, DispatchId, ClaimToken),
 }
 
 impl Live {
-    /// Tells nobody.
+    /// Discards all events.
     #[must_use]
     pub fn detached() -> Self {
         Self::default()
@@ -103,7 +103,7 @@ impl Live {
 
     /// Sends events without secrets to users who watch the attempt.
     pub(crate) fn on(
-        board: Arc<Board>,
+        board: Arc<LiveBuffer>,
         dispatch: DispatchId,
         token: ClaimToken,
         scrubber: Arc<Scrubber>,

@@ -81,10 +81,10 @@ enum Threads {
 }
 
 impl NativeHandler {
-    /// Handlers with `threads` threads of their own; none are started for an empty registry.
+    /// Starts `threads` threads for handlers. An empty registry starts no threads.
     ///
     /// # Errors
-    /// The operating system refused the threads.
+    /// The operating system could not start the threads.
     pub fn new(registry: Registry, threads: usize) -> io::Result<Self> {
         if registry.is_empty() {
             return Ok(Self::on_callers_threads(registry));

@@ -98,7 +98,7 @@ impl Scrubber {
     /// Scrubs a text whose beginning was cut off. The beginning may be the end of a secret.
     pub(super) fn scrub_tail<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let ended = self.patterns.iter().filter_map(|(pattern, of)| {
-            // All of it would be found anyway.
+            // `spans` finds the whole pattern, so this skips its first byte.
             let end = overlap(pattern.expose_secret().get(1..)?, text.as_bytes());
             (end >= SHORTEST).then_some(Span { start: 0, end, of: *of })
         });
@@ -265,9 +265,9 @@ fn overlap(back: &[u8], front: &[u8]) -> usize {
 pub struct ScrubbedStream {
     scrubber: Arc<Scrubber>,
     held: String,
-    /// How much of the beginning of what is held has been replaced already.
+    /// Leading bytes of `held` that a marker has replaced already.
     covered: usize,
-    /// All of what is held.
+    /// Covers all of `held`.
     looked: Looked,
 }
 

@@ -13,7 +13,6 @@ pub struct Secrets(BTreeMap<String, SecretString>);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("secret {name:?} does not exist; create it with `schedctl secrets set`")]
 pub struct MissingSecret {
-    /// The name.
     pub name: String,
 }
 
@@ -24,21 +23,16 @@ impl Secrets {
         self.0.get(name)
     }
 
-    /// All of them, by name.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &SecretString)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// The length of all values together.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.0.values().map(|value| value.expose_secret().len()).sum()
     }
 
-    /// The value of a text, looked up if it is only named.
-    ///
-    /// # Errors
-    /// There is no secret of that name.
+    /// Returns a literal text, or the value of the named secret.
     pub fn resolve<'a>(&'a self, value: &'a TextOrSecret) -> Result<&'a str, MissingSecret> {
         match value {
             TextOrSecret::Text(text) => Ok(text),

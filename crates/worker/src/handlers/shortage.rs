@@ -7,8 +7,8 @@ use std::io;
 
 use nix::errno::Errno;
 
-/// Whether it tells of too many processes, open files or sockets. No memory is none of these: a program that is too large, or that lies about
-/// its size, would be handed back for ever.
+/// Whether the error means too many processes, open files or sockets. Lack of memory (ENOMEM) does
+/// not count: a program that is too large, or that lies about its size, would be released forever.
 pub(super) fn is_shortage(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
     matches!(errno, Some(Errno::EAGAIN | Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS))

@@ -6,10 +6,10 @@
 
 use serde_json::Value;
 
-/// What stands in for bytes that cannot be stored.
 const REPLACEMENT: char = '\u{FFFD}';
 
-/// Bytes as text: NUL and whatever is not UTF-8 become U+FFFD. At most three times as long as the input.
+/// Converts bytes to text. NUL and invalid UTF-8 become U+FFFD. The text is at most three times as
+/// long as the input.
 pub(super) fn text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     if text.contains('\0') {
@@ -19,15 +19,16 @@ pub(super) fn text(bytes: &[u8]) -> String {
     }
 }
 
-/// Text out of bytes that come in pieces, cut anywhere: together the same as [`text`] of all of them.
+/// Decodes bytes that arrive in pieces, cut anywhere. The joined text equals [`text`] of the joined
+/// bytes.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    /// The beginning of a character whose rest is still to come; three bytes at most.
+    /// The first bytes of an incomplete character, at most three.
     cut: Vec<u8>,
 }
 
 impl Decoder {
-    /// The text of the next bytes, but for a character at their end that is not whole yet.
+    /// Decodes the next bytes, except an incomplete character at their end.
     pub(super) fn push(&mut self, bytes: &[u8]) -> String {
         let mut all = std::mem::take(&mut self.cut);
         all.extend_from_slice(bytes);
@@ -36,35 +37,35 @@ impl Decoder {
         text(&all)
     }
 
-    /// What is left at the end of the stream.
+    /// Decodes the remaining bytes at the end of the stream.
     pub(super) fn finish(&mut self) -> String {
         text(&std::mem::take(&mut self.cut))
     }
 
-    /// Forgets the beginning of a character; returns how many bytes that were.
+    /// Drops the incomplete character and returns its number of bytes.
     pub(super) fn reset(&mut self) -> usize {
         std::mem::take(&mut self.cut).len()
     }
 }
 
-/// Longest run of bytes of one character that a cut can leave behind.
+/// Maximal number of bytes that a cut leaves of one character.
 pub(super) const LONGEST_REST: usize = 3;
 
 pub(super) fn is_continuation(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }
 
-/// Removes the beginning of a character whose rest was cut off.
+/// Removes an incomplete character at the end.
 pub(super) fn without_cut_end(bytes: &[u8]) -> &[u8] {
     let lead = bytes.iter().rev().take(LONGEST_REST).position(|byte| !is_continuation(*byte));
     let Some(after_lead) = lead else { return bytes };
     let (before, character) = bytes.split_at(bytes.len().saturating_sub(after_lead + 1));
-    // `error_len` is `None` exactly when the bytes are fine so far and merely end too early.
+    // `error_len` is `None` exactly if the bytes are valid so far and only end too early.
     let is_cut = std::str::from_utf8(character).is_err_and(|error| error.error_len().is_none());
     if is_cut { before } else { bytes }
 }
 
-/// A JSON value in which every string and key is made storable as [`text`] does it.
+/// Converts every string and key of a JSON value with [`text`].
 pub(super) fn json(value: Value) -> Value {
     match value {
         Value::String(string) => Value::String(text(string.as_bytes())),

@@ -101,7 +101,8 @@ async fn a_fork_storm_ends_with_its_attempt() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_short_attempts_side_by_side_all_succeed_and_leave_no_zombie() {
     let bench = Bench::new();
-    // Half of them leave a stray, so that judging strays and starting programs happen at the same time all along.
+    // Half of them leave an orphan, so that the search for orphans and the start of programs
+    // overlap all the time.
     let one = |number: usize| {
         let command =
             if number.is_multiple_of(2) { "exit 0" } else { "setsid sleep 1000 >/dev/null 2>&1 & exit 0" };

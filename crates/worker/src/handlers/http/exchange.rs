@@ -71,9 +71,9 @@ pub(super) struct Line {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
-    /// Name, TCP and TLS together.
+    /// Name resolution, TCP and TLS together.
     pub(super) connect: Duration,
-    /// Bytes of the body that are read; the first of them beyond that ends the reading.
+    /// Maximal bytes of the body. The first byte beyond the limit ends the reading.
     pub(super) body_bytes: usize,
 }
 

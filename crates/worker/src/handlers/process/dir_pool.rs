@@ -100,8 +100,9 @@ impl Spares {
 }
 
 impl InUse {
-    /// Keeps the directory at `path` if it is worth it: others are under way, it is still the one that is open as `folder`, and empty but for
-    /// the one to work in, which is empty. Tells whether it has.
+    /// Keeps the directory at `path` for reuse and returns whether it did. Conditions: other
+    /// attempts are running, `path` is still the directory that is open as `folder`, and it
+    /// contains only an empty working directory.
     pub(super) fn keep(&self, path: &Path, folder: &impl AsFd) -> bool {
         let others = self.0.in_use.load(Ordering::Relaxed).saturating_sub(1);
         if self.0.kept().len() >= others {
@@ -122,7 +123,7 @@ impl Drop for InUse {
 impl Drop for Spare {
     fn drop(&mut self) {
         if !self.is_taken {
-            // Nobody is there to be told; the next worker that starts here tries again.
+            // An error has no receiver here. The next worker that starts tries again.
             let (Ok(()) | Err(_)) = remove(&self.path);
         }
     }

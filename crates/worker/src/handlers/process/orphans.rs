@@ -100,7 +100,7 @@ fn parts(mark: &str) -> Option<(&str, &str, &str, &str)> {
 #[derive(Debug, Clone, Copy)]
 struct Orphan {
     stat: Stat,
-    /// The attempt its environment names.
+    /// The attempt that its environment names.
     mark: Option<Uuid>,
 }
 

@@ -24,7 +24,6 @@ pub struct ProgramList(Option<Vec<Entry>>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Entry {
-    /// This file.
     File(PathBuf),
     /// Every file directly in a folder: `/opt/jobs/*`.
     In(PathBuf),

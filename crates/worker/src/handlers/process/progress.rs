@@ -97,7 +97,8 @@ fn look(
     Ok(Some((as_it_is, last_line(&end, skipped > 0))))
 }
 
-/// The last whole line with something in it, of the end of a file that may begin `in_a_line`.
+/// Returns the last complete line with text. `end` is the end of a file, which may begin
+/// `in_a_line`.
 fn last_line(end: &[u8], in_a_line: bool) -> Option<String> {
     let text = storable::text(end);
     let (whole, _) = text.rsplit_once('\n')?;

@@ -195,8 +195,8 @@ fn start_contained(program: &Program, confinement: Confinement) -> io::Result<Sp
                 return Err(io::Error::from_raw_os_error(nix::libc::ESRCH));
             }
             // The worker's own files are close-on-exec; this covers files that the worker itself
-            // inherited. Kernels before 5.11 lack the call, which is not an error. SAFETY: it
-            // changes flags of descriptors and touches no memory.
+            // inherited. Kernels before 5.11 lack the call, which is not an error.
+            // SAFETY: it changes flags of descriptors and touches no memory.
             unsafe {
                 nix::libc::syscall(nix::libc::SYS_close_range, 3, u32::MAX, nix::libc::CLOSE_RANGE_CLOEXEC)
             };

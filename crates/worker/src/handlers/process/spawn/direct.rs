@@ -185,8 +185,8 @@ unsafe fn give_birth(plan: &Plan, enter: &(dyn Fn() -> io::Result<()> + Sync)) -
 unsafe fn become_program(plan: &Plan, enter: &(dyn Fn() -> io::Result<()> + Sync)) -> i32 {
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     for signal in Signal::iterator() {
-        // Two signals cannot be changed, which is harmless: they have no handlers. SAFETY: sets no
-        // handler, and the table of handlers is the child's own.
+        // Two signals cannot be changed, which is harmless: they have no handlers.
+        // SAFETY: sets no handler, and the table of handlers is the child's own.
         let (Ok(_) | Err(_)) = unsafe { nix::sys::signal::sigaction(signal, &default) };
     }
     let steps = || -> io::Result<()> {
