@@ -1,9 +1,11 @@
-//! Schemas of arguments: what a task function says its jobs may hand it (JSON Schema 2020-12).
+//! Schemas of arguments: which arguments a task function accepts (JSON Schema 2020-12).
 //!
-//! A schema is a tenant's own text, and what it costs to hold arguments against it must not be: `$ref` leads only within the schema and never
-//! back to itself, a [bound](work) is put on how much of it is looked at for one value, and patterns match in linear time. Nothing is fetched.
-//! `format` is held against too, where the library knows it, because who writes `"format": "date-time"` means it; `regex` is the
-//! exception, since a value would be compiled. What a pattern may say is what the `regex` crate takes: neither look-around nor back-references.
+//! A schema is text from a tenant, so the cost of validation must not depend on it: `$ref` resolves
+//! only within the schema and never in a cycle, [`work`] bounds the evaluation per value, and
+//! patterns match in linear time. Nothing is fetched. `format` is checked where the library knows
+//! it, because an author of `"format": "date-time"` expects that. The exception is `regex`: the
+//! library would compile a value. A pattern has the syntax of the crate `regex`, without
+//! look-around and back-references.
 
 mod work;
 
@@ -20,25 +22,24 @@ pub const LONGEST_SCHEMA: usize = 32 * 1024;
 pub const MOST_PARTS: u64 = 1000;
 /// How deep schemas lie in each other, `$ref` followed.
 pub const DEEPEST: usize = 64;
-/// Parts times values: more is not looked at.
+/// Schema parts times values. Above this the arguments are rejected without an evaluation.
 const MOST_WORK: u64 = 500_000;
-/// Up to this much work all that is wrong is found at once, of which the library keeps everything; beyond it the first that it meets is told.
+/// Up to this much work, all mistakes are collected; the library keeps every one in memory. Above
+/// it, only the first mistake is reported.
 const WORK_FOR_ALL: u64 = 20_000;
-/// Most mistakes told at once.
+/// Most mistakes in one report.
 const MOST_MISTAKES: usize = 20;
 /// Largest compiled pattern, in bytes.
 const LARGEST_PATTERN: usize = 64 * 1024;
 /// How many schemas that were read are kept: jobs are written, and triggered, by the hundred.
 const KEPT: usize = 4;
-/// What `$schema` may say.
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// What is wrong at one place of a schema or of arguments.
+/// One mistake in a schema or in arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misfit {
     /// JSON pointer to the place.
     pub pointer: String,
-    /// What is wrong there.
     pub message: String,
 }
 
@@ -48,7 +49,7 @@ impl Misfit {
     }
 }
 
-/// A schema that arguments are held against.
+/// A schema that validates arguments.
 pub struct ArgsSchema {
     validator: Validator,
     parts: u64,
@@ -61,10 +62,7 @@ impl fmt::Debug for ArgsSchema {
 }
 
 impl ArgsSchema {
-    /// Reads a schema.
-    ///
-    /// # Errors
-    /// When it is none, or one that is not taken; says where and why.
+    /// Parses a schema. The error has the location and the reason.
     pub fn parse(schema: &Value) -> Result<Self, Misfit> {
         if !schema.is_object() {
             return Err(Misfit::new("", "must be an object: a JSON Schema (2020-12) of the arguments"));
@@ -88,7 +86,7 @@ impl ArgsSchema {
         Ok(Self { validator, parts })
     }
 
-    /// What is wrong with arguments; nothing when they fit.
+    /// The mistakes in arguments; empty if they match.
     #[must_use]
     pub fn misfits(&self, args: &Value) -> Vec<Misfit> {
         let work = work::weight(args).saturating_mul(self.parts);
@@ -112,10 +110,10 @@ fn misfit_of(error: &ValidationError<'_>) -> Misfit {
     Misfit::new(error.instance_path().as_str(), message)
 }
 
-/// What is wrong with arguments by the schema that is kept with their function.
+/// The mistakes in arguments by the stored schema of their function.
 ///
-/// A schema that cannot be read, which somebody wrote past the API, is told as what is wrong: arguments that nobody can judge are not taken
-/// for good.
+/// A stored schema that cannot be parsed (written past the API) is reported as the mistake:
+/// arguments that cannot be validated are not accepted.
 #[must_use]
 pub fn misfits(schema: Option<&Value>, args: &Value) -> Vec<Misfit> {
     let Some(schema) = schema else { return Vec::new() };

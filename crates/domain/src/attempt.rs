@@ -1,4 +1,4 @@
-//! How attempts end, and what each ending means for the dispatch.
+//! The outcomes of attempts, and the effect of each on the run.
 
 pub use sched_vocabulary::attempt::AttemptOutcome;
 use std::time::Duration;
@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::dispatch::DispatchEvent;
 use super::retry::RetryPolicy;
 
-/// A dispatch that loses its worker this often is poison and becomes a dead letter, whatever its policy.
+/// A run that loses its worker this often becomes a dead letter, independent of its retry policy:
+/// it may be the cause.
 pub const POISON_AFTER_LOSSES: u32 = 3;
 
 /// Least time an attempt is given beyond its limit before it counts as overdue: for starting, killing and reporting.
@@ -43,7 +44,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// The same, with another attempt no sooner than after `wait`: the other side asked to be left alone for so long.
+    /// Allows another attempt only after `wait`, because the other side requested that delay.
     #[must_use]
     pub fn no_retry_before(self, wait: Duration) -> Self {
         match self.event {

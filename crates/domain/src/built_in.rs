@@ -1,7 +1,7 @@
-//! The built-in functions: their names, what they need, and the jobs that run them.
+//! The built-in functions: their names, their configuration, and the jobs that run them.
 //!
-//! Pure. Every installation has them ([`sched_model::definitions::built_in`]), and every worker the handlers of these names. A function and its job
-//! have the name of the handler.
+//! Pure. Every installation has them ([`sched_model::definitions::built_in`]), and every worker has
+//! the handlers. A function and its job have the name of the handler.
 
 use serde_json::{Value, json};
 
@@ -26,15 +26,12 @@ pub fn is_reserved(name: &str) -> bool {
 pub struct Builtin {
     /// Name of the handler, of the function and of the job.
     pub name: &'static str,
-    /// Name shown to people.
     pub display_name: &'static str,
-    /// What it does.
     pub description: &'static str,
     /// Scope of the job; decides where its history is kept.
     pub scope: Scope,
     /// Kind of the job's schedule.
     pub job_type: JobType,
-    /// The job's schedule.
     pub schedule: Value,
     /// Longest run, in seconds.
     pub timeout_seconds: i32,
@@ -46,7 +43,7 @@ pub struct Builtin {
     pub disabled_reason: Option<&'static str>,
 }
 
-/// Removes what is finished and old.
+/// Deletes finished rows that are older than the retention settings.
 pub const RETENTION: &str = "sched.retention";
 /// Makes months of history ahead and removes those behind.
 pub const PARTITIONS: &str = "sched.partitions";

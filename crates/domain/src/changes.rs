@@ -1,19 +1,19 @@
-//! What differs between two versions of a thing, field by field. Pure.
+//! The differences between two versions of an object, field by field. Pure.
 
 use serde_json::Value;
 
-/// One field that differs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
-    /// Where it stands: a JSON pointer.
+    /// A JSON pointer.
     pub pointer: String,
-    /// What stood there; `None` when nothing did.
+    /// `None` if the field did not exist.
     pub before: Option<Value>,
-    /// What stands there; `None` when nothing does.
+    /// `None` if the field does not exist.
     pub after: Option<Value>,
 }
 
-/// What differs between two values, in the order of their fields. Objects are compared field by field; lists and all else as a whole.
+/// The differences between two values, in the order of their fields. Objects are compared field by
+/// field; lists and other values as a whole.
 #[must_use]
 pub fn differences(before: &Value, after: &Value) -> Vec<Difference> {
     let mut found = Vec::new();

@@ -1,13 +1,16 @@
-//! How far two clocks run apart: the database's, which decides everything, and this process's own, which only measure.
+//! Detects jumps between two clocks: the database's, which decides everything, and the monotonic
+//! clock of this process, which only measures.
 //!
-//! The database's clock is read by a question and an answer; it was read some time between the two. So a reading is an
-//! interval on our monotonic clock, and between two readings the database's clock may have advanced by anything from the
-//! shortest to the longest distance of their intervals. An advance outside of that, by more than [`MAX_DRIFT`], is a jump: the
-//! database's clock was set, or the database is another one now, or this machine slept, which its monotonic clock does not
-//! count. Whatever was trusted by measuring time between the two readings is then in doubt. A slow answer widens the interval and
-//! is no jump.
+//! A query reads the database's clock at some time between request and response. So a reading is an
+//! interval on the monotonic clock. Between two readings, the database's clock can have advanced by
+//! any value from the shortest to the longest distance of their intervals. An advance outside of
+//! that range by more than [`MAX_DRIFT`] is a jump: the database's clock was set, or the database
+//! is another one now, or this machine slept, which the monotonic clock does not count. Every trust
+//! that depends on elapsed time between the two readings is then in doubt. A slow response widens
+//! the interval and is not a jump.
 //!
-//! Pure: reads no clock. The wall clock of the host appears in [`Reading::offset`] only, which is for people to see.
+//! Pure: reads no clock. The wall clock of the host appears only in [`Reading::offset`], for
+//! display.
 
 use std::time::{Duration, Instant};
 
@@ -16,14 +19,14 @@ use chrono::{DateTime, TimeDelta, Utc};
 /// How much further or less far than our monotonic clock the database's may have advanced between two readings.
 pub const MAX_DRIFT: TimeDelta = TimeDelta::seconds(1);
 
-/// One look at the database's clock.
+/// One reading of the database's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
     /// Before the question was sent.
     pub sent: Instant,
     /// After the answer had arrived.
     pub received: Instant,
-    /// What the database's clock said in between.
+    /// The value of the database's clock.
     pub database: DateTime<Utc>,
 }
 
@@ -34,8 +37,8 @@ impl Reading {
         self.received.saturating_duration_since(self.sent)
     }
 
-    /// How far the database's clock is ahead of a wall clock that said `wall` when the question was sent, give or take half
-    /// the round trip.
+    /// How far the database's clock is ahead of a wall clock that showed `wall` at the request,
+    /// plus or minus half the round trip.
     #[must_use]
     pub fn offset(self, wall: DateTime<Utc>) -> TimeDelta {
         self.database - wall - delta(self.round_trip() / 2)
@@ -73,7 +76,7 @@ impl ClockWatch {
     }
 }
 
-/// What does not fit lasts longer than any process.
+/// A duration that does not fit is longer than any process runs.
 fn delta(duration: Duration) -> TimeDelta {
     TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX)
 }
@@ -82,7 +85,7 @@ fn delta(duration: Duration) -> TimeDelta {
 mod tests {
     use super::*;
 
-    /// Readings on arbitrary origins: when the question left and the answer came, and what the database's clock said, all in
+    /// Builds readings on arbitrary origins: request, response and the database's clock, all in
     /// milliseconds.
     struct Origin {
         monotonic: Instant,

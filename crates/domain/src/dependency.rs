@@ -1,8 +1,8 @@
-//! Dependencies: a job that runs after others have ended.
+//! Dependencies: a job that runs after other jobs have ended.
 //!
-//! Here is what a user says about them and what is wrong with it; which ends make a job run is [`follow`](fn@follow)'s, and whether
-//! jobs wait for each other in a circle is [`find_cycle`]'s. Whether the jobs exist is for the database to say. Pure, so there is
-//! nothing that a process that dies could leave half done.
+//! This module has the settings and their validation. [`follow`](fn@follow) decides which ends
+//! start a run, and [`find_cycle`] finds cycles of jobs. Only the database knows whether the jobs
+//! exist. Pure, so a process that dies leaves nothing half done.
 
 mod cycle;
 mod follow;
@@ -25,9 +25,7 @@ pub const MAX_FOLLOWERS: i64 = 1000;
 /// A job to run after.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct After {
-    /// Name of the job.
     pub job: String,
-    /// How it must end.
     pub on: AfterCondition,
 }
 

@@ -1,12 +1,13 @@
-//! Why a job did, or did not, run: every fire time of a window with its one fate (DSP-7).
+//! Explains why a job did or did not run: every fire time of a window with its one fate (DSP-7).
 //!
-//! [`explain()`] is given what is kept of a job (its settings over time, its records, its triggers) and computes anew which fire
-//! times there were; then it looks for the record of each. The fire times come from the schedule and the fates from the records,
-//! so a record that is lost, or was never made, is seen: its fire time is *unaccounted for*.
+//! [`explain()`] gets the stored history of a job (its settings over time, its records, its
+//! triggers). It computes the fire times again from the schedule and looks up the record of each.
+//! So a record that is lost or was never written is visible: its fire time is *unaccounted for*.
 //!
-//! What is not known is said to be so and is not guessed: calendars and zone tables are those of the present, and what retention has
-//! removed is gone. Nothing is read or written here: the rows are [`sched_model::explain::history`]'s. Pure; the cost is bounded by
-//! [`MAX_FIRE_TIMES`]. While a job is disabled it has no fire times; those it would have had are shown and counted apart.
+//! Unknown facts are reported as unknown and never guessed: calendars and zone tables are the
+//! current ones, and rows removed by retention are gone. Nothing is read or written here;
+//! [`sched_model::explain::history`] reads the rows. Pure; [`MAX_FIRE_TIMES`] bounds the cost. A
+//! disabled job has no fire times; those it would have had are shown and counted apart.
 
 mod fates;
 mod summary;
@@ -34,47 +35,45 @@ pub use self::waits::Wait;
 /// Most fire times, and most records, of one explanation.
 pub const MAX_FIRE_TIMES: usize = 10_000;
 
-/// What is kept of a job, as far as a window needs it.
+/// The stored history of a job, as far as a window needs it.
 #[derive(Debug, Clone)]
 pub struct Evidence {
-    /// Owner.
     pub tenant: TenantId,
     /// When the job was created; nothing fired before.
     pub created_at: DateTime<Utc>,
     /// Every fire time up to and including this instant has had its fate.
     pub settled_until: DateTime<Utc>,
-    /// The stored next fire.
     pub cursor: Option<DateTime<Utc>>,
     /// Whether the job is enabled now.
     pub is_enabled: bool,
     /// Whether the job is paused now.
     pub is_paused: bool,
-    /// When that pause ends by itself.
+    /// When that pause ends automatically.
     pub paused_until: Option<DateTime<Utc>>,
     /// The scheduler leaves the job alone until this instant.
     pub held_until: Option<DateTime<Utc>>,
     /// Records of fire times up to this instant may have been removed by retention.
     pub ledger_starts_at: Option<DateTime<Utc>>,
-    /// The database's clock, read after what is above and before what is below.
+    /// The database's clock, read after the fields above and before the fields below.
     pub now: DateTime<Utc>,
     /// The versions in effect during the window, oldest first, and the latest pause before it.
     pub versions: Vec<Version>,
     /// The calendars that they name, as they are now.
     pub calendars: Vec<KnownCalendar>,
-    /// The last fire time of each record that the scheduler made when it disabled the job by itself.
+    /// The last fire time of each record that the scheduler wrote when it disabled the job
+    /// automatically.
     pub disabled_at: Vec<DateTime<Utc>>,
     /// Ranges of skipped fires that touch the window, by their first fire time.
     pub skips: Vec<Skip>,
     /// What the scheduler dispatched in the window, by fire time.
     pub dispatches: Vec<Dispatched>,
-    /// What others triggered in the window, by time.
+    /// Runs in the window that the schedule did not create, by time.
     pub triggers: Vec<Dispatched>,
 }
 
 /// The settings of a job from an instant on.
 #[derive(Debug, Clone)]
 pub struct Version {
-    /// Its number.
     pub number: i64,
     /// What kind of change made it.
     pub change: String,
@@ -86,27 +85,23 @@ pub struct Version {
     pub changed_by: String,
     /// Why the job was paused, where the change is a pause.
     pub pause_reason: Option<String>,
-    /// When that pause was to end by itself.
+    /// When that pause was to end automatically.
     pub paused_until: Option<DateTime<Utc>>,
-    /// The last fire that `max_runs` of these settings left, if they came to their end.
+    /// The last fire that `max_runs` of these settings allowed, if the job reached it.
     pub ended_at: Option<DateTime<Utc>>,
 }
 
 /// A calendar as it is now.
 #[derive(Debug, Clone)]
 pub struct KnownCalendar {
-    /// Its name.
     pub name: String,
-    /// Its definition.
     pub definition: Value,
-    /// When that last changed.
     pub updated_at: DateTime<Utc>,
 }
 
 /// A range of skipped fires, as it is recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skip {
-    /// The first fire time.
     pub first: DateTime<Utc>,
     /// The last one, included.
     pub last: DateTime<Utc>,
@@ -114,21 +109,19 @@ pub struct Skip {
     pub count: u64,
     /// Whether that number is exact.
     pub is_count_exact: bool,
-    /// Why.
     pub reason: SkipReason,
-    /// More about it, if there is more to say.
     pub detail: Option<String>,
     /// When the range was begun to be recorded.
     pub recorded_at: DateTime<Utc>,
     /// Term of the leader that recorded it; `None` when the API did.
     pub term: Option<Term>,
-    /// Of a misfire that came before that term: who led then.
+    /// For a misfire before that term: the leader of that time.
     pub lead: Option<Lead>,
     /// Of an overlap: dispatches that were open when the range was begun to be recorded, some of them if they are many.
     pub in_the_way: Vec<InTheWay>,
 }
 
-/// Who led at an instant.
+/// The leader at an instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lead {
     /// When the next term began.
@@ -140,7 +133,6 @@ pub struct Lead {
 /// A dispatch that kept a fire of its job from being dispatched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InTheWay {
-    /// Identifier.
     pub id: DispatchId,
     /// Its fire time, or when it was triggered.
     pub scheduled_for: DateTime<Utc>,
@@ -151,64 +143,52 @@ pub struct InTheWay {
 /// A dispatch, with its attempts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dispatched {
-    /// Identifier.
     pub id: DispatchId,
-    /// The fire time, or when the trigger was made.
+    /// The fire time, or the time of the trigger.
     pub scheduled_for: DateTime<Utc>,
-    /// When it was created.
     pub created_at: DateTime<Utc>,
     /// When it could be claimed, or claimed again.
     pub available_at: DateTime<Utc>,
-    /// When its latest claim was made.
     pub claimed_at: Option<DateTime<Utc>>,
-    /// When it ended.
     pub completed_at: Option<DateTime<Utc>>,
-    /// What it has come to.
     pub status: DispatchStatus,
-    /// Where it waits.
     pub queue: String,
-    /// Whether it waits in line behind others of its job.
+    /// Whether it is queued behind other runs of its job.
     pub is_in_line: bool,
     /// Whether it catches up a fire time that had passed.
     pub is_catch_up: bool,
-    /// What created it.
     pub triggered_by: Trigger,
-    /// Who asked for it.
     pub triggered_by_user: Option<String>,
     /// Term of the leader that created it.
     pub term: Option<Term>,
-    /// Host of that leader.
     pub scheduler: Option<String>,
     /// Attempts begun so far.
     pub attempt: i32,
     /// The worker of the latest claim: its host, or its id where retention has removed its name.
     pub worker: Option<String>,
-    /// What the latest unsuccessful attempt said, or who cancelled it.
+    /// The error of the latest unsuccessful attempt, or the user who cancelled the run.
     pub error: Option<String>,
-    /// When it was asked to stop.
     pub cancel_requested_at: Option<DateTime<Utc>>,
-    /// The fire that took its place, where the overlap policy is why it was asked.
+    /// The fire that replaced it, if the overlap policy cancelled it.
     pub successor: Option<Successor>,
-    /// What it was made for, where another job's end is why.
+    /// The end of another job that started it.
     pub cause: Option<Cause>,
     /// Its place in a trace.
     pub trace: TraceContext,
     /// The finished attempts, in order.
     pub attempts: Vec<Attempt>,
-    /// What it waits for, if it waits and that was asked.
+    /// What blocks it, if it waits and the caller requested that.
     pub waits: Vec<Wait>,
 }
 
 /// The fire that took the place of a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Successor {
-    /// Its dispatch.
     pub id: DispatchId,
-    /// Its fire time.
     pub scheduled_for: DateTime<Utc>,
 }
 
-/// The end that made a job run.
+/// The end that started a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
     /// The dispatch that had ended.
@@ -217,76 +197,63 @@ pub struct Cause {
     pub job: Option<String>,
 }
 
-/// A finished attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
     /// Which one, from 1.
     pub number: i32,
-    /// How it ended.
     pub outcome: AttemptOutcome,
-    /// When it started.
     pub started_at: DateTime<Utc>,
-    /// When it ended.
     pub completed_at: DateTime<Utc>,
     /// Where it ran: the host of the worker, or its id where retention has removed its name.
     pub worker: Option<String>,
     /// Exit code of the process.
     pub exit_code: Option<i32>,
-    /// What it said.
     pub error: Option<String>,
 }
 
-/// What became of the fire times of a window.
+/// The fates of the fire times of a window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
     /// The fates in order of time; neighbours of one fate are one line.
     pub lines: Vec<Line>,
-    /// What others triggered, by time.
+    /// Runs that the schedule did not create, by time.
     pub triggers: Vec<Dispatched>,
-    /// How many of each.
     pub summary: Summary,
 }
 
 /// Fire times next to each other that share a fate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// The first of them.
     pub first: DateTime<Utc>,
     /// The last of them, included.
     pub last: DateTime<Utc>,
-    /// How many they are; zero where the line is no fire time but says something about a part of the window.
+    /// Number of fire times. Zero if the line is not about a fire time but about a part of the
+    /// window.
     pub count: u64,
     /// Whether that number is exact.
     pub is_count_exact: bool,
-    /// The version of the settings by which they are fire times; `None` where none says so and only a record does.
+    /// The version of the settings that names them; `None` if only a record does.
     pub version: Option<i64>,
     /// The fire time that a calendar moved here.
     pub moved_from: Option<DateTime<Utc>>,
-    /// What became of them.
     pub fate: Fate,
 }
 
 /// A pause, as an explanation of what it held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PauseInForce {
-    /// Since when.
     pub since: DateTime<Utc>,
-    /// Who paused the job.
+    /// The user who paused the job.
     pub by: String,
-    /// Why.
     pub reason: Option<String>,
-    /// Until when.
     pub until: Option<DateTime<Utc>>,
 }
 
-/// What becomes of a fire time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
-    /// It has a dispatch.
     Dispatched(Box<Dispatched>),
     /// It lies in a record of skipped fires.
     Skipped {
-        /// The record.
         skip: Box<Skip>,
         /// Where the reason is a pause of the job: that pause.
         pause: Option<PauseInForce>,
@@ -297,10 +264,8 @@ pub enum Fate {
     Excluded,
     /// A calendar moves it to another instant, whose fate it shares.
     Moved {
-        /// That instant.
         to: DateTime<Utc>,
     },
-    /// It has not come.
     Upcoming {
         /// Whether it will be skipped because the job is paused then.
         is_paused: bool,
@@ -309,7 +274,7 @@ pub enum Fate {
     },
     /// It is due and the scheduler has not decided about it yet.
     Undecided {
-        /// Since when it is due, or the scheduler is to look at it again.
+        /// When it became due, or when the scheduler must decide again.
         since: DateTime<Utc>,
         /// The scheduler leaves the job alone until then.
         held_until: Option<DateTime<Utc>>,
@@ -318,25 +283,22 @@ pub enum Fate {
     NotCreated,
     /// No fire time, because the job was disabled.
     Disabled {
-        /// Since when; `None` where nobody recorded it.
+        /// `None` if no record has it.
         since: Option<DateTime<Utc>>,
-        /// Who disabled it; `None` where the scheduler did, or nobody recorded it.
+        /// The user; `None` if the scheduler did it or no record has it.
         by: Option<String>,
     },
     /// No fire time, because the job had had its last run.
     Ended,
     /// Retention may have removed its record.
     Pruned,
-    /// What became of it cannot be told.
+    /// Its fate cannot be determined.
     Unclear {
-        /// Why not.
         why: String,
     },
     /// It has two fates: a defect.
     TwoFates {
-        /// The one.
         dispatch: Box<Dispatched>,
-        /// The other.
         skip: Box<Skip>,
     },
     /// It must have a record and has none: a defect, or a record that was lost.
@@ -349,7 +311,6 @@ pub enum ExplainError {
     /// The window holds too much.
     #[error("the window has more than {MAX_FIRE_TIMES} fire times; choose a shorter one")]
     TooMany,
-    /// The window is empty.
     #[error("must be later than the beginning of the window")]
     NoWindow,
 }

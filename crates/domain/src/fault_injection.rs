@@ -1,16 +1,18 @@
-//! Guards that a test may take away, to prove that the checker of the invariants finds what they prevent.
+//! Guards that a test can remove, to prove that the invariant checker finds the faults they
+//! prevent.
 //!
-//! With the feature `broken-fences`, which nothing turns on but `scripts/break-it`, the environment variable `SCHED_BREAK` names
-//! fences, separated by commas, that a process does without as long as it lives. Without the feature all of them stand, nothing is
-//! read, and what is here comes to nothing at compile time. A build without debug assertions refuses the feature, so that no
-//! release has it; `scripts/check` proves both.
+//! With the feature `broken-fences`, the environment variable `SCHED_BREAK` names the fences,
+//! separated by commas, that a process lacks for its whole life. Only `scripts/break-it` turns the
+//! feature on. Without the feature, all fences are active, no variable is read, and this module has
+//! no cost. A build without debug assertions rejects the feature, so that no release has it;
+//! `scripts/check` proves both.
 //!
-//! Decides nothing else and writes nothing: where a process dies makes no difference here.
+//! Decides and writes nothing else: the point at which a process dies makes no difference here.
 
 #[cfg(all(feature = "broken-fences", not(debug_assertions)))]
 compile_error!("the feature `broken-fences` takes guards away for tests; a release must not have it");
 
-/// What keeps two processes from doing the same work.
+/// A guard that prevents the same work in two processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fence {
     /// Every transaction of a leader proves its term and holds the row that a take-over needs.
@@ -29,11 +31,12 @@ pub enum Fence {
     ClaimToken,
     /// A worker whose lease is lost kills its work.
     WorkerLease,
-    /// The holder of a lease that it cannot renew stops trusting it before others may take over.
+    /// The holder of a lease that it cannot renew stops trusting it before another process may take
+    /// over.
     TrustWindow,
     /// A program whose time is up is ended.
     JobTimeout,
-    /// What does not listen when it is told to end is killed.
+    /// A program that ignores the stop signal is killed.
     JobKill,
 }
 
@@ -53,7 +56,6 @@ impl Fence {
         Self::JobKill,
     ];
 
-    /// Its name in `SCHED_BREAK`.
     const fn name(self) -> &'static str {
         match self {
             Self::LeaderTerm => "leader_term",
@@ -70,7 +72,7 @@ impl Fence {
         }
     }
 
-    /// Where it stands in statements: the file, the text, and what remains without the fence.
+    /// Its places in statements: the file, the text, and the replacement without the fence.
     const fn in_statements(self) -> &'static [(&'static str, &'static str, &'static str)] {
         const PICKED: &str = "d.ctid = ANY (ARRAY(SELECT p.at FROM picked p)) AND d.ctid = picked.at AND d.id = picked.id AND d.status = 'PENDING'";
         match self {
@@ -101,7 +103,7 @@ impl Fence {
     }
 }
 
-/// Whether a fence stands: always, but in a build for `scripts/break-it`.
+/// Whether a fence is active: always, except in a build for `scripts/break-it`.
 #[cfg(not(feature = "broken-fences"))]
 #[must_use]
 pub const fn stands(_fence: Fence) -> bool {
@@ -142,7 +144,7 @@ mod broken {
             .unwrap_or_else(|| panic!("SCHED_BREAK names no fence: {name}"))
     }
 
-    /// Whether a fence stands: unless `SCHED_BREAK` names it.
+    /// Whether a fence is active: unless `SCHED_BREAK` names it.
     #[must_use]
     pub fn stands(fence: Fence) -> bool {
         !broken().contains(&fence)
@@ -190,7 +192,7 @@ mod tests {
         files
     }
 
-    /// A statement that is written anew must not take its fence out of reach of `scripts/break-it`.
+    /// A changed statement must still contain the text that `scripts/break-it` replaces.
     #[test]
     fn every_fence_is_found_in_its_statement() {
         for (file, fence, without) in Fence::ALL.iter().flat_map(|fence| fence.in_statements()) {

@@ -1,3 +1,3 @@
-//! What can be run: task functions.
+//! Task functions.
 
 pub use sched_vocabulary::function::HandlerType;

@@ -1,8 +1,9 @@
-//! What a task function says about how it is run: its `handler_config`, with rules for each type of handler.
+//! The `handler_config` of a task function, with rules for each handler type.
 //!
-//! Reading and judging only; nothing here looks at a disk, a network or an environment. The API refuses what these rules
-//! refuse, and the worker asks them again before it starts anything, because a row may be older than a rule. What
-//! only the worker's machine can tell (does the program exist there?) is found out when the attempt starts.
+//! Parses and validates only, without access to disk, network or environment. The API rejects a
+//! configuration that breaks a rule. The worker validates again before it starts an attempt,
+//! because a row may be older than a rule. Facts that only the worker's machine knows (does the
+//! program exist?) are checked when the attempt starts.
 
 mod confinement;
 mod http;
@@ -21,7 +22,8 @@ pub use process::*;
 pub use template::{Form, MissingValue, Template, TemplateError, TemplateValues};
 pub use text_or_secret::{SecretName, TextOrSecret};
 
-/// Most secrets that a function may name: each is looked for, in many forms, in all that an attempt gives back.
+/// Most secrets of a function: the worker searches the output of an attempt for each, in many
+/// encodings.
 pub const MOST_SECRETS: usize = 50;
 
 /// One thing wrong with a configuration.
@@ -29,7 +31,7 @@ pub const MOST_SECRETS: usize = 50;
 pub struct FieldError {
     /// Path of the field below `handler_config`, such as `env.LD_PRELOAD`; empty when it is the whole object.
     pub field: String,
-    /// What is wrong and what is allowed.
+    /// The mistake and the allowed values.
     pub message: String,
 }
 

@@ -1,10 +1,8 @@
-//! What makes a request that is sent again the same request: its key, and the fingerprint of what it asks for.
-//!
-//! Pure.
+//! Identifies a repeated request: its idempotency key, and the fingerprint of its content. Pure.
 
 use sha2::{Digest as _, Sha256};
 
-/// Longest key of a request; its column says the same.
+/// Longest idempotency key; equal to the limit of its column.
 pub const LONGEST_KEY: usize = 200;
 
 /// Whether this may name a request.
@@ -13,7 +11,7 @@ pub fn is_key(text: &str) -> bool {
     (1..=LONGEST_KEY).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// What a request asks for, in 256 bits.
+/// Hash of the content of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fingerprint(pub [u8; 32]);
 

@@ -1,11 +1,12 @@
-//! Who acts, and what they may do: roles, permissions, the form of API keys and of sessions, passwords.
+//! Identities and their permissions: roles, permissions, API keys, session tokens, passwords.
 //!
-//! Pure: random bytes, the key ring and stored hashes are arguments. Nothing here knows a request or a row. A process that dies
-//! here leaves nothing behind.
+//! Pure: random bytes, the key ring and stored hashes are arguments. Nothing here knows a request
+//! or a row. A process that dies here leaves nothing behind.
 //!
-//! What an identity may do is one set of [`Permission`]s, computed in one place ([`Standing::permissions`]) from the role in the
-//! tenant, the flag of a system-wide operator, and the scopes of a key, which only ever take away. Every route asks for one
-//! permission; a permission that nobody has computed is not had.
+//! The permissions of an identity are one set of [`Permission`]s, computed only by
+//! [`Standing::permissions`]. The inputs are the role in the tenant, the system operator flag, and
+//! the scopes of a key, which only remove permissions. Every route requires one permission. A
+//! permission that is not in the set is denied.
 
 mod base32;
 pub mod jwt;
@@ -22,24 +23,21 @@ pub use password::{
 pub use permission::{Permission, Permissions, Role, Standing, scopes_of};
 pub use session::{InvalidToken, SessionToken};
 
-/// What a token is known by to who must not keep it.
+/// Identifies a token in places that must not store it.
 #[must_use]
 pub fn fingerprint(token: &str) -> [u8; 32] {
     use sha2::Digest as _;
     sha2::Sha256::digest(token.as_bytes()).into()
 }
 
-/// Longest e-mail address; its column says the same.
+/// Longest e-mail address; equal to the limit of its column.
 pub const LONGEST_EMAIL: usize = 320;
-/// Longest name of a key, a user or a tenant, in characters; their columns say the same.
+/// Longest name of a key, a user or a tenant, in characters; equal to the limit of the columns.
 pub const LONGEST_DISPLAY_NAME: usize = 200;
 /// Longest slug of a tenant.
 const LONGEST_SLUG: usize = 63;
 
-/// Tells whether this may be the address of a user. Whether mail arrives there is not known.
-///
-/// # Errors
-/// What is allowed, reading on from "the e-mail".
+/// Checks the form of an e-mail address, not that mail arrives. The message continues "the e-mail".
 pub fn check_email(email: &str) -> Result<(), &'static str> {
     let is_fit = |part: &str| {
         !part.is_empty()
@@ -51,10 +49,7 @@ pub fn check_email(email: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Tells whether this may be shown to people as the name of something.
-///
-/// # Errors
-/// What is allowed, reading on from "the name".
+/// Checks a display name. The message continues "the name".
 pub fn check_display_name(name: &str) -> Result<(), &'static str> {
     let is_short = (1..=LONGEST_DISPLAY_NAME).contains(&name.chars().count());
     let is_fit = is_short && !name.chars().any(char::is_control) && name.trim() == name;
@@ -65,10 +60,7 @@ pub fn check_display_name(name: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Tells whether this may be the slug of a tenant.
-///
-/// # Errors
-/// What is allowed, reading on from "the slug".
+/// Checks the slug of a tenant. The message continues "the slug".
 pub fn check_slug(slug: &str) -> Result<(), &'static str> {
     let is_short = (1..=LONGEST_SLUG).contains(&slug.len());
     let is_fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';

@@ -1,7 +1,8 @@
-//! Jobs: their settings, what is wrong with them, and the policies that say what becomes of their fires.
+//! Jobs: their settings, the validation, and the policies for their fires.
 //!
-//! Settings are what a user writes, versions keep and the API shows. [`JobSettings::check`] says everything that is wrong
-//! with them at once; what only the database can tell (does the function exist?) is said by the write itself.
+//! The user writes the settings, versions keep them and the API shows them. [`JobSettings::check`]
+//! returns all mistakes at once. Facts that only the database knows (does the function exist?) are
+//! checked by the write.
 
 pub use sched_vocabulary::job::{MisfireKind, Scope};
 pub use sched_vocabulary::schedule::OverlapPolicy;
@@ -20,7 +21,7 @@ use sched_timetable::{
     TimetableSource, hash_key,
 };
 
-/// From here on listed instants are looked for: the first of January of the year 2.
+/// Earliest listed instant: the first of January of the year 2.
 const LONG_AGO: DateTime<Utc> = match DateTime::from_timestamp(-62_104_060_800, 0) {
     Some(at) => at,
     None => panic!("chrono has the year 2"),
@@ -38,14 +39,12 @@ pub const MAX_TIMEOUT_SECONDS: i32 = 7 * 24 * 3600;
 /// Longest wait for a first attempt that has an end: thirty days.
 pub const MAX_START_WITHIN_SECONDS: i32 = 30 * 24 * 3600;
 
-/// What a user says about a job.
+/// The settings of a job as the user writes them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobSettings {
     /// Stable name, unique in the tenant.
     pub name: String,
-    /// Free text.
     pub description: String,
-    /// To whom it belongs.
     pub scope: Scope,
     /// Name of its project; `Some` exactly when the scope is `project`.
     pub project: Option<String>,
@@ -53,15 +52,13 @@ pub struct JobSettings {
     pub function: String,
     /// Arguments of every run; an object.
     pub task_args: serde_json::Value,
-    /// Kind of schedule.
     pub job_type: JobType,
-    /// The schedule.
     pub schedule_config: serde_json::Value,
     /// IANA zone of wall-clock times.
     pub timezone: String,
-    /// What becomes of wall-clock times that do not exist.
+    /// Policy for wall-clock times that do not exist.
     pub dst_gap: Option<DstGap>,
-    /// What becomes of wall-clock times that occur twice.
+    /// Policy for wall-clock times that occur twice.
     pub dst_overlap: Option<DstOverlap>,
     /// No fire before this instant.
     #[serde(default)]
@@ -78,7 +75,7 @@ pub struct JobSettings {
     /// Names of the calendars that exclude fire times.
     #[serde(default)]
     pub calendars: Vec<String>,
-    /// What becomes of a fire time that one of them excludes.
+    /// Policy for a fire time that a calendar excludes.
     #[serde(default)]
     pub calendar_roll: CalendarRoll,
     /// How long a run is expected to take, in seconds; for simulations.
@@ -90,7 +87,7 @@ pub struct JobSettings {
     /// Which of them must have ended.
     #[serde(default)]
     pub after_mode: AfterMode,
-    /// What becomes of fire times that passed without dispatch.
+    /// Policy for fire times that passed without a dispatch.
     pub misfire_policy: MisfireKind,
     /// How late a fire may be and still be on time, in seconds.
     pub misfire_grace_seconds: Option<i32>,
@@ -98,7 +95,7 @@ pub struct JobSettings {
     pub misfire_cap: i32,
     /// How many dispatches may be open before `overlap_policy` applies.
     pub max_instances: i32,
-    /// What becomes of a fire when that many are.
+    /// Policy for a fire while `max_instances` runs are open.
     pub overlap_policy: OverlapPolicy,
     /// Queue of its dispatches; `None` for the function's.
     pub queue: Option<String>,
@@ -183,7 +180,7 @@ impl JobSettings {
         if !self.task_args.is_object() {
             wrong("task_args", "must be an object".into());
         }
-        // The tenant and the instant only place fires; they change nothing about what is accepted.
+        // The tenant and the instant only shift fires; they do not change which settings are valid.
         if let Err(error) = self.timetable(TenantId(Uuid::nil()), DateTime::<Utc>::UNIX_EPOCH, &[]) {
             wrong(error.field(), error.message().to_owned());
         }
@@ -248,16 +245,14 @@ impl JobSettings {
     }
 }
 
-/// A number of seconds from the database as a duration; what is not positive counts as zero.
+/// A number of seconds from the database as a duration; zero if it is not positive.
 #[must_use]
 pub fn seconds(value: i32) -> Duration {
     Duration::from_secs(u64::try_from(value).unwrap_or(0))
 }
 
-/// Checks a stable name: lower-case letters, digits, `.`, `_`, `-`, starting with a letter or digit.
-///
-/// # Errors
-/// What is wrong with it.
+/// Checks a stable name: lower-case letters, digits, `.`, `_`, `-`, starting with a letter or
+/// digit.
 pub fn check_name(name: &str, longest: usize) -> Result<(), String> {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let starts_well = name.chars().next().is_some_and(is_plain);

@@ -1,9 +1,10 @@
-//! Leases and how long their holder may trust them.
+//! Leases, and how long their holder may trust them.
 //!
-//! A lease is written by the database's clock and read by others; its holder cannot compare its own clock with that.
-//! So the holder trusts itself only until the monotonic instant *before* it sent its last successful renewal, plus the
-//! lease, less a margin. A renewal that succeeds slowly does not extend trust, because the lease began to run in the
-//! database no later than the answer arrived and no earlier than the request left: counting from the request is safe.
+//! The database's clock writes a lease and other processes read it; the holder cannot compare its
+//! own clock with that. So the holder trusts itself until a monotonic instant: the one *before* it
+//! sent its last successful renewal, plus the lease, less a margin. A renewal that succeeds slowly
+//! does not extend trust. In the database the lease started no later than the arrival of the
+//! response and no earlier than the departure of the request, so counting from the request is safe.
 
 use std::time::{Duration, Instant};
 
@@ -14,17 +15,17 @@ pub struct Lease {
     margin: Duration,
 }
 
-/// Whether anybody leads.
+/// Whether a scheduler leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leadership {
     /// A scheduler leads and renews its lease.
     Live,
-    /// The lease of the one that led has expired, and nobody has taken over.
+    /// The lease of the last leader has expired, and no scheduler has taken over.
     Expired {
         /// How long ago.
         ago: Duration,
     },
-    /// Nobody leads.
+    /// No scheduler leads.
     None,
 }
 
@@ -40,7 +41,6 @@ impl Leadership {
         }
     }
 
-    /// The word for it.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -68,7 +68,6 @@ pub enum InvalidLease {
         "a lease of {lease:?} is too short for a renewal every {renewal:?}: it must be at least three times as long"
     )]
     TooShort {
-        /// The lease.
         lease: Duration,
         /// Time between two renewals.
         renewal: Duration,
@@ -94,7 +93,7 @@ impl Lease {
         Self { duration, margin: duration / 5 }
     }
 
-    /// After this much silence others may take over.
+    /// After this time without a renewal another process may take over.
     #[must_use]
     pub const fn duration(self) -> Duration {
         self.duration
@@ -112,7 +111,7 @@ impl Lease {
         if crate::fault_injection::stands(crate::fault_injection::Fence::TrustWindow) {
             sent_at + (self.duration - self.margin)
         } else {
-            // Further than any test looks.
+            // Later than any instant of a test.
             sent_at + self.duration * 1000
         }
     }

@@ -1,4 +1,4 @@
-//! What an attempt may report about itself in numbers.
+//! The numbers that an attempt may report about itself.
 
 /// Most numbers of one attempt.
 pub const MOST: usize = 20;

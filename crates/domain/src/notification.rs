@@ -1,7 +1,9 @@
-//! Notifications: what may be told, what a channel and a rule may say, and what is held back.
+//! Notifications: the events that can be notified, the settings of channels and rules, and the
+//! throttling of messages.
 //!
-//! Pure. Which rules an event matches is found by the database, a whole stretch of events at once; here is decided which of these matches
-//! become messages. Instants are those of the events, so that the same events give the same messages whenever they are read.
+//! Pure. The database finds the rules that match a batch of events; this module decides which
+//! matches become messages. Instants are those of the events, so the same events give the same
+//! messages at any time of processing.
 
 pub use sched_vocabulary::notification::{ChannelKind, DeliveryStatus, MessageKind, Occasion};
 use std::collections::HashMap;
@@ -24,21 +26,18 @@ const LONGEST_LABEL: usize = 63;
 /// Longest time a rule may hold back what it would repeat, in seconds: a week.
 pub const LONGEST_INTERVAL: i32 = 604_800;
 
-/// Where a channel leads.
 #[derive(Debug, Clone, Copy)]
 pub struct Target<'a> {
-    /// How it is reached.
     pub kind: ChannelKind,
     /// Where a webhook is sent.
     pub url: Option<&'a str>,
     /// A secret: the key of signatures, or the URL of a chat.
     pub secret: Option<&'a str>,
-    /// To whom e-mail goes.
     pub addresses: &'a [String],
 }
 
 impl Target<'_> {
-    /// What is wrong with it, by field; empty when nothing is.
+    /// Its mistakes, by field.
     #[must_use]
     pub fn mistakes(&self) -> Vec<(&'static str, String)> {
         let mut found = Vec::new();
@@ -73,7 +72,7 @@ impl Target<'_> {
     }
 }
 
-/// What is wrong with a URL that messages are to be sent to. It means what it says: nothing is filled in.
+/// The mistake in a target URL for messages. The URL is literal; no placeholder is filled in.
 #[must_use]
 pub fn url_mistake(url: &str) -> Option<String> {
     if url.contains("{{") {
@@ -93,7 +92,8 @@ fn addresses_mistake(addresses: &[String]) -> Option<String> {
     Some(format!("{wrong:?} is no plain e-mail address, such as ops@example.com"))
 }
 
-/// A plain address, as it stands in a header and in a conversation between mail servers. Whether it is anybody's is found out by writing.
+/// A plain address, as in a header and in SMTP. Whether the mailbox exists is unknown until mail is
+/// sent.
 fn is_address(address: &str) -> bool {
     let Some((local, domain)) = address.rsplit_once('@') else { return false };
     let is_atom = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.".contains(c);
@@ -113,7 +113,7 @@ fn is_address(address: &str) -> bool {
 /// Longest piece of an error in a text, in characters; all of it is in the body.
 const LONGEST_ERROR: usize = 300;
 
-/// A message for people: a line that says what happened, and the text below it, which may be empty.
+/// A message for people: a subject line and a text, which may be empty.
 #[must_use]
 pub fn text(kind: MessageKind, body: &Value) -> (String, String) {
     let field = |name: &str| body.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
@@ -154,26 +154,22 @@ pub fn text(kind: MessageKind, body: &Value) -> (String, String) {
 /// Of what repetitions are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HoldKey {
-    /// Owner.
     pub tenant: TenantId,
-    /// The rule.
     pub rule: Uuid,
-    /// The job.
     pub job: Uuid,
-    /// What is told.
     pub kind: MessageKind,
 }
 
-/// What was told last, and how much was not since.
+/// The last message, and the number of events that were throttled since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hold {
-    /// When the event happened that was told last.
+    /// Time of the event in the last message.
     pub told_at: DateTime<Utc>,
-    /// How many were not told since.
+    /// Events without a message since.
     pub held_back: i32,
 }
 
-/// Decides, for events in their order, which are told at once and which are only counted.
+/// Decides, for events in their order, which are sent at once and which are only counted.
 #[derive(Debug, Default)]
 pub struct Holding {
     holds: HashMap<HoldKey, Hold>,
@@ -181,9 +177,10 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// Says whether an event at `at` is told, by how many held-back ones before it; `None` when it is only counted.
+    /// Returns the number of throttled events before it if the event at `at` is sent, and `None` if
+    /// it is only counted.
     ///
-    /// `kept` is what was kept about the key before this stretch of events.
+    /// `kept` is the stored state of the key before this batch of events.
     pub fn tell(
         &mut self,
         key: HoldKey,
@@ -212,7 +209,7 @@ impl Holding {
         }
     }
 
-    /// What is to be kept now.
+    /// The state to store.
     #[must_use]
     pub fn kept(&self) -> Vec<(HoldKey, Hold)> {
         self.changed.iter().filter_map(|key| Some((*key, *self.holds.get(key)?))).collect()
@@ -316,7 +313,7 @@ mod tests {
         assert_eq!(kept[0], (key(1), Hold { told_at: at(60), held_back: 1 }));
         assert_eq!(kept[1], (key(2), Hold { told_at: at(2), held_back: 0 }));
 
-        // The next stretch goes on with what was kept, and without an interval nothing is kept.
+        // The next batch continues from the stored state; without an interval nothing is stored.
         let mut later = Holding::default();
         assert_eq!(later.tell(key(1), Some(kept[0].1), at(120), 60), Some(1));
         assert_eq!(later.tell(key(3), None, at(120), 0), Some(0));

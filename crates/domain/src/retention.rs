@@ -1,19 +1,20 @@
-//! How long finished things are kept: ages in days, and the instants that follow from them.
+//! How long finished rows are kept: ages in days, and the resulting cutoff instants.
 //!
-//! Pure. Instants are cut to the hour, so that what one run has found gone stays gone for the next ones, and what is written
-//! about it (see [`sched_model::retention::retain`]) is written once an hour and not with every run.
+//! Pure. Instants are truncated to the hour, so that a row that one run removed counts as removed
+//! for the next runs, and the retention record (see [`sched_model::retention::retain`]) is written
+//! once an hour and not with every run.
 
 use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
 use sched_vocabulary::text_enum;
 
 text_enum! {
-    /// What becomes of months of history that are over.
+    /// What happens to expired months of history.
     #[derive(Default)]
     pub enum HistoryExpiry {
-        /// They are dropped.
         #[default]
         Drop = "drop",
-        /// They are detached and kept in the schema `history_archive` until somebody archives and drops them.
+        /// They are detached and stay in the schema `history_archive` until an operator archives
+        /// and drops them.
         Detach = "detach",
     }
 }
@@ -23,18 +24,17 @@ text_enum! {
 pub struct Retention {
     /// Days for finished dispatches, skips, history and events.
     pub finished_days: u32,
-    /// Days for dead letters, which wait for somebody to look at them.
+    /// Days for dead letters, which an operator must review.
     pub dead_letter_days: u32,
     /// Days for the audit log and the terms of leadership.
     pub audit_days: u32,
 }
 
-/// What ended before these instants may go.
+/// Rows that ended before these instants may be deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cutoffs {
     /// For finished dispatches, skips, history and events.
     pub finished: DateTime<Utc>,
-    /// For dead letters.
     pub dead_letters: DateTime<Utc>,
     /// For the audit log and the terms of leadership.
     pub audit: DateTime<Utc>,
@@ -53,7 +53,7 @@ impl Retention {
     }
 }
 
-/// The hour in which an instant lies; the instant itself where there is none, at the ends of time.
+/// The start of the hour of an instant; the instant itself at the limits of the calendar.
 fn whole_hour(at: DateTime<Utc>) -> DateTime<Utc> {
     at.duration_trunc(TimeDelta::hours(1)).unwrap_or(at)
 }

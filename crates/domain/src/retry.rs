@@ -1,4 +1,4 @@
-//! When a failed attempt is tried again.
+//! When a failed attempt is retried.
 
 use sched_vocabulary::text_enum;
 use std::time::Duration;
@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 text_enum! {
     /// How the delay grows from one retry to the next.
     pub enum BackoffType {
-        /// Always the base.
         Fixed = "fixed",
         /// Base times the number of the retry.
         Linear = "linear",
@@ -32,7 +31,6 @@ pub struct RetryPolicy {
     /// Base of the delay in seconds, 0 to 86,400.
     #[serde(default = "default_backoff_seconds")]
     pub backoff_seconds: u32,
-    /// How the delay grows.
     #[serde(default = "default_backoff_type")]
     pub backoff_type: BackoffType,
     /// The delay never exceeds this, in seconds, 1 to 604,800.
@@ -73,7 +71,7 @@ impl RetryPolicy {
         }
     }
 
-    /// What is wrong with the policy: pairs of field and message; empty when nothing is.
+    /// The mistakes in the policy: pairs of field and message.
     #[must_use]
     pub fn mistakes(&self) -> Vec<(&'static str, String)> {
         let mut found = Vec::new();
@@ -99,8 +97,9 @@ impl RetryPolicy {
 
     /// Delay before retry number `retry` (the first retry is 1).
     ///
-    /// Fixed: `base`; linear: `base * n`; exponential: `base * 2^(n-1)` (DSP-3); cut at the cap, then lengthened by
-    /// `random` (0 to 1) times the jitter share. So a retry is never earlier than the formula says.
+    /// Fixed: `base`; linear: `base * n`; exponential: `base * 2^(n-1)` (DSP-3). The result is
+    /// capped, then lengthened by `random` (0 to 1) times the jitter share. So a retry is never
+    /// earlier than the formula.
     #[must_use]
     pub fn delay(&self, retry: u32, random: f64) -> Duration {
         let base = u64::from(self.backoff_seconds);

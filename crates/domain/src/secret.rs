@@ -1,11 +1,12 @@
-//! Secrets: what they may be called and hold, how they are sealed, and where a configuration names them.
+//! Secrets: rules for names and values, encryption, and references in a configuration.
 //!
-//! Pure: the key file arrives as text, the nonce as an argument. Values are kept in types that show nothing when they are
-//! printed. A process that dies here leaves nothing behind.
+//! Pure: the key file arrives as text, the nonce as an argument. The types of values print nothing.
+//! A process that dies here leaves nothing behind.
 //!
-//! What sealing promises: who has the database but not the key file learns the length of a value and nothing else; and a
-//! value opens only in the row it was sealed for, because tenant, project, name, key and version are authenticated with it.
-//! What it does not: who can write rows may bring back an older row as a whole, or delete one.
+//! Guarantee of the encryption: with the database but without the key file, an attacker learns the
+//! length of a value and nothing else. A value opens only in its own row, because tenant, project,
+//! name, key and version are authenticated with it. No guarantee: an attacker who can write rows
+//! can restore an older row as a whole, or delete one.
 
 mod keys;
 mod named;
@@ -20,7 +21,7 @@ pub use keys::{KeyFileError, SecretKeys, key_line};
 pub use named::{NamedSecret, named_secrets};
 pub use seal::{KEY_BYTES, NONCE_BYTES, OpenError, SealError, Sealed};
 
-/// Longest name of a secret; its column says the same.
+/// Longest name of a secret; equal to the limit of its column.
 pub const LONGEST_SECRET_NAME: usize = 100;
 /// Longest value in bytes of UTF-8: what one environment variable can carry, with room to spare.
 pub const MAX_SECRET_BYTES: usize = 64 * 1024;
@@ -28,11 +29,9 @@ pub const MAX_SECRET_BYTES: usize = 64 * 1024;
 /// Which secret a value belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SecretPlace<'a> {
-    /// Owner.
     pub tenant: TenantId,
     /// The project it is for; `None` for the whole tenant.
     pub project: Option<ProjectId>,
-    /// Its name.
     pub name: &'a str,
 }
 
@@ -41,10 +40,7 @@ pub struct SecretPlace<'a> {
 pub struct SecretValue(SecretString);
 
 impl SecretValue {
-    /// Judges a value.
-    ///
-    /// # Errors
-    /// What is wrong with it, reading on from "the value"; never the value itself.
+    /// Checks a value. The message continues "the value" and never contains it.
     pub fn new(value: SecretString) -> Result<Self, &'static str> {
         let text = value.expose_secret();
         if text.is_empty() {
@@ -65,10 +61,7 @@ impl SecretValue {
     }
 }
 
-/// Tells whether a secret may have this name.
-///
-/// # Errors
-/// What is allowed, reading on from "the name".
+/// Checks the name of a secret. The message continues "the name".
 pub fn check_secret_name(name: &str) -> Result<(), String> {
     check_name(name, LONGEST_SECRET_NAME)
 }

@@ -1,16 +1,17 @@
-//! Simulation: what many schedules do together over a window of time.
+//! Simulation: the combined load of many schedules over a window of time.
 //!
-//! [`simulate`] walks the starts of all jobs in the order of time, once, and reports how many there are in each minute, which
-//! minutes have most, how many runs go on beside each other if every run takes as long as its job declares, which jobs
-//! overlap themselves, and which schedules could move so that fewer meet. Responsible for the arithmetic only: what a job's
-//! schedule is, and how a report is shown, is the caller's.
+//! [`simulate`] walks the starts of all jobs once, in the order of time. It reports the starts per
+//! minute, the busiest minutes, the concurrent runs if every run takes its declared duration, the
+//! jobs that overlap themselves, and the schedules that could move to reduce collisions. It does
+//! the arithmetic only; the caller reads the schedules and prints the report.
 //!
-//! A *start* is a fire time of the schedule plus its jitter. Starts are what schedules ask for; what overlap policies make of
-//! them is told beside, as it depends on durations that are only declared. Nothing runs when the window begins.
+//! A *start* is a fire time of the schedule plus its jitter. The effect of overlap policies is
+//! reported apart from the starts, because it depends on declared durations. Nothing runs when the
+//! window begins.
 //!
-//! Pure: no clock, and no randomness but hashes (`hash`). Memory is bounded by the jobs, the minutes of the window and the
-//! runs open at one time, never by all starts; time by [`Options::most_starts`]. Fails when that is exceeded, or as a schedule
-//! fails.
+//! Pure: no clock, and no randomness except hashes (`hash`). Memory is bounded by the jobs, the
+//! minutes of the window and the concurrent runs, never by all starts; time by
+//! [`Options::most_starts`]. Fails when that is exceeded, or as a schedule fails.
 
 mod hash;
 mod load;
@@ -50,7 +51,7 @@ pub struct Timing<'a> {
 type NextAfter<'a> = dyn Fn(DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> + 'a;
 
 impl<'a> Timing<'a> {
-    /// The fire times that `next_after` gives; each is to be later than its argument.
+    /// The fire times that `next_after` returns; each must be later than its argument.
     pub fn new(
         next_after: impl Fn(DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> + 'a,
     ) -> Self {
@@ -73,7 +74,6 @@ impl fmt::Debug for Timing<'_> {
 pub struct Simulated<'a> {
     /// Its name, which is also the key of its hashes.
     pub name: &'a str,
-    /// When it fires.
     pub timing: Timing<'a>,
     /// Longest delay between a fire time and its start, in seconds.
     pub jitter_seconds: u32,
@@ -81,18 +81,17 @@ pub struct Simulated<'a> {
     pub duration: Option<Duration>,
     /// How many runs may be open before the overlap policy applies; at least one.
     pub max_instances: u32,
-    /// What becomes of a start while that many are.
+    /// Policy for a start while that many runs are open.
     pub overlap_policy: OverlapPolicy,
-    /// The same schedule at minutes of its own, if it has such a form.
+    /// The same schedule at job-specific minutes, if it has such a form.
     pub spread: Option<Spread<'a>>,
 }
 
-/// A schedule that means the same and starts at minutes of its own.
+/// A schedule with the same meaning that starts at job-specific minutes.
 #[derive(Debug)]
 pub struct Spread<'a> {
     /// What to write, see [`spread_expression`].
     pub expression: String,
-    /// When it would fire.
     pub timing: Timing<'a>,
 }
 
@@ -121,7 +120,6 @@ impl Window {
         Ok(Self { from, to })
     }
 
-    /// Its first instant.
     pub fn from(self) -> DateTime<Utc> {
         self.from
     }
@@ -139,7 +137,7 @@ impl Window {
 /// How much to simulate and to report.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// How many of the busiest minutes to tell with their jobs.
+    /// How many of the busiest minutes are reported with their jobs.
     pub peaks: usize,
     /// Fail when there are more starts than this.
     pub most_starts: u64,
@@ -172,9 +170,7 @@ pub enum SimulationError {
     /// A schedule failed, which only a defect of the cron engine makes it do.
     #[error("the schedule of job {job:?} failed")]
     Schedule {
-        /// Name of the job.
         job: String,
-        /// What it failed with.
         #[source]
         source: ScheduleError,
     },

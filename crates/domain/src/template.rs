@@ -1,9 +1,11 @@
-//! Templates of jobs: the fields of a job with places, `{{name}}`, for the values of declared parameters.
+//! Templates of jobs: the fields of a job with placeholders, `{{name}}`, for the values of declared
+//! parameters.
 //!
-//! Values are put into JSON values and never into JSON text: whatever a value is, it can become the text, the number or the list that
-//! stands at its place and nothing beside it. A string that is one place becomes the value itself, with its type; within other text a value
-//! stands as text. Keys are never filled in. What comes out is a job like one that was typed, and is judged like one. How much can
-//! come out is bounded, however often a place stands. Pure.
+//! Values are inserted into JSON values and never into JSON text. So a value can become the text,
+//! the number or the list at its placeholder, and cannot change anything else. A string that is one
+//! placeholder becomes the value itself, with its type; within other text the value becomes text.
+//! Keys are never filled in. The result is validated like any other job. The size of the result is
+//! bounded, independent of the number of placeholders. Pure.
 
 mod filling;
 mod parameter;
@@ -19,12 +21,12 @@ use self::places::Text;
 /// Most parameters of a template.
 pub const MOST_PARAMETERS: usize = 50;
 
-/// Something that is wrong, and where it stands.
+/// A mistake and its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
     /// A JSON pointer, into the template or into the values as the case may be.
     pub pointer: String,
-    /// What is wrong and what would be right.
+    /// The mistake and the fix.
     pub message: String,
 }
 
@@ -34,28 +36,26 @@ impl Wrong {
     }
 }
 
-/// A template.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Template {
-    /// What may be said of a job that is made from it.
+    /// The parameters of a job that is created from it.
     pub parameters: Parameters,
     /// The fields of a job, with places.
     pub job: Map<String, Value>,
 }
 
-/// What a job was made from.
+/// The template of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MadeFrom {
-    /// Name of the template.
     pub template: String,
-    /// Its version then.
     pub version: i64,
     /// The parameters that were given.
     pub parameters: Map<String, Value>,
 }
 
 impl Template {
-    /// What is wrong with it, by pointers into an object of `parameters` and `job`. Whether what comes out is a job is not asked here.
+    /// Its mistakes, by pointers into an object of `parameters` and `job`. Does not check whether
+    /// the result is a valid job.
     #[must_use]
     pub fn mistakes(&self) -> Vec<Wrong> {
         let mut found = Vec::new();
@@ -79,7 +79,7 @@ impl Template {
         found
     }
 
-    /// Looks at the places within a value.
+    /// Checks the placeholders within a value.
     fn look<'a>(&'a self, value: &Value, at: &str, used: &mut Vec<&'a String>, found: &mut Vec<Wrong>) {
         match value {
             Value::String(text) => match Text::parse(text) {
@@ -125,7 +125,8 @@ impl Template {
         }
     }
 
-    /// The parameters behind what stands at `pointer` in a job that was made from it, in the order in which they stand there.
+    /// The parameters of the placeholders at `pointer` in a job that was created from it, in their
+    /// order.
     #[must_use]
     pub fn behind(&self, pointer: &str) -> Vec<String> {
         let mut steps =
@@ -165,7 +166,7 @@ pub fn has_places(value: &Value) -> bool {
     !found.is_empty()
 }
 
-/// The pointer of what stands under a key.
+/// The pointer of the value under a key.
 fn below(at: &str, key: &str) -> String {
     format!("{at}/{}", key.replace('~', "~0").replace('/', "~1"))
 }

@@ -1,7 +1,7 @@
 //! Instants as people write them: in RFC 3339, on the clock of a zone, or as a distance from now.
 //!
-//! Who asks about the past takes any instant nearby ([`moment`]); who says when something is to happen means one instant alone ([`exact`]). What "now"
-//! is, the caller says. Pure.
+//! A query about the past accepts a nearby instant ([`moment`]). A future action needs exactly one
+//! instant ([`exact`]). The caller passes "now". Pure.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use sched_timetable::Zone;
 /// How times on a clock may be written.
 const FORMATS: [&str; 4] = ["%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M"];
 
-/// What somebody wrote for an instant.
+/// An instant as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// An instant by itself.
+    /// An absolute instant.
     At(DateTime<Utc>),
     /// So far from now.
     Distance(TimeDelta),
@@ -24,7 +24,7 @@ pub enum Moment {
 }
 
 impl Moment {
-    /// What a text says; `None` when it is no moment.
+    /// `None` if the text is not an instant.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -39,10 +39,8 @@ impl Moment {
     }
 }
 
-/// The instant that a text names, or what is wrong with it. Of a time that clocks show twice, or not at all, an instant nearby.
-///
-/// # Errors
-/// With what would be an instant.
+/// The instant of a text. For a time that clocks show twice, or not at all, an instant nearby. The
+/// error names the accepted forms.
 pub fn moment(text: &str, now: DateTime<Utc>, timezone: &str) -> Result<DateTime<Utc>, String> {
     let found = Moment::parse(text).and_then(|moment| match moment {
         Moment::At(at) => Some(at),

@@ -1,14 +1,15 @@
-//! W3C trace contexts: what joins a request, the dispatch it made, the attempts at it and whatever those call.
+//! W3C trace contexts: they join a request, the run it created, its attempts and their outgoing
+//! calls.
 //!
-//! Pure. Nothing is stored for what can be told from an identifier: a dispatch that nobody asked for begins a trace of its own, whose id
-//! is its own, so that the tick writes no column more; and an attempt is the span named by its id, so that the worker, the API and the log
-//! call it the same.
+//! Pure. Nothing is stored that follows from an identifier. A run without a request starts its own
+//! trace, whose id is the id of the run, so that the tick writes no further column. An attempt is
+//! the span with the attempt's id, so that the worker, the API and the log use the same one.
 
 use std::fmt;
 
 use super::ids::{DispatchId, ExecutionId};
 
-/// A place in a trace: the trace, and the span within it that what comes next is part of.
+/// A position in a trace: the trace, and the parent span of the next span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceContext {
     trace: u128,
@@ -16,13 +17,13 @@ pub struct TraceContext {
     flags: u8,
 }
 
-/// The only flag that has a meaning to everybody: whoever began the trace may have recorded it.
+/// The only flag that every participant understands: the origin of the trace may have recorded it.
 const SAMPLED: u8 = 1;
 
 impl TraceContext {
-    /// Reads a `traceparent`; `None` if it is not sound, which is to be taken as if there were none.
+    /// Parses a `traceparent`; `None` if it is malformed, which the specification treats as absent.
     ///
-    /// Of a version that is not known yet, the parts that are known are read, as the specification has it.
+    /// For an unknown version, the known parts are read, as the specification requires.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('-');
@@ -38,11 +39,11 @@ impl TraceContext {
     /// A trace that begins, from 16 and 8 random bytes.
     #[must_use]
     pub fn begin(trace: u128, span: u64) -> Self {
-        // Zeros mean that there is none.
+        // Zeros mean absence.
         Self { trace: trace.max(1), span: span.max(1), flags: SAMPLED }
     }
 
-    /// Where the attempts at a dispatch belong: what asked for it, or a trace of its own.
+    /// The parent of a run's attempts: the request that created the run, or the run's own trace.
     #[must_use]
     pub fn of_dispatch(id: DispatchId, traceparent: Option<&str>) -> Self {
         traceparent.and_then(Self::parse).unwrap_or_else(|| Self::begin(id.0.as_u128(), id.0.as_u64_pair().1))
@@ -66,7 +67,7 @@ impl TraceContext {
         (self.trace, self.span)
     }
 
-    /// Whether whoever began the trace may have recorded it.
+    /// Whether the origin of the trace may have recorded it.
     #[must_use]
     pub fn is_sampled(&self) -> bool {
         self.flags & SAMPLED != 0

@@ -36,7 +36,6 @@ const MOST_MEMBERS: usize = 20;
 pub struct ScheduleSource<'a> {
     /// The kind, which decides what `config` may hold.
     pub job_type: JobType,
-    /// `schedule_config`: an object.
     pub config: &'a Value,
     /// IANA name of the zone in which wall-clock times are read.
     pub timezone: &'a str,

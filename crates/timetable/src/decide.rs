@@ -35,7 +35,6 @@ use super::{
 /// A job whose cursor has come due.
 #[derive(Debug, Clone, Copy)]
 pub struct Situation<'a> {
-    /// When it fires.
     pub timetable: &'a Timetable,
     /// Every fire time up to and including this one has had its fate.
     pub settled_until: DateTime<Utc>,
@@ -49,7 +48,6 @@ pub struct Situation<'a> {
     pub grace: Option<Duration>,
     /// What becomes of fires while others are open.
     pub overlap: OverlapPolicy,
-    /// What is open.
     pub load: Load,
     /// How many fires may still be dispatched; `None` for any number.
     pub runs_left: Option<u64>,

@@ -17,15 +17,10 @@ use super::{LAST_YEAR, wall_clock::WallClock, zone::Zone};
 /// The parts of a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Period {
-    /// Weeks.
     pub weeks: u32,
-    /// Days.
     pub days: u32,
-    /// Hours.
     pub hours: u32,
-    /// Minutes.
     pub minutes: u32,
-    /// Seconds.
     pub seconds: u32,
 }
 

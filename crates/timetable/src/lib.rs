@@ -56,14 +56,12 @@ pub use self::{
 /// The last year in which anything fires: the last that RFC 3339 can write and the zone tables reach.
 const LAST_YEAR: i32 = 9999;
 
-/// When a job fires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Schedule {
     /// At the wall-clock times of a cron expression.
     Cron(CronSchedule),
     /// At a fixed distance from an anchor.
     Interval(Interval),
-    /// Once, at this instant.
     OneOff(DateTime<Utc>),
     /// Never by itself.
     Manual,
@@ -92,7 +90,6 @@ impl CronSchedule {
         Self { spec, clock }
     }
 
-    /// The expression.
     pub fn spec(&self) -> &CronSpec {
         &self.spec
     }
@@ -132,7 +129,6 @@ impl Schedule {
         Ok(next.filter(|at| at.year() <= LAST_YEAR))
     }
 
-    /// Its kind.
     pub fn job_type(&self) -> JobType {
         match self {
             Self::Cron(_) => JobType::Cron,

@@ -46,7 +46,6 @@ pub(super) const TICK: TimeDelta = TimeDelta::microseconds(1);
 /// What to do with misfires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MisfirePolicy {
-    /// Record them.
     Skip,
     /// Fire the latest once and record the others.
     #[default]
@@ -144,20 +143,16 @@ pub struct Plan {
 /// Consecutive fire times that are not dispatched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkippedRange {
-    /// The first of them.
     pub first: DateTime<Utc>,
     /// The last of them, included.
     pub last: DateTime<Utc>,
-    /// How many they are.
     pub count: Count,
-    /// Why.
     pub reason: SkipReason,
 }
 
 /// A number of fire times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
-    /// Exactly so many.
     Exact(u64),
     /// So many and perhaps more.
     AtLeast(u64),

@@ -38,7 +38,6 @@ pub struct Admission {
     pub cancelled: usize,
 }
 
-/// Decides about `due` fires.
 pub fn admit(policy: OverlapPolicy, load: Load, due: usize) -> Admission {
     let max = load.max_instances.max(1);
     let all = Admission { dispatched: 0..due, waiting: 0, cancelled: 0 };

@@ -17,10 +17,8 @@ use super::{
 /// Most fire times that a preview gives.
 pub const MAX_FIRE_TIMES: usize = 10_000;
 
-/// One fire time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FireTime {
-    /// When it fires.
     pub utc: DateTime<Utc>,
     /// The same as the clocks of the zone show it.
     pub local: DateTime<FixedOffset>,

@@ -42,13 +42,11 @@ const YEARS: std::ops::RangeInclusive<i32> = 1..=9999;
 /// What a timetable is read from: the columns of a job that say when it fires, and the calendars it names.
 #[derive(Debug, Clone, Copy)]
 pub struct TimetableSource<'a> {
-    /// The schedule.
     pub schedule: ScheduleSource<'a>,
     /// No fire before this instant.
     pub start_at: Option<DateTime<Utc>>,
     /// No fire at or after this instant.
     pub end_at: Option<DateTime<Utc>>,
-    /// The calendars.
     pub calendars: &'a [Calendar],
     /// What becomes of a fire that one of them excludes.
     pub roll: CalendarRoll,
@@ -74,7 +72,6 @@ pub struct Timetable {
 /// A fire, and the nominal one it was before a calendar moved it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fire {
-    /// When it fires.
     pub at: DateTime<Utc>,
     /// When its schedule says.
     pub nominal: DateTime<Utc>,

@@ -131,7 +131,6 @@ impl Zone {
         Ok(Self { name, rules })
     }
 
-    /// Coordinated universal time.
     pub fn utc() -> Self {
         Self { name: "UTC".to_owned(), rules: TimeZone::UTC }
     }

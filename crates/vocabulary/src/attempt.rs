@@ -1,11 +1,9 @@
 //! How attempts end.
 
 text_enum! {
-    /// How an attempt ended.
     pub enum AttemptOutcome {
         /// It did what it should.
         Completed = "COMPLETED",
-        /// It ran and failed.
         Failed = "FAILED",
         /// It ran out of time and was killed.
         Timeout = "TIMEOUT",

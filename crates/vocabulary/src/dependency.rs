@@ -5,7 +5,6 @@ use crate::dispatch::DispatchStatus;
 text_enum! {
     /// How a job must end so that another runs after it. Only the end of a dispatch counts: an attempt that is retried is none.
     pub enum AfterCondition {
-        /// It has succeeded.
         Success = "success",
         /// It has failed for good: failed, timed out, or a dead letter.
         Failure = "failure",

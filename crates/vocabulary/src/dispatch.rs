@@ -4,7 +4,6 @@
 //! they expect in their `WHERE`. Final states never change: running a finished dispatch again makes a new one.
 
 text_enum! {
-    /// State of a dispatch.
     pub enum DispatchStatus {
         /// Waits to be claimed; entered by dispatch, by a retry and by a release.
         Pending = "PENDING",
@@ -24,7 +23,6 @@ text_enum! {
 }
 
 text_enum! {
-    /// What created a dispatch.
     pub enum Trigger {
         /// A fire time of the schedule.
         Scheduler = "scheduler",
@@ -54,9 +52,7 @@ text_enum! {
 /// What can happen to a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DispatchEvent {
-    /// A worker claims it.
     Claim,
-    /// Its attempt succeeded.
     Succeed,
     /// Its attempt failed, timed out or was lost, and another one is due later.
     Retry,
@@ -64,7 +60,6 @@ pub enum DispatchEvent {
     Fail,
     /// Its attempt timed out or was lost and there is no other.
     TimeOut,
-    /// Its retries are exhausted.
     GiveUp,
     /// Its worker stops and hands it back; this costs no attempt.
     Release,
@@ -75,7 +70,6 @@ pub enum DispatchEvent {
 }
 
 impl DispatchEvent {
-    /// Every event.
     pub const ALL: &'static [Self] = &[
         Self::Claim,
         Self::Succeed,
@@ -93,9 +87,7 @@ impl DispatchEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a dispatch that is {from} cannot take the event {event:?}")]
 pub struct IllegalTransition {
-    /// The present state.
     pub from: DispatchStatus,
-    /// The refused event.
     pub event: DispatchEvent,
 }
 

@@ -3,7 +3,6 @@
 text_enum! {
     /// What a user is in one tenant, the weakest first. Each may do all that those before it may.
     pub enum Role {
-        /// Reads.
         Viewer = "viewer",
         /// Also triggers, cancels, retries, pauses.
         Operator = "operator",

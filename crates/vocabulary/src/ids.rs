@@ -27,7 +27,6 @@ macro_rules! id {
 }
 
 id! {
-    /// A tenant.
     TenantId,
     /// A project of a tenant.
     ProjectId,

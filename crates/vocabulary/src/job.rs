@@ -5,9 +5,7 @@ text_enum! {
     pub enum Scope {
         /// Backs up or restores the main schema; its history lives outside it.
         BackupInfrastructure = "backup_infrastructure",
-        /// Serves the installation.
         System = "system",
-        /// Belongs to a project.
         Project = "project",
     }
 }

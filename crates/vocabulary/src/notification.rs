@@ -7,7 +7,6 @@ text_enum! {
         Webhook = "webhook",
         /// An incoming webhook of a chat, which takes `{"text": "..."}`.
         Chat = "chat",
-        /// E-mail.
         Email = "email",
     }
 }
@@ -27,15 +26,10 @@ text_enum! {
 }
 
 text_enum! {
-    /// What a message tells.
     pub enum MessageKind {
-        /// See [`Occasion::Failure`].
         Failure = "failure",
-        /// See [`Occasion::DeadLetter`].
         DeadLetter = "dead_letter",
-        /// See [`Occasion::Missed`].
         Missed = "missed",
-        /// See [`Occasion::Recovery`].
         Recovery = "recovery",
         /// Somebody tried the channel.
         Test = "test",
@@ -51,7 +45,6 @@ text_enum! {
         Sending = "sending",
         /// It was taken by the other side.
         Sent = "sent",
-        /// It was given up.
         Failed = "failed",
     }
 }

@@ -5,9 +5,8 @@
 
 /// A word that is none of those allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{word:?} is not one of {}", allowed.join(", "))]
+#[error("{word:?} is unknown; use one of {}", allowed.join(", "))]
 pub struct UnknownWord {
-    /// What was given.
     pub word: String,
     /// What would have been accepted.
     pub allowed: &'static [&'static str],

@@ -67,7 +67,7 @@ fn nothing_is_fetched() {
         let misfit = refused(&json!({"properties": {"a": {"$ref": target}}}));
         assert_eq!(misfit.pointer, "/properties/a/$ref", "{target}: {}", misfit.message);
     }
-    // A property may be called so, and a value may look so.
+    // A property may have this name, and a value may contain this key.
     let named = json!({"properties": {"$ref": {"const": {"$ref": "https://example.com/"}}}});
     assert_eq!(pointers(&named, &json!({"$ref": {"$ref": "https://example.com/"}})), [""; 0]);
 }
@@ -119,6 +119,6 @@ fn what_it_costs_is_bounded() {
     assert_eq!(endless.misfits(&json!("x".repeat(20_000))).len(), 1, "in linear time");
     let many = json!({"items": {"type": "null"}});
     assert_eq!(pointers(&many, &json!(vec![0; 100])).len(), MOST_MISTAKES);
-    // The library would keep each of these to tell twenty.
+    // To report twenty mistakes, the library would keep all of them.
     assert_eq!(pointers(&many, &json!(vec![0; 20_000])), ["/0"]);
 }

@@ -1,7 +1,7 @@
-//! How much work a schema is: what it looks at for one value, and how many values there are.
+//! The work of a schema: how many parts it evaluates for one value, and how many values there are.
 //!
-//! A schema is walked as if each `$ref` stood for what it leads to. Each part of it then meets a value at most once, so that parts times values
-//! bounds the work. That holds because a schema that leads back to itself is refused: such a one has no end.
+//! The walk replaces each `$ref` by its target. Each part then meets a value at most once, so parts
+//! times values bounds the work. This needs the rejection of cyclic schemas, which have no bound.
 
 use std::collections::{HashMap, HashSet};
 
@@ -29,17 +29,17 @@ const LIST: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 const NAMED: [&str; 4] = ["properties", "patternProperties", "dependentSchemas", "dependencies"];
 /// Schemas that apply only where a `$ref` leads to them.
 const KEPT: [&str; 2] = ["$defs", "definitions"];
-/// Names and places that a schema could be known by besides where it stands.
+/// Keywords that give a schema a second name or location.
 const REFUSED: [&str; 6] =
     ["$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary"];
 /// What a pattern counts: it is compiled, and matched against a whole text.
 const PATTERN: u64 = 25;
-/// Each look at what others have left looks at the others again.
+/// Each evaluation of the remaining items evaluates the other parts again.
 const UNEVALUATED: u64 = 4;
 /// So many bytes of text count as a value.
 const TEXT: usize = 32;
 
-/// What a schema comes to.
+/// The counted size of a schema.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     parts: u64,
@@ -81,7 +81,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// The dialect, which only the whole schema says.
+    /// The dialect. Only the root may set it.
     fn head(&self) -> Result<(), Misfit> {
         match self.root.get("$schema") {
             None => Ok(()),

@@ -1,6 +1,7 @@
-//! Jobs that wait for each other in a circle.
+//! Cycles of jobs that run after each other.
 //!
-//! A walk from job to job that visits each edge once, with a stack of its own, because chains may be long. Pure.
+//! A depth-first walk that visits each edge once. It has an explicit stack, because chains may be
+//! long. Pure.
 
 use std::collections::HashMap;
 
@@ -28,7 +29,8 @@ pub fn find_cycle(starts: &[JobId], edges: &[(JobId, JobId)]) -> Option<Vec<JobI
     let mut visits: HashMap<JobId, Visit> = HashMap::new();
     for start in starts {
         if let Some(mut cycle) = walk(*start, &after, &mut visits) {
-            // The way leads from each job to one that it runs after; told is the order in which they run.
+            // The edges point from a job to its predecessors; the result lists the jobs in the
+            // order in which they run.
             cycle.reverse();
             let first = starts.iter().find_map(|start| cycle.iter().position(|job| job == start));
             cycle.rotate_left(first.unwrap_or(0));
@@ -101,7 +103,7 @@ mod tests {
             ("a", "ab ba", Some("ab")),
             ("a", "ba cb ac", Some("abc")),
             ("c", "ba cb ac", Some("cab")),
-            // Beside the start, behind it, and between two others that meet again.
+            // Beside the start, behind it, and between two branches that join again.
             ("x", "xa ba ab", Some("ba")),
             ("d", "db dc ba ca", None),
             ("d", "db dc ba ca ad", Some("dab")),

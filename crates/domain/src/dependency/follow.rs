@@ -1,9 +1,10 @@
-//! Which ends of other jobs make a job run.
+//! Which ends of other jobs start a run of a job.
 //!
-//! Ends may be told out of order, and an end that is told again must do no harm: under `all` an end counts only if it is later
-//! than the last one that counted for the same job. Under `any`, and with a single job to run after, every end is a run of
-//! its own, and the key of the dispatch it makes keeps the second telling from making another. Pure: what is met is handed in
-//! and handed back, and is the caller's to store with the runs, in one transaction.
+//! Ends may arrive out of order, and a repeated end must do no harm. Under `all`, an end counts
+//! only if it is later than the last end of the same job that counted. Under `any`, and with a
+//! single predecessor, every end starts its own run; the key of the run prevents a second run for a
+//! repeated end. Pure: the caller passes the met edges and stores the result together with the
+//! runs, in one transaction.
 
 use chrono::{DateTime, Utc};
 
@@ -11,12 +12,11 @@ use super::{AfterCondition, AfterMode};
 use crate::dispatch::DispatchStatus;
 use crate::ids::{DispatchId, JobId};
 
-/// One job that another runs after, and what has been seen of it.
+/// One predecessor of a job, and the last end of it that counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edge {
     /// The job that must end.
     pub after: JobId,
-    /// How.
     pub on: AfterCondition,
     /// Ends up to this instant were before the edge and count nothing.
     pub since: DateTime<Utc>,
@@ -29,11 +29,8 @@ pub struct Edge {
 /// The end of a dispatch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
-    /// Its job.
     pub job: JobId,
-    /// The dispatch.
     pub dispatch: DispatchId,
-    /// How it ended.
     pub status: DispatchStatus,
     /// When, by the database's clock.
     pub at: DateTime<Utc>,
@@ -44,13 +41,12 @@ pub struct End {
 pub struct Run {
     /// The job that ended; of several, the last one that was missing.
     pub after: JobId,
-    /// Its dispatch.
     pub by: DispatchId,
-    /// When that ended.
     pub at: DateTime<Utc>,
 }
 
-/// What `ends`, earliest first, do to a job with these edges: the runs they make. What is met by then stands in the edges.
+/// Applies `ends`, earliest first, to a job with these edges and returns the runs they start. Marks
+/// the met edges in `edges`.
 pub fn follow(mode: AfterMode, edges: &mut [Edge], ends: &[End]) -> Vec<Run> {
     let is_each_a_run = mode == AfterMode::Any || edges.len() == 1;
     let mut runs = Vec::new();
@@ -129,7 +125,8 @@ mod tests {
             (Any, "ab", "a1 b2 a3", vec![1, 2, 3]),
             (Any, "ab", "a1! c2 b3", vec![3]),
             (All, "a", "a1 a2", vec![1, 2]),
-            // Two of the same job, told out of order: each is a run where there is one job to run after.
+            // Two ends of one job, out of order: each starts a run when there is a single
+            // predecessor.
             (All, "a", "a2 a1", vec![2, 1]),
             (All, "ab", "a1 b2", vec![2]),
             (All, "ab", "a1 a2 a3", vec![]),

@@ -1,6 +1,7 @@
 //! From fire times and records to lines: each fire time gets its one fate.
 //!
-//! The records decide wherever there is one. Where there is none, the books say whether there ought to be. Pure.
+//! An existing record always decides. Without one, `settled_until` decides whether a record should
+//! exist. Pure.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,10 +13,10 @@ use super::{
 };
 use sched_timetable::SkipReason;
 
-/// Explains what became of the fire times in `from..to`, the beginning included and the end not.
+/// Explains the fire times in `from..to`, `from` included and `to` excluded.
 ///
 /// # Errors
-/// When the window is empty or holds too much.
+/// The window is empty or has too many fire times.
 pub fn explain(
     evidence: &Evidence,
     from: DateTime<Utc>,
@@ -92,7 +93,8 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// A stretch whose fire times cannot be computed: its records are shown, and that nobody knows what is missing.
+    /// A segment whose fire times cannot be computed: shows its records and reports that missing
+    /// ones are unknown.
     fn add_unknown(&mut self, segment: &Segment<'_>, error: &str) {
         let (first, last) = (segment.after.max(self.from), segment.until.min(self.to));
         let why = format!(
@@ -102,7 +104,7 @@ impl<'a> Lines<'a> {
         self.all.push(Line { count: 0, ..line(first, last, Fate::Unclear { why }) });
     }
 
-    /// What the job's cursor stands at, where no schedule names it: a fire that a change has left due.
+    /// The job's cursor, if no schedule names it: a fire that a change of the job left due.
     fn add_cursor(&mut self) {
         let Some(at) = self.evidence.cursor.filter(|at| *at <= self.evidence.now) else { return };
         let is_known = self.all.iter().any(|line| line.count > 0 && line.first == at)
@@ -139,7 +141,8 @@ impl<'a> Lines<'a> {
     fn fate(&mut self, segment: &Segment<'_>, at: DateTime<Utc>, occurrence: Occurrence) -> Fate {
         let is_enabled = segment.settings().is_none_or(|settings| settings.is_enabled);
         let dispatch = self.dispatches.get(&at).copied();
-        // A range of a reason that goes on reaches over what lies between; a job that is disabled has no fire times there.
+        // A range with a continuing reason covers the instants between; a disabled job has no fire
+        // times there.
         let skip = self.skip_at(at).filter(|_| is_enabled);
         self.used.extend(dispatch.map(|dispatch| dispatch.scheduled_for));
         self.used.extend(skip.map(|skip| skip.first));
@@ -181,7 +184,7 @@ impl<'a> Lines<'a> {
             _ if occurrence.is_excluded => Fate::Excluded,
             Some(_) if is_future => Fate::Upcoming { is_paused: self.is_paused_at(at), is_excluded: false },
             Some(cursor) if cursor <= at => self.undecided(at),
-            // The cursor has gone past it, or there is none.
+            // The cursor is past it, or there is no cursor.
             _ => self.unclear(segment).unwrap_or(Fate::Unaccounted),
         }
     }
@@ -208,7 +211,7 @@ impl<'a> Lines<'a> {
         is_past_the_books.then_some(Fate::Disabled { since: None, by: None })
     }
 
-    /// Why it cannot be told whether this was a fire time at all, if it cannot.
+    /// Why it is unknown whether this was a fire time at all, if it is unknown.
     fn unclear(&self, segment: &Segment<'_>) -> Option<Fate> {
         let names = &segment.settings()?.calendars;
         let changed =
@@ -239,7 +242,7 @@ impl<'a> Lines<'a> {
         })
     }
 
-    /// Whether the job, as it stands, is paused at an instant to come.
+    /// Whether the job is paused at a future instant, by its current state.
     fn is_paused_at(&self, at: DateTime<Utc>) -> bool {
         self.evidence.is_paused && self.evidence.paused_until.is_none_or(|until| at < until)
     }
@@ -270,7 +273,7 @@ fn shares_fate(a: &Line, b: &Line) -> bool {
         )
     };
     let is_fire = a.count > 0 && b.count > 0 && a.moved_from.is_none() && b.moved_from.is_none();
-    // `since` of what is due is each fire's own.
+    // `since` of a due fire belongs to that fire.
     let both_undecided = matches!((&a.fate, &b.fate), (Fate::Undecided { .. }, Fate::Undecided { .. }));
     is_fire
         && !is_one(a)

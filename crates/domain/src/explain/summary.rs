@@ -1,4 +1,4 @@
-//! How many fire times had which fate.
+//! Counts of fire times per fate.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,17 @@ use sched_timetable::SkipReason;
 /// How many fire times of a window had which fate.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Summary {
-    /// All of them; those without a record because the job was disabled or over are none.
+    /// All fire times. Those without a record because the job was disabled or over are not counted.
     pub fire_times: u64,
-    /// Dispatched.
     pub dispatched: u64,
     /// Skipped, by the word of the reason.
     pub skipped: BTreeMap<&'static str, u64>,
-    /// To come.
     pub upcoming: u64,
     /// Due, and not yet decided about.
     pub undecided: u64,
     /// Perhaps removed by retention.
     pub pruned: u64,
-    /// Nobody can tell what became of them, or whether they were any.
+    /// Their fate, or whether they were fire times, is unknown.
     pub unclear: u64,
     /// With two fates.
     pub two_fates: u64,
@@ -67,7 +65,7 @@ impl Summary {
             Fate::TwoFates { .. } => &mut self.two_fates,
             Fate::Unaccounted => &mut self.unaccounted,
             Fate::Unclear { .. } => {
-                // A stretch of which nothing is known counts too: nobody is to read a zero there.
+                // An unknown segment counts too, so that a reader does not see a zero for it.
                 self.unclear += count.max(1);
                 self.fire_times += count;
                 return;
@@ -90,7 +88,7 @@ impl Summary {
         self.skipped.entry(reason.as_str()).or_default()
     }
 
-    /// Whether every fire time has exactly one fate, as far as can be told.
+    /// Whether every fire time has exactly one fate, as far as known.
     #[must_use]
     pub const fn is_sound(&self) -> bool {
         self.unaccounted == 0 && self.two_fates == 0

@@ -1,4 +1,4 @@
-//! Each fate, from a schedule and its records; and that a missing record is seen.
+//! Each fate, from a schedule and its records; and the detection of a missing record.
 
 mod dispatches;
 mod timetables;

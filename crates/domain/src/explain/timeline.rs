@@ -1,6 +1,7 @@
-//! Which settings were in effect when, and the fire times they name.
+//! Which settings were in effect when, and their fire times.
 //!
-//! A change takes effect at an instant: fires up to and including it are those of the settings before. Pure.
+//! A change takes effect at an instant: fires up to and including it belong to the settings before.
+//! Pure.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +29,6 @@ pub(super) struct Segment<'a> {
     pub(super) timetable: Result<Timetable, String>,
 }
 
-/// A fire time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Occurrence {
     pub(super) moved_from: Option<DateTime<Utc>>,
@@ -105,7 +105,8 @@ impl Segment<'_> {
         })
     }
 
-    /// Its fire times in `from..to`; `room` is how many there may be, and says afterwards how many more.
+    /// Its fire times in `from..to`. `room` is the number of fire times that still fit; it is
+    /// reduced by the result.
     pub(super) fn occurrences(
         &self,
         timetable: &Timetable,

@@ -1,9 +1,12 @@
-//! What a dispatch, or the next fire of a job, waits for: what is in its way, in the order in which an operator should look at it.
+//! The blockers of a run, or of the next fire of a job, in the order in which an operator should
+//! check them.
 //!
-//! The facts are read by [`sched_model::explain::blockers`]; here is decided which of them hold, and `words` says so. The order is that of what people
-//! can change from wide to narrow: switches first, then what has to happen elsewhere, then limits, and its turn last. Everything that
-//! holds is told, not the first of it alone: who ends a pause is not to find the limit behind it. Pure; what is told is how things
-//! stood when they were read, and nobody else is held up by it.
+//! [`sched_model::explain::blockers`] reads the facts. This module decides which of them block, and
+//! `words` writes the sentences. The order: switches first, from wide to narrow, then events
+//! elsewhere, then limits, and the position in the queue last. Every blocker is reported, not only
+//! the first, so that a user who ends a pause does not find a limit behind it. Pure. The result
+//! describes the state at the time of the read; reading it holds no lock and delays no other
+//! process.
 
 #[cfg(test)]
 mod tests;
@@ -40,14 +43,12 @@ impl fmt::Display for Bounded {
     }
 }
 
-/// An open dispatch of a job, in the way of others of it.
+/// An open run of a job that blocks others of the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// The dispatch.
     pub id: DispatchId,
     /// Whether it runs or waits.
     pub status: DispatchStatus,
-    /// Since when it does.
     pub since: DateTime<Utc>,
     /// Where it runs: the host of the worker, or its id where it is no longer registered.
     pub worker: Option<String>,
@@ -58,7 +59,6 @@ pub struct Holder {
 pub struct Rate {
     /// How many dispatches may be claimed in any stretch of time as long as the period.
     pub count: i64,
-    /// The period.
     pub period_seconds: i64,
     /// How many were claimed within the last one.
     pub claimed: i64,
@@ -66,10 +66,9 @@ pub struct Rate {
     pub next_at: Option<DateTime<Utc>>,
 }
 
-/// A queue, its limits with what is used of them, and who serves it.
+/// A queue with its limits, their use, and its workers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QueueFacts {
-    /// Its name.
     pub name: String,
     /// Whether nothing is claimed from it.
     pub is_paused: bool,
@@ -89,7 +88,8 @@ pub struct QueueFacts {
     pub busy: i64,
     /// Living workers that serve it and take nothing new.
     pub draining: i64,
-    /// Since when its oldest dispatch waits for a worker, if the leader has noticed that nobody serves it.
+    /// How long its oldest run waits for a worker, if the leader noticed that no worker serves the
+    /// queue.
     pub unserved_since: Option<DateTime<Utc>>,
     /// What its tenant may run at once in all queues, if that is limited.
     pub quota: Option<RunningQuota>,
@@ -98,9 +98,7 @@ pub struct QueueFacts {
 /// How many dispatches of a tenant may run at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunningQuota {
-    /// So many.
     pub most: i64,
-    /// How many do.
     pub running: i64,
 }
 
@@ -118,7 +116,6 @@ impl QueueFacts {
     }
 }
 
-/// A dispatch that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pending {
     /// When it may be claimed, or claimed again.
@@ -127,9 +124,9 @@ pub struct Pending {
     pub expires_at: Option<DateTime<Utc>>,
     /// Attempts begun so far.
     pub attempt: i32,
-    /// What the last of them said.
+    /// The error of the last attempt.
     pub error: Option<String>,
-    /// Others of its job that go before it, if it stands in line behind them.
+    /// Runs of its job that go before it, if it is queued behind them.
     pub line: Option<Bounded>,
     /// Due dispatches of its tenant that are before it in its queue.
     pub ahead: Bounded,
@@ -139,34 +136,29 @@ pub struct Pending {
     pub paused_project: Option<Paused>,
     /// Its function and why that is paused, if it is.
     pub paused_function: Option<Paused>,
-    /// Whether as many of its job are open as may be, those in line left out.
+    /// Whether `max_instances` runs of its job are open, queued ones not counted.
     pub is_job_full: bool,
 }
 
 /// A project or a task function that is paused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paused {
-    /// Its name.
     pub name: String,
-    /// Why.
     pub reason: Option<String>,
 }
 
 /// A job that another runs after.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upstream {
-    /// Its name.
     pub job: String,
-    /// How it must end.
     pub on: AfterCondition,
-    /// When it did, for a run that waits for others still.
+    /// When it was met, for a run that waits for further jobs.
     pub met_at: Option<DateTime<Utc>>,
 }
 
 /// The quota of a tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
-    /// Dispatches per minute.
     pub per_minute: i64,
     /// How many there were in this one.
     pub used: i64,
@@ -174,16 +166,13 @@ pub struct Quota {
     pub next_at: DateTime<Utc>,
 }
 
-/// A job as it stands.
+/// The current state of a job.
 #[derive(Debug, Clone)]
 pub struct JobFacts {
     /// The database's clock.
     pub now: DateTime<Utc>,
-    /// Owner.
     pub tenant: TenantId,
-    /// When it was created.
     pub created_at: DateTime<Utc>,
-    /// Its settings.
     pub settings: JobSettings,
     /// The calendars that they name.
     pub calendars: Vec<KnownCalendar>,
@@ -191,11 +180,9 @@ pub struct JobFacts {
     pub disabled_reason: Option<String>,
     /// Whether it is paused.
     pub is_paused: bool,
-    /// Why.
     pub pause_reason: Option<String>,
-    /// When that ends by itself.
+    /// When that ends automatically.
     pub paused_until: Option<DateTime<Utc>>,
-    /// Its next fire.
     pub next_run_at: Option<DateTime<Utc>>,
     /// The scheduler leaves it alone until then.
     pub held_until: Option<DateTime<Utc>>,
@@ -207,15 +194,13 @@ pub struct JobFacts {
     pub is_function_active: bool,
     /// Its function, if that is paused.
     pub paused_function: Option<Paused>,
-    /// Where its dispatches wait.
     pub queue: QueueFacts,
     /// What it runs after, by name.
     pub upstream: Vec<Upstream>,
-    /// Who leads.
     pub leadership: Leadership,
     /// What its tenant may dispatch.
     pub quota: Option<Quota>,
-    /// Its open dispatches, those in line left out.
+    /// Its open runs, queued ones not counted.
     pub open: i64,
     /// Some of those, the oldest first.
     pub holders: Vec<Holder>,
@@ -225,53 +210,108 @@ pub struct JobFacts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of the facts")]
 pub enum Wait {
-    /// Nobody began it in time; it is about to be given up.
-    Expired { at: DateTime<Utc> },
+    /// No worker claimed it in time; the leader will expire it.
+    Expired {
+        at: DateTime<Utc>,
+    },
     /// The job is disabled and has no fire times.
-    JobDisabled { reason: Option<String> },
+    JobDisabled {
+        reason: Option<String>,
+    },
     /// The job is paused: its fires are skipped.
-    JobPaused { reason: Option<String>, until: Option<DateTime<Utc>> },
+    JobPaused {
+        reason: Option<String>,
+        until: Option<DateTime<Utc>>,
+    },
     /// Nothing of the project is claimed, and its fires are skipped.
     ProjectPaused(Paused),
     /// The same of the tenant.
     TenantPaused,
     /// The same of the queue.
-    QueuePaused { queue: String, reason: Option<String> },
+    QueuePaused {
+        queue: String,
+        reason: Option<String>,
+    },
     /// The function of the job accepts nothing.
-    FunctionInactive { function: String },
+    FunctionInactive {
+        function: String,
+    },
     /// Nothing of the task function is claimed, and fires of its jobs are skipped.
     FunctionPaused(Paused),
     /// The next time that the schedule names is excluded.
-    Calendar { calendars: Vec<String>, excluded: DateTime<Utc>, next: Option<DateTime<Utc>> },
+    Calendar {
+        calendars: Vec<String>,
+        excluded: DateTime<Utc>,
+        next: Option<DateTime<Utc>>,
+    },
     /// Other jobs are to end first.
-    Dependency { mode: AfterMode, upstream: Vec<Upstream> },
-    /// No scheduler leads.
+    Dependency {
+        mode: AfterMode,
+        upstream: Vec<Upstream>,
+    },
     NoLeader(Leadership),
     /// No living worker takes new work from the queue.
-    NoWorker { queue: String, since: Option<DateTime<Utc>>, draining: i64 },
-    /// It stands in line behind others of its job.
-    Overlap { holders: Vec<Holder>, before: Bounded },
-    /// As many of the job are open as may be, which decides what becomes of the next fire.
-    JobFull { holders: Vec<Holder>, open: i64, max_instances: i32, policy: OverlapPolicy, is_manual: bool },
+    NoWorker {
+        queue: String,
+        since: Option<DateTime<Utc>>,
+        draining: i64,
+    },
+    /// It is queued behind other runs of its job.
+    Overlap {
+        holders: Vec<Holder>,
+        before: Bounded,
+    },
+    /// `max_instances` runs are open; the overlap policy decides about the next fire.
+    JobFull {
+        holders: Vec<Holder>,
+        open: i64,
+        max_instances: i32,
+        policy: OverlapPolicy,
+        is_manual: bool,
+    },
     /// The tenant has dispatched as much as it may in a minute.
     Quota(Quota),
     /// As many dispatches of the tenant run as may.
     RunningQuota(RunningQuota),
     /// The scheduler leaves the job alone.
-    Held { until: DateTime<Utc> },
+    Held {
+        until: DateTime<Utc>,
+    },
     /// As many dispatches of the queue run as may.
-    QueueFull { queue: String, running: i64, max_running: i64 },
+    QueueFull {
+        queue: String,
+        running: i64,
+        max_running: i64,
+    },
     /// As many dispatches of the queue have been claimed as may be in a while.
-    QueueRate { queue: String, rate: Rate },
+    QueueRate {
+        queue: String,
+        rate: Rate,
+    },
     /// It can be claimed when those before it have been and a slot is free.
-    Turn { queue: String, ahead: Bounded, workers: i64, slots: i64, busy: i64 },
+    Turn {
+        queue: String,
+        ahead: Bounded,
+        workers: i64,
+        slots: i64,
+        busy: i64,
+    },
     /// Its next attempt is not due.
-    Retry { attempt: i32, at: DateTime<Utc>, error: Option<String> },
+    Retry {
+        attempt: i32,
+        at: DateTime<Utc>,
+        error: Option<String>,
+    },
     /// Its first attempt is not due.
-    NotDue { at: DateTime<Utc> },
+    NotDue {
+        at: DateTime<Utc>,
+    },
     /// The next fire: to come, or due and to be decided about.
-    Fire { at: DateTime<Utc>, is_due: bool },
-    /// Somebody is to trigger it.
+    Fire {
+        at: DateTime<Utc>,
+        is_due: bool,
+    },
+    /// It fires only by a trigger.
     Trigger,
     /// Nothing any more: it has had its last fire.
     Over,
@@ -295,7 +335,8 @@ pub fn of_dispatch(
     waits.extend(paused(queue));
     waits.extend(unserved(queue));
     if let Some(before) = pending.line {
-        // What a pause has put in line leaves it with the end of the pause, unless others of the job are in its way as well.
+        // A run that a pause queued leaves the queue with the end of the pause, unless other runs
+        // of the job block it too.
         if pending.is_job_full || (pending.paused_project.is_none() && pending.paused_function.is_none()) {
             waits.push(Wait::Overlap { holders: holders.to_vec(), before });
         }
@@ -384,7 +425,7 @@ fn excluded(facts: &JobFacts) -> Option<Wait> {
     if settings.calendars.is_empty() || !settings.is_enabled || settings.job_type == JobType::Manual {
         return None;
     }
-    // What cannot be computed is told by the job itself, which is disabled for it.
+    // A timetable that cannot be computed disables the job, and the job reports that.
     let known = facts.calendars.iter().map(|known| Calendar::parse(&known.definition));
     let calendars: Vec<Calendar> = known.collect::<Result<_, _>>().ok()?;
     let timetable = settings.timetable(facts.tenant, facts.created_at, &calendars).ok()?;

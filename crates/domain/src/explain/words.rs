@@ -1,6 +1,6 @@
 //! Fates in words: one sentence each, for people.
 //!
-//! Everything a sentence says stands in the fate as data too. Pure.
+//! The fate has all the data of a sentence too. Pure.
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
@@ -15,7 +15,7 @@ pub(super) fn instant(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
-/// An instant at which somebody did something: no finer than milliseconds.
+/// An instant of an action, in milliseconds.
 pub(super) fn moment(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
@@ -33,7 +33,7 @@ fn length(time: TimeDelta) -> String {
 }
 
 impl Line {
-    /// What became of the fire times, in one sentence without a full stop.
+    /// One sentence without a full stop.
     #[must_use]
     pub fn sentence(&self) -> String {
         let mut text = self.fate.sentence();
@@ -50,7 +50,6 @@ impl Line {
 }
 
 impl Fate {
-    /// The word for it.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -190,7 +189,7 @@ impl Lead {
         match self.former_end {
             None => format!("nobody is known to have led before {next}"),
             Some((ended, _)) if ended <= at => format!("nobody led from {} to {next}", moment(ended)),
-            // Its lease had run out some time before; the exact moment of its death nobody knows.
+            // Its lease had expired before; the exact time of its death is unknown.
             Some((ended, TermEnd::Expired)) => {
                 format!("the leader of then was silent, and was replaced at {}", moment(ended))
             }
@@ -202,7 +201,7 @@ impl Lead {
 }
 
 impl Dispatched {
-    /// What became of it, in one sentence without a full stop.
+    /// One sentence without a full stop.
     #[must_use]
     pub fn sentence(&self) -> String {
         let mut parts = vec![format!("{}: {}", self.status, self.origin())];
@@ -220,7 +219,7 @@ impl Dispatched {
             {
                 parts.push("what was lost has been recovered".to_owned());
             }
-            // What the last attempt said has been told with it.
+            // The sentence of the last attempt already contains the error.
             _ if self.attempts.is_empty() && self.cancel_requested_at.is_none() => {
                 parts.extend(self.error.clone())
             }
@@ -254,7 +253,6 @@ impl Dispatched {
         Some(format!("waited {waited} in queue {}", self.queue))
     }
 
-    /// What it waits for.
     fn waits(&self) -> String {
         let place =
             format!("waits in queue {} since {}", self.queue, moment(self.available_at.max(self.created_at)));
@@ -270,7 +268,7 @@ impl Dispatched {
         }
     }
 
-    /// Who asked it to stop, and what came in its place.
+    /// The user who cancelled it, and the fire that replaced it.
     fn cancelled(&self) -> Option<String> {
         let at = moment(self.cancel_requested_at?);
         let mut text = match self.status {
@@ -297,7 +295,7 @@ impl Attempt {
             text.push_str(&format!(", exit code {code}"));
         }
         if let Some(error) = &self.error {
-            // The first line says what; the whole of it stands with the execution.
+            // The first line only; the attempt has the whole error.
             let first: String = error.lines().next().unwrap_or_default().chars().take(200).collect();
             text.push_str(&format!(": {first}"));
         }

@@ -1,12 +1,13 @@
-//! What a `process` function may be and use: its user, and bounds of memory, processor time and processes.
+//! The user and the limits of a `process` function: memory, processor time and processes.
 //!
-//! Rules only. Whether a worker can keep to them, its machine decides when the attempt starts; one that cannot refuses the attempt.
+//! Rules only. The worker's machine decides at the start of an attempt whether it can enforce them;
+//! a worker that cannot rejects the attempt.
 
 use serde::{Deserialize, Serialize};
 
 use super::Mistakes;
 
-/// Least memory that can be asked for: less does not load a program.
+/// Smallest memory limit: a program does not load with less.
 const MIN_MEMORY_BYTES: u64 = 4 * 1024 * 1024;
 /// Least processor time: the kernel takes no quota below one thousandth of a second in a tenth.
 const CPU_PERCENT: std::ops::RangeInclusive<u32> = 1..=100_000;

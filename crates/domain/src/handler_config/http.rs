@@ -1,6 +1,7 @@
-//! `handler_config` of an `http` function: which request, and what of the response counts.
+//! `handler_config` of an `http` function: the request, and the parts of the response that count.
 //!
-//! Reading, judging and filling in templates; sending is the worker's. Process death has no meaning here: nothing is kept.
+//! Parses, validates and fills in templates; the worker sends the request. Nothing is stored here,
+//! so the death of a process has no effect.
 
 mod headers;
 mod signing;
@@ -21,17 +22,17 @@ pub use signing::{InvalidSigningSecret, Signing, signing_key};
 pub use status::{NoStatus, StatusRange};
 pub use target::UrlError;
 
-/// Characters of a response that are kept unless the function says otherwise.
+/// Characters of a response that are kept by default.
 pub const DEFAULT_MAX_RESPONSE_CHARS: u32 = 10_000;
-/// Most of a response that a function may ask to keep; it is held in memory for every slot.
+/// Most characters of a response that a function can keep; every slot holds them in memory.
 pub const MAX_RESPONSE_CHARS_LIMIT: u32 = 1_000_000;
-/// How long connecting may take unless the function says otherwise: name, TCP and TLS together.
+/// Default time limit for name resolution, TCP and TLS together.
 pub const DEFAULT_CONNECT_TIMEOUT_SECONDS: u32 = 10;
 /// Longest time for connecting.
 pub const MAX_CONNECT_TIMEOUT_SECONDS: u32 = 120;
-/// Longest wait a response may ask for unless the function says otherwise.
+/// Longest `Retry-After` that is honoured by default.
 pub const DEFAULT_RETRY_AFTER_MAX_SECONDS: u32 = 3_600;
-/// Longest wait a function may let responses ask for.
+/// Largest value of `retry_after_max_seconds`.
 pub const RETRY_AFTER_MAX_SECONDS_LIMIT: u32 = 86_400;
 /// Longest body written down in a configuration; larger ones belong into the arguments.
 const MAX_BODY_BYTES: usize = 256 * 1024;
@@ -42,7 +43,6 @@ const MAX_POINTER_BYTES: usize = 512;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpConfig {
-    /// The method.
     #[serde(default)]
     pub method: HttpMethod,
     /// Where to; a template in its path and query.
@@ -71,7 +71,7 @@ pub struct HttpConfig {
     /// Signatures after Standard Webhooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sign: Option<Signing>,
-    /// Longest wait a response may ask for with `Retry-After`; 0 ignores the header.
+    /// Longest `Retry-After` that is honoured; 0 ignores the header.
     #[serde(default = "default_retry_after_max_seconds")]
     pub retry_after_max_seconds: u32,
     /// When the worker stops calling an endpoint for a while.
@@ -83,25 +83,17 @@ pub struct HttpConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum HttpMethod {
-    /// GET.
     Get,
-    /// HEAD.
     Head,
-    /// POST.
     #[default]
     Post,
-    /// PUT.
     Put,
-    /// PATCH.
     Patch,
-    /// DELETE.
     Delete,
-    /// OPTIONS.
     Options,
 }
 
 impl HttpMethod {
-    /// As it is sent.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -169,10 +161,7 @@ impl HttpConfig {
         Ok(config)
     }
 
-    /// Tells whether a worker may run this.
-    ///
-    /// # Errors
-    /// Every mistake found, not only the first.
+    /// Returns every mistake, not only the first.
     pub fn validate(&self) -> Result<(), Vec<FieldError>> {
         let mut mistakes = Mistakes::default();
         if let Err(wrong) = target::Target::parse(&self.url) {
@@ -271,13 +260,13 @@ impl HttpConfig {
         }
     }
 
-    /// Whether a content type has to be added to what is sent: JSON, for want of another.
+    /// Whether the worker must add a content type, which is then JSON.
     #[must_use]
     pub fn lacks_content_type(&self) -> bool {
         headers::text(&self.headers, "content-type").is_none()
     }
 
-    /// Whether something is to be picked from the response.
+    /// Whether a value is extracted from the response.
     #[must_use]
     pub fn picks(&self) -> bool {
         self.result.is_some() || !self.metrics.is_empty()
@@ -297,10 +286,7 @@ impl HttpConfig {
         target::Target::parse(&self.url).map_err(|reason| UrlError::Refused { reason })?.url(values)
     }
 
-    /// The body with the values of an attempt; `None` if there is none to send.
-    ///
-    /// # Errors
-    /// What is wrong, for people.
+    /// The body with the values of an attempt; `None` if the request has no body.
     pub fn filled_body(&self, values: &TemplateValues<'_>) -> Result<Option<String>, String> {
         match &self.body {
             Some(body) => {

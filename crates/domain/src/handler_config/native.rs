@@ -1,4 +1,5 @@
-//! `handler_config` of a `native` function: which function of a worker's own program, with what around it.
+//! `handler_config` of a `native` function: the function in the worker's own program, and its
+//! settings.
 
 use std::collections::BTreeSet;
 
@@ -37,10 +38,8 @@ fn default_max_output_bytes() -> u64 {
     DEFAULT_MAX_OUTPUT_BYTES
 }
 
-/// Checks the name of a native handler: letters, digits, `.`, `_`, `-`, `:`, so that `billing::invoice` is one.
-///
-/// # Errors
-/// What is wrong with it.
+/// Checks the name of a native handler: letters, digits, `.`, `_`, `-`, `:`, so that
+/// `billing::invoice` is valid.
 pub fn check_handler_name(name: &str) -> Result<(), String> {
     let is_well_formed = name.chars().all(|c| c.is_ascii_alphanumeric() || "._-:".contains(c));
     if is_well_formed && is_of_some_length(name) {
@@ -65,10 +64,7 @@ impl NativeConfig {
         Ok(config)
     }
 
-    /// Tells whether a worker that has the handler may run this.
-    ///
-    /// # Errors
-    /// Every mistake found, not only the first.
+    /// Returns every mistake, not only the first.
     pub fn validate(&self) -> Result<(), Vec<FieldError>> {
         let mut mistakes = Mistakes::default();
         if let Err(message) = check_handler_name(&self.handler) {

@@ -1,4 +1,4 @@
-//! `handler_config` of a `process` function: which program, with what around it.
+//! `handler_config` of a `process` function: the program and its settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,13 +8,13 @@ use super::confinement::{ResourceLimits, RunAs};
 use super::{FieldError, Mistakes, TextOrSecret};
 use crate::secret::check_secret_name;
 
-/// Output kept per stream unless the function says otherwise: 128 KiB of its head and 128 KiB of its tail.
+/// Output kept per stream by default: 128 KiB of its head and 128 KiB of its tail.
 pub const DEFAULT_MAX_OUTPUT_BYTES: u64 = 256 * 1024;
-/// Most output a function may ask to keep per stream; both streams of every slot are held in memory.
+/// Most output that a function can keep per stream; every slot holds both streams in memory.
 pub const MAX_OUTPUT_BYTES_LIMIT: u64 = 4 * 1024 * 1024;
 /// Least output kept per stream: less would cut an ordinary error message.
 const MIN_OUTPUT_BYTES: u64 = 1024;
-/// How long a process has between the soft signal and the kill unless the function says otherwise.
+/// Default time between the soft signal and the kill.
 pub const DEFAULT_GRACE_SECONDS: u32 = 10;
 /// Longest grace: a worker that drains has to wait it out.
 pub const MAX_GRACE_SECONDS: u32 = 300;
@@ -124,10 +124,7 @@ impl ProcessConfig {
         Ok(config)
     }
 
-    /// Tells whether a worker may run this.
-    ///
-    /// # Errors
-    /// Every mistake found, not only the first.
+    /// Returns every mistake, not only the first.
     pub fn validate(&self) -> Result<(), Vec<FieldError>> {
         let mut mistakes = Mistakes::default();
         self.check_what_runs(&mut mistakes);
@@ -231,10 +228,10 @@ fn check_program(program: &str, mistakes: &mut Mistakes) {
     }
 }
 
-/// Variables through which the worker tells a process about its attempt, apart from those in `SCHED_`.
+/// Variables that the worker sets for an attempt, besides those with the prefix `SCHED_`.
 const RESERVED: [&str; 1] = ["TRACEPARENT"];
 
-/// Prefixes of variables that make loaders and interpreters run code of someone else's choosing.
+/// Prefixes of variables that make loaders and interpreters run foreign code.
 const DANGEROUS_PREFIXES: [&str; 6] = ["LD_", "DYLD_", "PYTHON", "GIT_", "BASH_FUNC_", "NPM_CONFIG_"];
 
 /// Single variables of the same kind.

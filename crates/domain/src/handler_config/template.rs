@@ -1,22 +1,22 @@
-//! Texts with places for values of the dispatch: `{{args.customer.id}}`, `{{fire_time}}` and a few more.
+//! Texts with placeholders for values of the run: `{{args.customer.id}}`, `{{fire_time}}` and a few
+//! more.
 //!
-//! A reader of our own and no template language: there is nothing here but values, so a template cannot loop, read anything
-//! else or grow without bound, and each value is escaped for the place it stands in (a URL, a JSON string, a JSON value). A
-//! general engine escapes a whole document in one way, which is how values come to break out of where they stand. Pure.
+//! This is a small parser and not a template language: a template has only values, so it cannot
+//! loop, read other data or grow without bound. Each value is escaped for its context (a URL, a
+//! JSON string, a JSON value). A general engine escapes a whole document in one way, and then a
+//! value can break out of its context. Pure.
 
 use serde_json::Value;
 
-/// What begins a place for a value.
+/// Opens a placeholder.
 const OPEN: &str = "{{";
-/// What ends it.
 const CLOSE: &str = "}}";
 /// Between the braces, this stands for the opening braces themselves.
 const LITERAL_OPEN: &str = "'{{'";
 
-/// Names that may stand between the braces, for people.
+/// Names that a placeholder accepts, for messages.
 const NAMES: &str = "args, args.<path>, job.name, run.id, attempt, fire_time, idempotency_key";
 
-/// A text, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template(Vec<Piece>);
 
@@ -26,7 +26,7 @@ enum Piece {
     Value(Name),
 }
 
-/// What stands between the braces.
+/// The name in a placeholder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Name {
     /// An argument, by its path; all of them if the path is empty.
@@ -64,25 +64,20 @@ pub enum Form {
     Json,
     /// With the characters escaped that mean something in XML.
     Xml,
-    /// As it is.
     Plain,
 }
 
-/// A text that is no template.
+/// The text is not a valid template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// Braces that are never closed.
     #[error("has {OPEN} without {CLOSE}; a literal {OPEN} is written {OPEN}{LITERAL_OPEN}{CLOSE}")]
     Unclosed,
-    /// Something that is no value.
     #[error("has no value named {name:?}; there are {NAMES}")]
-    Unknown {
-        /// What stands between the braces.
-        name: String,
-    },
+    Unknown { name: String },
 }
 
-/// A dispatch that lacks what its template asks for.
+/// The run lacks a value that its template names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MissingValue {
     /// There is no such argument.
@@ -152,7 +147,7 @@ impl Template {
         self.fill(form, |name, is_whole| write(name, values, form, is_whole))
     }
 
-    /// The text with a harmless stand-in for every value, to look at its form.
+    /// The text with a harmless sample for every value, to validate its form.
     #[must_use]
     pub fn sample(&self, form: Form) -> String {
         let stand_in = |_: &Name, is_whole: bool| {
@@ -164,7 +159,8 @@ impl Template {
         }
     }
 
-    /// Puts together what is written down and what `value` gives, which is told whether it makes a whole JSON value.
+    /// Joins the literal text and the results of `value`. The flag reports whether the placeholder
+    /// is a whole JSON value.
     fn fill<E>(&self, form: Form, value: impl Fn(&Name, bool) -> Result<String, E>) -> Result<String, E> {
         let mut text = String::new();
         let mut place = JsonPlace::default();

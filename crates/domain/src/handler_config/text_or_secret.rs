@@ -1,4 +1,4 @@
-//! A text of a configuration that is given as it is, or by the name of a secret.
+//! A text of a configuration: literal, or the name of a secret.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,15 @@ use serde::{Deserialize, Serialize};
     expecting = "must be a text, or an object with the one field \"secret\": the name of a secret"
 )]
 pub enum TextOrSecret {
-    /// The value itself.
     Text(String),
     /// The name of a secret.
     Secret(SecretName),
 }
 
-/// The name of a secret, as an object of its own so that no text is taken for one.
+/// The name of a secret. It is an object, so that no literal text is taken for a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "BTreeMap<String, String>")]
 pub struct SecretName {
-    /// The name.
     pub secret: String,
 }
 

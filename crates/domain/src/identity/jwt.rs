@@ -1,25 +1,33 @@
-//! Tokens of an identity provider (JWT, RFC 7519): whether one is genuine and meant for us, and whom it names.
+//! Tokens of an identity provider (JWT, RFC 7519): verifies a token and reads its user and tenant.
 //!
-//! One issuer, whose algorithm is fixed by configuration and never taken from the token: a header that names another is refused, `none`
-//! among them. Keys come from the configuration alone; what a header says of keys (`jwk`, `jku`, `x5u`) is not looked at, and its `kid`
-//! only chooses among ours. Issuer, audience, end and beginning must be there (RFC 8725). Pure: keys and the instant are arguments.
+//! There is one issuer. The configuration fixes its algorithm; a header that names another one,
+//! `none` included, is rejected. All keys come from the configuration. The key fields of a header
+//! (`jwk`, `jku`, `x5u`) are ignored, and its `kid` only selects one of our keys. Issuer, audience,
+//! `exp` and `nbf` are required (RFC 8725).
+//!
+//! The crate `jsonwebtoken` parses tokens and checks algorithm, signature, issuer and audience.
+//! This module checks the times, because that crate reads the clock of the machine. Here the
+//! caller passes the instant, which is the time of the database. Pure.
 
 mod keys;
+mod ring_provider;
 
-use sched_vocabulary::text_enum;
-use std::str::FromStr as _;
+use std::collections::HashSet;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, Utc};
+use jsonwebtoken::errors::{Error, ErrorKind};
+use jsonwebtoken::{Algorithm, Header, Validation, decode, decode_header};
+use sched_vocabulary::text_enum;
 use serde_json::{Map, Value};
 
 pub use keys::{JwkSetError, SHORTEST_SECRET, VerifyingKey, parse_key_set};
 
 text_enum! {
-    /// How the tokens of an issuer are signed.
+    /// The signature algorithm of an issuer.
     pub enum JwtAlgorithm {
-        /// HMAC-SHA-256, with a secret that both sides have.
+        /// HMAC-SHA-256 with a shared secret.
         Hs256 = "HS256",
         /// RSA with SHA-256, PKCS #1 v1.5.
         Rs256 = "RS256",
@@ -28,100 +36,82 @@ text_enum! {
     }
 }
 
-/// How far the clocks of the issuer and of the database may differ, in seconds.
+impl JwtAlgorithm {
+    const fn in_library(self) -> Algorithm {
+        match self {
+            Self::Hs256 => Algorithm::HS256,
+            Self::Rs256 => Algorithm::RS256,
+            Self::Es256 => Algorithm::ES256,
+        }
+    }
+}
+
+/// Allowed difference between the clocks of the issuer and of the database, in seconds.
 pub const LEEWAY_SECONDS: f64 = 30.0;
-/// Longest token that is looked at.
+/// Bytes of the longest token that is parsed.
 const LONGEST: usize = 8 * 1024;
 
-/// What tokens must be like.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JwtRules {
-    /// The one who signs.
     pub issuer: String,
-    /// Us, as the issuer calls us.
+    /// The issuer's name for this API.
     pub audience: String,
-    /// How they are signed.
     pub algorithm: JwtAlgorithm,
-    /// The claim that holds the address of the user.
+    /// The claim with the e-mail address of the user.
     pub user_claim: String,
-    /// The claim that holds the slug of the tenant.
+    /// The claim with the slug of the tenant.
     pub tenant_claim: String,
 }
 
-/// Why a token is refused. Shows nothing of it.
+/// Why a token is rejected. Contains no part of the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum JwtError {
-    /// Not three parts of JSON and a signature.
-    #[error("it is no JSON web token")]
+    #[error("the value is not a JSON web token")]
     Malformed,
-    /// Signed in another way than tokens of this issuer are.
-    #[error("the token is not signed as tokens for this API are")]
+    #[error("the token is not signed with the algorithm of this API's token issuer")]
     Algorithm,
-    /// Of another kind, or with demands that we do not know.
-    #[error("the token is of another kind than those for this API")]
+    /// An unknown `typ`, or a `crit` header. This API supports no critical extension.
+    #[error("the token has an unsupported `typ` or `crit` header")]
     Kind,
-    /// The signature is not that of any of our keys.
-    #[error("the token is not signed by a key of its issuer")]
+    #[error("the token is not signed with a key of its issuer")]
     Signature,
-    /// A claim is missing or wrong.
-    #[error("the claim {0} of the token is missing or not one for this API")]
+    #[error("the claim {0} of the token is missing or not valid for this API")]
     Claim(&'static str),
-    /// Its time is over, or has not begun.
     #[error("the token has expired")]
     Expired,
-    /// Its time has not begun.
     #[error("the token is not valid yet")]
     Early,
 }
 
-/// Whom a token names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JwtSubject {
-    /// Address of the user.
+    /// E-mail address of the user.
     pub email: String,
-    /// Slug of the tenant; that of every installation when the token names none.
+    /// Slug of the tenant. `None` selects the default tenant.
     pub tenant: Option<String>,
-    /// The words of the claim `scope`; empty when nothing bounds the token.
+    /// The words of the claim `sched_scope`. Empty when the token is unrestricted.
     pub scopes: Vec<String>,
 }
 
-/// A token whose parts were read and not believed yet.
+/// A text in the shape of a token. Nothing in it is verified.
 #[derive(Debug, Clone, Copy)]
 pub struct UnverifiedJwt<'a> {
     text: &'a str,
 }
 
-struct Parts<'a> {
-    header: Map<String, Value>,
-    signed: &'a str,
-    claims: &'a str,
-    signature: Vec<u8>,
-}
-
 impl<'a> UnverifiedJwt<'a> {
-    /// A text that is shaped like a token.
     #[must_use]
     pub fn new(text: &'a str) -> Option<Self> {
         let is_shaped = text.len() <= LONGEST && text.split('.').count() == 3;
         is_shaped.then_some(Self { text })
     }
 
-    /// The id of the key it says it was signed with.
-    ///
-    /// # Errors
-    /// It is no token.
+    /// The `kid` of the header.
     pub fn key_id(self) -> Result<Option<String>, JwtError> {
-        match self.parts()?.header.get("kid") {
-            Some(Value::String(id)) => Ok(Some(id.clone())),
-            Some(_) => Err(JwtError::Malformed),
-            None => Ok(None),
-        }
+        Ok(self.header()?.kid)
     }
 
-    /// Whom it names, if one of `keys` has signed it and it is meant for us at `now`.
-    ///
-    /// # Errors
-    /// Why it is not believed. The signature is looked at before any claim is.
+    /// Checks the signature, then the claims.
     pub fn verify(
         self,
         rules: &JwtRules,
@@ -131,89 +121,101 @@ impl<'a> UnverifiedJwt<'a> {
         self.signed(rules, keys)?.judge(rules, now)
     }
 
-    /// The token, if one of `keys` has signed it. What it says is not looked at yet.
-    ///
-    /// # Errors
-    /// Why it is not believed.
+    /// Checks all that needs no clock: header, signature, issuer and audience. No claim is read
+    /// before the signature is verified.
     pub fn signed(self, rules: &JwtRules, keys: &[VerifyingKey]) -> Result<SignedJwt, JwtError> {
-        let parts = self.parts()?;
-        check_header(&parts.header, rules.algorithm)?;
-        let id = parts.header.get("kid").and_then(Value::as_str);
-        let is_signed = keys
-            .iter()
-            .filter(|key| key.algorithm() == rules.algorithm && key.may_be(id))
-            .any(|key| key.verifies(parts.signed.as_bytes(), &parts.signature));
-        if !is_signed {
-            return Err(JwtError::Signature);
+        ring_provider::install();
+        let header = self.header()?;
+        check_header(&header, rules.algorithm)?;
+        let validation = validation(rules);
+        let id = header.kid.as_deref();
+        for key in keys.iter().filter(|key| key.algorithm() == rules.algorithm && key.may_be(id)) {
+            match decode::<Map<String, Value>>(self.text, key.decoding(), &validation) {
+                Ok(token) => return SignedJwt::new(token.claims),
+                Err(error) if matches!(error.kind(), ErrorKind::InvalidSignature) => {}
+                Err(error) => return Err(rejection(&error)),
+            }
         }
-        Ok(SignedJwt { claims: object(parts.claims)? })
+        Err(JwtError::Signature)
     }
 
-    fn parts(self) -> Result<Parts<'a>, JwtError> {
-        let (signed, signature) = self.text.rsplit_once('.').ok_or(JwtError::Malformed)?;
-        let (header, claims) = signed.split_once('.').ok_or(JwtError::Malformed)?;
-        let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_may_show_it| JwtError::Malformed)?;
-        Ok(Parts { header: object(header)?, signed, claims, signature })
+    fn header(self) -> Result<Header, JwtError> {
+        decode_header(self.text).map_err(|error| match error.kind() {
+            // A JSON object that is no header: its `alg` is missing or unknown.
+            ErrorKind::Json(_) if self.has_object_as_header() => JwtError::Algorithm,
+            _ => JwtError::Malformed,
+        })
+    }
+
+    fn has_object_as_header(self) -> bool {
+        let header = self.text.split('.').next().and_then(|part| URL_SAFE_NO_PAD.decode(part).ok());
+        header.is_some_and(|json| serde_json::from_slice::<Map<String, Value>>(&json).is_ok())
     }
 }
 
-/// A token that was signed by whom we trust.
+/// A token with a verified signature, issuer and audience.
 #[derive(Debug, Clone)]
 pub struct SignedJwt {
     claims: Map<String, Value>,
 }
 
 impl SignedJwt {
-    /// Whom it names, if it is meant for us at `now`.
-    ///
-    /// # Errors
-    /// Why it is not believed.
+    fn new(claims: Map<String, Value>) -> Result<Self, JwtError> {
+        // The library accepts a list of issuers, which RFC 7519 does not allow.
+        if claims.get("iss").is_some_and(Value::is_string) {
+            Ok(Self { claims })
+        } else {
+            Err(JwtError::Claim("iss"))
+        }
+    }
+
+    /// Checks the times against `now` and returns the user and the tenant.
     pub fn judge(&self, rules: &JwtRules, now: DateTime<Utc>) -> Result<JwtSubject, JwtError> {
-        check_claims(&self.claims, rules, now)?;
+        check_times(&self.claims, now)?;
         subject(&self.claims, rules)
     }
 }
 
-fn object(part: &str) -> Result<Map<String, Value>, JwtError> {
-    let bytes = URL_SAFE_NO_PAD.decode(part).map_err(|_may_show_it| JwtError::Malformed)?;
-    match serde_json::from_slice(&bytes) {
-        Ok(Value::Object(fields)) => Ok(fields),
-        Ok(_) | Err(_) => Err(JwtError::Malformed),
+fn validation(rules: &JwtRules) -> Validation {
+    let mut validation = Validation::new(rules.algorithm.in_library());
+    validation.required_spec_claims = HashSet::from(["iss".to_owned(), "aud".to_owned()]);
+    validation.set_issuer(&[&rules.issuer]);
+    validation.set_audience(&[&rules.audience]);
+    // See the module: `check_times` does it, with the time of the database.
+    validation.validate_exp = false;
+    validation.validate_nbf = false;
+    validation
+}
+
+fn rejection(error: &Error) -> JwtError {
+    match error.kind() {
+        ErrorKind::MissingRequiredClaim(claim) if claim == "aud" => JwtError::Claim("aud"),
+        ErrorKind::InvalidAudience => JwtError::Claim("aud"),
+        ErrorKind::MissingRequiredClaim(_) | ErrorKind::InvalidIssuer => JwtError::Claim("iss"),
+        ErrorKind::InvalidAlgorithm => JwtError::Algorithm,
+        ErrorKind::Base64(_) | ErrorKind::Json(_) | ErrorKind::Utf8(_) => JwtError::Malformed,
+        _ => JwtError::Signature,
     }
 }
 
-fn check_header(header: &Map<String, Value>, expected: JwtAlgorithm) -> Result<(), JwtError> {
-    let algorithm =
-        header.get("alg").and_then(Value::as_str).and_then(|word| JwtAlgorithm::from_str(word).ok());
-    if algorithm != Some(expected) {
+fn check_header(header: &Header, expected: JwtAlgorithm) -> Result<(), JwtError> {
+    if header.alg != expected.in_library() {
         return Err(JwtError::Algorithm);
     }
-    let is_ours = match header.get("typ") {
-        None => true,
-        Some(Value::String(kind)) => kind.eq_ignore_ascii_case("JWT") || kind.eq_ignore_ascii_case("at+jwt"),
-        Some(_) => false,
-    };
-    // `crit` demands that we understand what it lists, and we understand none of it.
-    if is_ours && !header.contains_key("crit") { Ok(()) } else { Err(JwtError::Kind) }
+    let is_ours = header
+        .typ
+        .as_deref()
+        .is_none_or(|kind| kind.eq_ignore_ascii_case("JWT") || kind.eq_ignore_ascii_case("at+jwt"));
+    // `crit` lists extensions that the receiver must support. This API supports none.
+    if is_ours && header.crit.is_none() { Ok(()) } else { Err(JwtError::Kind) }
 }
 
-fn check_claims(claims: &Map<String, Value>, rules: &JwtRules, now: DateTime<Utc>) -> Result<(), JwtError> {
-    if claims.get("iss").and_then(Value::as_str) != Some(&rules.issuer) {
-        return Err(JwtError::Claim("iss"));
-    }
-    let is_us = match claims.get("aud") {
-        Some(Value::String(audience)) => *audience == rules.audience,
-        Some(Value::Array(all)) => all.iter().any(|one| one.as_str() == Some(&rules.audience)),
-        _ => false,
-    };
-    if !is_us {
-        return Err(JwtError::Claim("aud"));
-    }
+fn check_times(claims: &Map<String, Value>, now: DateTime<Utc>) -> Result<(), JwtError> {
     let seconds = |name| {
         let value = claims.get(name).and_then(Value::as_f64).filter(|seconds| seconds.is_finite());
         value.ok_or(JwtError::Claim(name))
     };
-    // Tokens count whole seconds, so nothing is lost by counting the present in them.
+    // Tokens have a resolution of whole seconds, so the cast of the present loses nothing.
     let now = f64::from(u32::try_from(now.timestamp()).unwrap_or(u32::MAX));
     if now >= seconds("exp")? + LEEWAY_SECONDS {
         return Err(JwtError::Expired);
@@ -225,7 +227,7 @@ fn check_claims(claims: &Map<String, Value>, rules: &JwtRules, now: DateTime<Utc
 }
 
 fn subject(claims: &Map<String, Value>, rules: &JwtRules) -> Result<JwtSubject, JwtError> {
-    // An address that its owner has not confirmed may be anybody's.
+    // An unconfirmed address can belong to another person.
     if claims.get("email_verified").is_some_and(|verified| *verified != Value::Bool(true)) {
         return Err(JwtError::Claim("email_verified"));
     }

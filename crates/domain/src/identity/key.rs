@@ -1,12 +1,13 @@
-//! The form of API keys, and the hash that is kept of them.
+//! The form of API keys, and their stored hash.
 //!
-//! `sched_<environment>_<id>_<secret><checksum>`: the word in front lets scanners find keys that were left lying about, the
-//! environment keeps those of one installation out of another, the id finds the row, and the checksum tells a typing mistake
-//! from a wrong key without asking anybody. The first three parts are the prefix, which is no secret.
+//! `sched_<environment>_<id>_<secret><checksum>`: scanners find leaked keys by the first word. The
+//! environment separates the keys of installations, the id finds the row, and the checksum detects
+//! a typing mistake without a query. The first three parts are the prefix, which is not secret.
 //!
-//! Kept is HMAC-SHA-256 of the whole key. With a key ring (`SECRETS_KEY_FILE`) its key comes from the key of the ring that
-//! writes; without one it is the prefix, so that a hash fits one row only. A fast hash is right for a secret of 256 random
-//! bits, which nobody can try out.
+//! The stored hash is HMAC-SHA-256 of the whole key. With a key ring (`SECRETS_KEY_FILE`), the HMAC
+//! key derives from the writing key of the ring. Without one, the HMAC key is the prefix, so that a
+//! hash matches only one row. A fast hash is sufficient for a secret of 256 random bits, which
+//! cannot be guessed.
 
 use std::fmt;
 
@@ -44,7 +45,7 @@ impl fmt::Debug for ApiKey {
     }
 }
 
-/// Why a text is no key. Shows nothing of it.
+/// Why a text is not an API key. Contains no part of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFormError {
     /// Not made by us.
@@ -55,12 +56,11 @@ pub enum KeyFormError {
     Checksum,
 }
 
-/// What is kept of a key.
+/// The stored hash of a key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyHash {
-    /// The key of the ring that it was made with; `None` when there was no ring.
+    /// The key of the ring that made it; `None` without a ring.
     pub ring_key: Option<String>,
-    /// The hash.
     pub hash: [u8; HASH_BYTES],
 }
 
@@ -71,15 +71,12 @@ impl fmt::Debug for KeyHash {
     }
 }
 
-/// The hash of a key was made with a key of the ring that is not there.
+/// The ring lacks the key that made the hash of an API key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("its hash was made with key {0:?}, which is not in this process's SECRETS_KEY_FILE")]
 pub struct UnknownRingKey(pub String);
 
-/// Tells whether keys may name this environment.
-///
-/// # Errors
-/// What is allowed, reading on from "the environment".
+/// Checks the name of an environment. The message continues "the environment".
 pub fn check_environment(environment: &str) -> Result<(), &'static str> {
     let is_short = (1..=LONGEST_ENVIRONMENT).contains(&environment.len());
     let is_fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
@@ -100,10 +97,7 @@ impl ApiKey {
         Self { text: text.into(), prefix }
     }
 
-    /// Reads a key that somebody shows.
-    ///
-    /// # Errors
-    /// It is none, or has a mistake in it.
+    /// Parses a key that a client sent.
     pub fn parse(text: &str) -> Result<Self, KeyFormError> {
         let parts: Vec<&str> = text.splitn(5, '_').collect();
         let [brand, environment, id, rest] = parts.as_slice() else { return Err(KeyFormError::NoKey) };
@@ -124,7 +118,7 @@ impl ApiKey {
         Ok(Self { text: text.to_owned().into(), prefix })
     }
 
-    /// The part that is no secret: the row is found by it, and people and logs call the key so.
+    /// The part that is not secret: it finds the row, and messages and logs name the key by it.
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
@@ -142,7 +136,7 @@ impl ApiKey {
         &self.text
     }
 
-    /// What is to be kept of it.
+    /// The hash to store.
     #[must_use]
     pub fn hash(&self, ring: Option<&SecretKeys>) -> KeyHash {
         let tag = match ring {
@@ -154,10 +148,7 @@ impl ApiKey {
         KeyHash { ring_key: ring.map(|ring| ring.writing_id().to_owned()), hash }
     }
 
-    /// Whether a kept hash is that of this key. Takes as long whether it is or not.
-    ///
-    /// # Errors
-    /// The hash was made with a key of the ring that is not there.
+    /// Whether a stored hash belongs to this key. Compares in constant time.
     pub fn fits(
         &self,
         hash: &[u8],

@@ -1,7 +1,8 @@
-//! Passwords: what they may be, and the hash that is kept of them.
+//! Passwords: their rules and their stored hash.
 //!
-//! Argon2id with the parameters its authors and OWASP recommend (19 MiB, two passes), some tens of milliseconds of a core: callers
-//! run it where no request waits, and few at once. The hash carries its parameters, so later ones may differ. Pure.
+//! Argon2id with the parameters that its authors and OWASP recommend (19 MiB, two passes). It takes
+//! some tens of milliseconds of a core, so callers run it off the request threads and limit
+//! concurrency. The hash contains its parameters, so they may change later. Pure.
 
 use argon2::password_hash::phc::PasswordHash;
 use argon2::{Argon2, PasswordHasher as _, PasswordVerifier as _};
@@ -11,22 +12,20 @@ use secrecy::{ExposeSecret as _, SecretString};
 pub const SALT_BYTES: usize = 16;
 /// Fewest characters of a password.
 pub const SHORTEST_PASSWORD: usize = 12;
-/// Most bytes of a password: nobody types more, and hashing it costs.
+/// Most bytes of a password. The limit bounds the cost of hashing.
 pub const LONGEST_PASSWORD: usize = 1024;
 
-/// A hash that is nobody's: what is looked at for who does not exist, so that it takes as long as for who does.
+/// The hash of no user. A sign-in with an unknown name is verified against it, so that the response
+/// time does not reveal whether the user exists.
 pub const NOBODYS_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$oO3iFDkpHtXYxkY2P2Dx7A$mfN4hmZHqjdcxzkbwKnWiVJBhD9xGBn4922yOOwLCiw";
 
-/// A hash that is none. Shows nothing of it.
+/// The stored text is not a hash. The error does not contain it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the hash of a password cannot be read")]
 pub struct InvalidHash;
 
-/// Tells whether this may be a password.
-///
-/// # Errors
-/// What is allowed, reading on from "the password"; never the password.
+/// Checks a password. The message continues "the password" and never contains it.
 pub fn check_password(password: &SecretString) -> Result<(), &'static str> {
     let text = password.expose_secret();
     if text.chars().count() < SHORTEST_PASSWORD {
@@ -40,10 +39,8 @@ pub fn check_password(password: &SecretString) -> Result<(), &'static str> {
     }
 }
 
-/// What is to be kept of a password. `salt` must be random and new for every call.
-///
-/// # Errors
-/// The function refused, which it does not do for passwords that [`check_password`] takes.
+/// The hash to store. `salt` must be random and new for every call. Passwords that
+/// [`check_password`] accepts do not fail.
 pub fn hash_password(password: &SecretString, salt: [u8; SALT_BYTES]) -> Result<String, InvalidHash> {
     let hashed = Argon2::default().hash_password_with_salt(password.expose_secret().as_bytes(), &salt);
     Ok(hashed.map_err(|_says_nothing| InvalidHash)?.to_string())

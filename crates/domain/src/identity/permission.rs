@@ -1,7 +1,8 @@
-//! Roles, permissions and scopes: who may do what.
+//! Roles, permissions and scopes.
 //!
-//! A permission is one thing that a route asks for; its word is also the scope by which a key may be bounded to it. Each names
-//! the least role that has it, so the whole table is one function. Pure.
+//! Every route requires one permission. The word of a permission is also the scope that limits a
+//! key to it. Each permission names the lowest role that has it, so one function holds the whole
+//! table. Pure.
 
 pub use sched_vocabulary::identity::Role;
 use sched_vocabulary::text_enum;
@@ -20,13 +21,13 @@ text_enum! {
         JobsTrigger = "jobs:trigger",
         /// Read dispatches, executions and what they wrote.
         RunsRead = "runs:read",
-        /// Cancel and retry what is dispatched.
+        /// Cancel and retry runs.
         RunsOperate = "runs:operate",
         /// Read queues.
         QueuesRead = "queues:read",
         /// Pause and delete queues and set their limits.
         QueuesWrite = "queues:write",
-        /// Read which secrets there are; nobody reads their values.
+        /// List secrets. No permission reads their values.
         SecretsRead = "secrets:read",
         /// Set and delete secrets.
         SecretsWrite = "secrets:write",
@@ -34,11 +35,11 @@ text_enum! {
         KeysRead = "keys:read",
         /// Make and revoke API keys.
         KeysWrite = "keys:write",
-        /// Read who is a member.
+        /// Read the members.
         MembersRead = "members:read",
-        /// Say who is a member, and with what role.
+        /// Change members and their roles.
         MembersWrite = "members:write",
-        /// Read the audit log: who changed what.
+        /// Read the audit log.
         AuditRead = "audit:read",
         /// Read workers and schedulers, which serve all tenants.
         FleetRead = "fleet:read",
@@ -48,7 +49,7 @@ text_enum! {
 }
 
 impl Permission {
-    /// The weakest role that has it; `None` for what is of the installation and not of a tenant.
+    /// The lowest role that has it; `None` if it concerns the installation and not a tenant.
     #[must_use]
     pub const fn least_role(self) -> Option<Role> {
         match self {
@@ -71,7 +72,6 @@ impl Permission {
     }
 }
 
-/// A set of permissions.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Permissions(u32);
 
@@ -106,7 +106,7 @@ impl Permissions {
     }
 }
 
-/// Where an identity stands before scopes take from it.
+/// The rights of an identity before its scopes reduce them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// A user, in a tenant.
@@ -116,12 +116,12 @@ pub enum Standing {
         /// Whether the user also operates the installation.
         is_system_operator: bool,
     },
-    /// The tenant itself: what a key may do that belongs to no user. Its scopes say all.
+    /// A key that belongs to the tenant and not to a user. Its scopes alone decide.
     Tenant,
 }
 
 impl Standing {
-    /// What may be done. `scopes` are those of a key; `None` where nothing bounds.
+    /// `scopes` are those of a key; `None` means no limit.
     #[must_use]
     pub fn permissions(self, scopes: Option<Permissions>) -> Permissions {
         let may = |permission: &Permission| match self {

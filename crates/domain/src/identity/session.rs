@@ -1,8 +1,9 @@
-//! What a browser shows to act in a session, the hash that is kept of it, and the token against forged requests.
+//! The session token of a browser, its stored hash, and its CSRF token.
 //!
-//! `<id>_<secret>`: the id finds the row and is no secret; the secret has 256 random bits. Kept is HMAC-SHA-256 of both, as of API keys: with a
-//! key of the ring where there is one, else with the id. The token against forged requests is another HMAC, keyed with what the
-//! browser shows: who does not know that cannot make it, nobody has to keep it, and that of one session is worth nothing in another. Pure.
+//! `<id>_<secret>`: the id finds the row and is not secret; the secret has 256 random bits. The
+//! stored hash is HMAC-SHA-256 of both, as for API keys: keyed by the key ring if there is one,
+//! else by the id. The CSRF token is another HMAC, keyed by the session token: without the session
+//! token it cannot be computed, it is not stored, and it is invalid in another session. Pure.
 
 use std::fmt;
 
@@ -17,7 +18,7 @@ use super::{KeyHash, SECRET_BYTES, UnknownRingKey};
 
 /// Characters of the id.
 const ID_LENGTH: usize = 32;
-/// What stands before the text in the hash, so that it is that of nothing else under the same key.
+/// Prefix of the hashed text, so that a hash under the same key for another purpose never matches.
 const FOR_HASH: &str = "session ";
 /// The same in the token against forged requests.
 const FOR_CSRF: &str = "csrf ";
@@ -48,16 +49,12 @@ impl SessionToken {
         Self { id, text: format!("{}_{}", id.0.simple(), base32::encode(&secret)).into() }
     }
 
-    /// Reads what somebody shows.
-    ///
-    /// # Errors
-    /// It is none.
+    /// Parses a token that a browser sent.
     pub fn parse(text: &str) -> Result<Self, InvalidToken> {
         let (id, secret) = text.split_once('_').ok_or(InvalidToken)?;
         let is_hex = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
-        let is_whole = id.len() == ID_LENGTH
-            && id.bytes().all(is_hex)
-            && base32::is_encoding(secret, SECRET_BYTES);
+        let is_whole =
+            id.len() == ID_LENGTH && id.bytes().all(is_hex) && base32::is_encoding(secret, SECRET_BYTES);
         if !is_whole {
             return Err(InvalidToken);
         }
@@ -77,7 +74,7 @@ impl SessionToken {
         &self.text
     }
 
-    /// What is to be kept of it.
+    /// The hash to store.
     #[must_use]
     pub fn hash(&self, ring: Option<&SecretKeys>) -> KeyHash {
         let message = self.message(FOR_HASH);
@@ -90,10 +87,7 @@ impl SessionToken {
         KeyHash { ring_key: ring.map(|ring| ring.writing_id().to_owned()), hash }
     }
 
-    /// Whether a kept hash is that of this token. Takes as long whether it is or not.
-    ///
-    /// # Errors
-    /// The hash was made with a key of the ring that is not there.
+    /// Whether a stored hash belongs to this token. Compares in constant time.
     pub fn fits(
         &self,
         hash: &[u8],
@@ -112,13 +106,13 @@ impl SessionToken {
         Ok(verified.is_ok())
     }
 
-    /// What requests that change something have to show besides, which a page of somebody else's cannot know.
+    /// Requests that change data must send it too. A page of another origin cannot know it.
     #[must_use]
     pub fn csrf(&self) -> String {
         base32::encode(hmac::sign(&self.csrf_key(), FOR_CSRF.as_bytes()).as_ref())
     }
 
-    /// Whether `shown` is [`Self::csrf`]. How long it takes tells nothing of how much of it was right.
+    /// Whether `shown` is [`Self::csrf`]. Compares in constant time.
     #[must_use]
     pub fn is_csrf(&self, shown: &str) -> bool {
         let key = self.csrf_key();

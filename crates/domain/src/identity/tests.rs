@@ -15,7 +15,7 @@ fn key(byte: u8) -> ApiKey {
     ApiKey::new("live", [byte; ID_BYTES], [byte + 100; SECRET_BYTES])
 }
 
-/// Who may do what: the words of the roles that have each permission, and `system` for a system-wide operator alone.
+/// The roles that have each permission; `system` means the system operator only.
 const TABLE: &[(&str, &[&str])] = &[
     ("jobs:read", &["viewer", "operator", "admin", "owner"]),
     ("jobs:write", &["admin", "owner"]),
@@ -168,7 +168,7 @@ fn a_password_fits_its_own_hash_alone() {
     assert_eq!(verify_password(&password, &hash), Ok(true));
     assert_eq!(verify_password(&"correct horse batter".to_owned().into(), &hash), Ok(false));
     assert_eq!(verify_password(&password, "plain"), Err(InvalidHash));
-    // Nobody's takes as long as anybody's, and fits nothing.
+    // The dummy hash costs as much as a real one and matches no password.
     let parameters = |hash: &str| hash.rsplitn(3, '$').last().map(str::to_owned);
     assert_eq!(parameters(NOBODYS_HASH), parameters(&hash));
     assert_eq!(NOBODYS_HASH.len(), hash.len());

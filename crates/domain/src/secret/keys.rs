@@ -1,7 +1,7 @@
-//! The key file: one key a line, the first for writing, all for reading.
+//! The key file: one key per line. The first key encrypts, all keys decrypt.
 //!
-//! `<id> <32 bytes in base64>`; empty lines and lines that begin with `#` are passed over. A mistake is told by its line and
-//! never with what stands there, because it may be a key.
+//! `<id> <32 bytes in base64>`; empty lines and lines that start with `#` are skipped. An error
+//! names the line and never its content, because that may be a key.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use secrecy::SecretString;
 use super::super::job::check_name;
 use super::seal::KEY_BYTES;
 
-/// Longest id of a key; the column says the same.
+/// Longest id of a key; equal to the limit of its column.
 const LONGEST_KEY_ID: usize = 64;
 
 /// From what the key for hashes of API keys is derived, so that one key serves two ends.
@@ -30,7 +30,7 @@ pub struct SecretKeys {
 struct RingKey {
     id: String,
     sealing: LessSafeKey,
-    /// For the hashes of API keys; follows from the key, and says nothing about it.
+    /// For the hashes of API keys. Derived from the key and reveals nothing about it.
     hashing: hmac::Key,
 }
 
@@ -44,7 +44,6 @@ impl fmt::Debug for SecretKeys {
 /// A key file that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFileError {
-    /// There is none.
     #[error("there is no key in it; `schedctl secrets keygen` makes one")]
     Empty,
     /// A line has another form.
@@ -52,16 +51,12 @@ pub enum KeyFileError {
     Line {
         /// Its number, from 1.
         line: usize,
-        /// What is wrong with it.
         what: &'static str,
     },
 }
 
 impl SecretKeys {
-    /// Reads the text of a key file.
-    ///
-    /// # Errors
-    /// The first line that is wrong, without what stands in it.
+    /// Parses a key file. The error is about the first wrong line.
     pub fn parse(text: &str) -> Result<Self, KeyFileError> {
         let mut keys: Vec<RingKey> = Vec::new();
         for (index, content) in text.lines().map(str::trim).enumerate() {
@@ -102,12 +97,12 @@ impl SecretKeys {
         self.all().find(|key| key.id == id).map(|key| &key.sealing)
     }
 
-    /// What new hashes of API keys are made with.
+    /// The HMAC key for new hashes of API keys.
     pub(crate) fn writing_hashes(&self) -> &hmac::Key {
         &self.first.hashing
     }
 
-    /// What the hashes of API keys were made with that name this key.
+    /// The HMAC key for stored hashes that name this key.
     pub(crate) fn hashes_of(&self, id: &str) -> Option<&hmac::Key> {
         self.all().find(|key| key.id == id).map(|key| &key.hashing)
     }

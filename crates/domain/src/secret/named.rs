@@ -1,14 +1,14 @@
-//! Where the configuration of a function names secrets.
+//! Finds the names of secrets in the configuration of a function.
 //!
-//! A name is an object with the one field `secret`, wherever a value may stand; and each entry of a list `secrets` at the top,
-//! by which a native handler asks for some. Variables and headers are called what the user likes, `secret` too, so the objects
-//! that hold them are no names themselves.
+//! A name is an object with the one field `secret`, in place of any value; or an entry of the
+//! top-level list `secrets` of a native handler. Users name variables and headers freely, also
+//! `secret`, so the objects that contain them are not names themselves.
 
 use serde_json::Value;
 
 /// Fields at the top whose keys are the user's own words.
 const MAPS: [&str; 2] = ["env", "headers"];
-/// The list by which a configuration asks for secrets as they are.
+/// The list of secrets that a native handler reads.
 const LIST: &str = "secrets";
 
 /// A place where a configuration names a secret.
@@ -16,7 +16,6 @@ const LIST: &str = "secrets";
 pub struct NamedSecret {
     /// JSON pointer to it, below `handler_config`.
     pub pointer: String,
-    /// The name.
     pub name: String,
 }
 

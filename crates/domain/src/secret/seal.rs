@@ -1,7 +1,7 @@
-//! Sealing a value for its row, and opening it there.
+//! Encrypts a value for its row and decrypts it there.
 //!
-//! ChaCha20-Poly1305 with a random nonce for every write. The row's own words are the associated data, each with its length
-//! before it, so that no two rows have the same.
+//! ChaCha20-Poly1305 with a random nonce for every write. The associated data are the identifying
+//! fields of the row, each with its length as a prefix, so that no two rows have the same data.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub const KEY_BYTES: usize = 32;
 /// Length of a nonce in bytes.
 pub const NONCE_BYTES: usize = NONCE_LEN;
 
-/// What stands before everything else that is authenticated, so that these keys could serve other ends too.
+/// Prefix of the associated data, so that these keys can serve other purposes too.
 const CONTEXT: &[u8] = b"sched secret, form 1";
 
 /// A sealed value, as its row keeps it.
@@ -25,7 +25,6 @@ pub struct Sealed {
     pub key_id: String,
     /// The nonce of this one sealing.
     pub nonce: [u8; NONCE_BYTES],
-    /// Ciphertext and tag.
     pub ciphertext: Vec<u8>,
 }
 
@@ -45,19 +44,14 @@ pub struct SealError;
 pub enum OpenError {
     /// Its key is not in the file.
     #[error("it is encrypted with key {key_id:?}, which is not in this process's SECRETS_KEY_FILE")]
-    UnknownKey {
-        /// The key.
-        key_id: String,
-    },
-    /// Not what was sealed here: another key under the same id, another row's value, or a change by hand.
+    UnknownKey { key_id: String },
+    /// Not the value that was encrypted here: another key under the same id, the value of another
+    /// row, or a manual change.
     #[error(
         "it does not open with key {key_id:?}: that id has another key here, or the row was changed by hand"
     )]
-    Refused {
-        /// The key.
-        key_id: String,
-    },
-    /// What came out is nothing that may be a secret.
+    Refused { key_id: String },
+    /// The decrypted bytes are not a valid secret.
     #[error("it opens to something that cannot be a secret")]
     NotAValue,
 }
@@ -82,10 +76,7 @@ impl SecretKeys {
         Ok(Sealed { key_id: key_id.to_owned(), nonce, ciphertext: buffer })
     }
 
-    /// Opens the value of a row.
-    ///
-    /// # Errors
-    /// The key is missing, or this is not what was sealed for this row.
+    /// Decrypts the value of a row.
     pub fn open(
         &self,
         place: SecretPlace<'_>,
@@ -106,7 +97,7 @@ impl SecretKeys {
     }
 }
 
-/// What is authenticated with a value.
+/// The associated data of a value.
 fn associated(place: SecretPlace<'_>, version: i64, key_id: &str) -> Vec<u8> {
     let SecretPlace { tenant, project, name } = place;
     let version = version.to_be_bytes();

@@ -1,6 +1,7 @@
-//! Numbers that are stable for a key: the first eight bytes, big endian, of SHA-256 over the key, a zero byte and a word.
+//! Numbers that are stable for a key: the first eight bytes, big endian, of SHA-256 over the key, a
+//! zero byte and a word.
 //!
-//! Anybody can recompute them with standard tools. Pure.
+//! Users can recompute them with standard tools. Pure.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest as _, Sha256};

@@ -1,7 +1,7 @@
-//! How many starts there are: in each minute, in each second, of each job; and the minutes with most.
+//! Counts starts: per minute, per second, per job; and finds the busiest minutes.
 //!
-//! Starts arrive in the order of time, so only the present minute is kept in detail; of those that have passed, the busiest
-//! few with their jobs and of all the number of starts. Pure; cannot fail.
+//! Starts arrive in the order of time, so only the current minute has full detail. Past minutes
+//! keep the number of starts, and the busiest few keep their jobs. Pure; cannot fail.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -81,12 +81,10 @@ pub(super) struct BusyMinute {
     pub(super) jobs: Vec<(usize, u32)>,
 }
 
-/// The starts so far.
 #[derive(Debug)]
 pub(super) struct Load {
     pub(super) histogram: Histogram,
     pub(super) busiest_second: Option<Moment>,
-    /// Of each job.
     starts: Vec<u64>,
     /// Of each job, the sum over its starts of how many starts there are in that minute.
     company: Vec<u64>,
@@ -100,7 +98,6 @@ pub(super) struct Load {
 #[derive(Debug, Default)]
 struct Present {
     index: usize,
-    /// Of each job.
     starts: Vec<u32>,
     /// The jobs that have any.
     jobs: Vec<usize>,

@@ -1,6 +1,6 @@
-//! What a simulation tells.
+//! The report of a simulation.
 //!
-//! Plain data, in terms of instants and counts; how it is worded and printed is the caller's.
+//! Plain data in instants and counts; the caller formats it.
 
 use std::time::Duration;
 
@@ -14,20 +14,14 @@ use super::{Simulated, Window};
 /// An instant, or the stretch that begins with it, and how many of something there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// When.
     pub at: DateTime<Utc>,
-    /// How many.
     pub count: u32,
 }
 
-/// Everything a simulation found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// What was simulated.
     pub window: Window,
-    /// Starts of all jobs.
     pub starts: u64,
-    /// Starts in each minute.
     pub minutes: Histogram,
     /// Every UTC hour that the window touches.
     pub hours: Vec<Hour>,
@@ -50,9 +44,7 @@ pub struct Report {
 /// An hour of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hour {
-    /// Its beginning.
     pub at: DateTime<Utc>,
-    /// Starts in it.
     pub starts: u64,
     /// Its minute with most starts, the first of them.
     pub busiest: Option<Moment>,
@@ -63,9 +55,7 @@ pub struct Hour {
 /// A minute with many starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peak {
-    /// Its beginning.
     pub minute: DateTime<Utc>,
-    /// Starts in it.
     pub starts: u64,
     /// Most starts in one of its seconds.
     pub in_a_second: u32,
@@ -76,9 +66,7 @@ pub struct Peak {
 /// What a job does in the window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobReport {
-    /// Its name.
     pub name: String,
-    /// How often it starts.
     pub starts: u64,
     /// How long it declares a run to take.
     pub duration: Option<Duration>,
@@ -96,12 +84,10 @@ pub struct JobReport {
     pub cancelled: u64,
 }
 
-/// How a job could start beside fewer others.
+/// A change that lets a job start beside fewer others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Suggestion {
-    /// Name of the job.
     pub job: String,
-    /// What to change.
     pub change: Change,
     /// How many starts, its own included, there are in the minutes of its starts, on average and with all suggestions before
     /// this one followed.
@@ -178,7 +164,7 @@ fn peak(jobs: &[Simulated<'_>], minutes: &Histogram, minute: BusyMinute) -> Peak
     }
 }
 
-/// Joins the starts to the hours, both of which are in order.
+/// Joins the starts to the hours; both are sorted.
 fn hours(minutes: &Histogram, running: &[Moment]) -> Vec<Hour> {
     let mut minutes = minutes.minutes().peekable();
     let hour = |running: &Moment| {

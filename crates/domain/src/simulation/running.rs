@@ -1,8 +1,9 @@
-//! Which runs go on beside each other if each takes as long as its job declares.
+//! Concurrent runs if each takes the declared duration of its job.
 //!
-//! A run holds its place from its start up to its end, which is excluded: what starts at the instant another ends does not
-//! meet it. Overlap policies are applied as the scheduler applies them, to the starts in their order. Runs of jobs that
-//! declare nothing take no time and meet nobody; retries and waits for a worker are not modelled. Pure; cannot fail.
+//! A run occupies its slot from its start up to its end, excluded: a start at the instant of an end
+//! does not overlap it. Overlap policies are applied as in the scheduler, to the starts in their
+//! order. Runs of jobs without a declared duration take no time and overlap nothing. Retries and
+//! waits for a worker are not modelled. Pure; cannot fail.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -15,7 +16,7 @@ use super::{Simulated, Window};
 
 const HOUR: i64 = 3600;
 
-/// What became of the starts of a job.
+/// Counts of the starts of a job by outcome.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     pub(super) busy: TimeDelta,
@@ -26,10 +27,9 @@ pub(super) struct Tally {
     pub(super) cancelled: u64,
 }
 
-/// What is known at the end.
+/// The final result.
 #[derive(Debug)]
 pub(super) struct Runs {
-    /// Of each job.
     pub(super) jobs: Vec<Tally>,
     /// Most runs beside each other, and the first instant from which there were so many.
     pub(super) most: Option<Moment>,
@@ -57,7 +57,6 @@ struct Run {
     start: DateTime<Utc>,
 }
 
-/// The runs so far.
 #[derive(Debug)]
 pub(super) struct Running {
     window: Window,
@@ -110,7 +109,7 @@ impl Running {
         self.open(index, at);
     }
 
-    /// Ends what is open; what goes on after the window counts up to its end.
+    /// Ends the open runs; one that continues after the window counts up to its end.
     pub(super) fn finish(mut self) -> Runs {
         let end = self.window.to;
         self.settle(end);
@@ -127,7 +126,7 @@ impl Running {
         }
     }
 
-    /// Ends the runs that end up to an instant, and begins what waited for them.
+    /// Ends the runs up to an instant and starts the runs that were queued behind them.
     fn settle(&mut self, until: DateTime<Utc>) {
         while let Some(Reverse((end, index, number))) = self.ends.peek().copied()
             && end <= until

@@ -1,16 +1,17 @@
-//! Cron expressions that start at a minute of their own: `0 2 * * *` as `H 2 * * *`.
+//! Cron expressions with a job-specific minute: `0 2 * * *` as `H 2 * * *`.
 //!
-//! `H` is a number that is stable for the job, as `schedule::cron` defines it: a plain `H` in the minute field is
-//! `hash::below(60, key, "minute")`, and `H/n` is every n minutes from `hash::below(n, key, "minute")` on. Only the minute is
-//! ever moved, and only where the new expression means the same: a single minute, every n minutes, or a list that is every n
-//! minutes, provided the hour field keeps following elapsed time over a change of the clocks. Pure.
+//! `H` is a number that is stable for the job, as `sched_timetable::cron` defines it. A plain `H`
+//! in the minute field is `hash::below(60, key, "minute")`; `H/n` is every n minutes from
+//! `hash::below(n, key, "minute")` on. Only the minute is ever moved, and only if the new
+//! expression has the same meaning: a single minute, every n minutes, or a list that equals every n
+//! minutes, provided the hour field still follows elapsed time over a clock change. Pure.
 
 use super::hash;
 
 /// Minutes in an hour.
 const MINUTES: u64 = 60;
 
-/// An expression at minutes of its own.
+/// An expression with job-specific minutes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpreadExpression {
     /// With `H`, to be written.

@@ -1,8 +1,8 @@
 //! The starts of one job in a window, in order.
 //!
-//! Without jitter they are its fire times. With jitter a later fire may start earlier, so starts wait until no fire to come
-//! can precede them; and fires before the window are looked at too, for their starts may lie in it. Pure; fails as the
-//! schedule does.
+//! Without jitter they are its fire times. With jitter a later fire may start earlier, so a start
+//! is returned only when no later fire can precede it. Fires before the window are read too,
+//! because their starts may lie in it. Pure; fails as the schedule does.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,7 +15,6 @@ use sched_timetable::ScheduleError;
 /// The spacing of fire times: what the database stores.
 const TICK: TimeDelta = TimeDelta::microseconds(1);
 
-/// A stream of starts.
 #[derive(Debug)]
 pub(super) struct Starts<'a> {
     timing: &'a Timing<'a>,
@@ -50,7 +49,6 @@ impl<'a> Starts<'a> {
         Ok(starts)
     }
 
-    /// The next start.
     pub(super) fn next(&mut self) -> Result<Option<DateTime<Utc>>, ScheduleError> {
         loop {
             while let Some(fire) = self.fire

@@ -1,9 +1,10 @@
 //! Which schedules could move so that fewer jobs start together.
 //!
-//! One job after the other is moved on paper, those that meet most others first, and the move is kept if the job then meets
-//! noticeably fewer: so no more jobs move than need to, and what is suggested first gains most. A cron job moves by `H`, where
-//! its expression allows that; any other by jitter, where its fires lie far enough apart. Nobody can know from a schedule
-//! whether its time is deliberate, so these are suggestions. Pure; fails as the schedules do.
+//! The search moves one job after the other, those with most collisions first, and keeps a move if
+//! the job then collides noticeably less. So no more jobs move than needed, and the first
+//! suggestion gains most. A cron job moves by `H`, if its expression allows that; any other job by
+//! jitter, if its fires are far enough apart. A schedule does not show whether its time is
+//! deliberate, so these are suggestions. Pure; fails as the schedules do.
 
 use chrono::TimeDelta;
 
@@ -22,7 +23,7 @@ const MOST_JITTER: u32 = 900;
 /// The shortest one, which still spreads over minutes.
 const LEAST_JITTER: u32 = 120;
 
-/// What could be done, and the busiest minute if all of it is.
+/// The possible changes, and the busiest minute with all of them applied.
 #[derive(Debug)]
 pub(super) struct Advice {
     pub(super) suggestions: Vec<Suggestion>,
@@ -99,7 +100,7 @@ fn try_move(
     let list = |timing, jitter| indices(minutes, Starts::new(timing, job.name, jitter, window)?);
     let old = list(&job.timing, job.jitter_seconds)?;
     let new = list(moved.timing, moved.jitter_seconds)?;
-    // What moves out of the window meets nobody there, which says nothing.
+    // A job that moves out of the window has no collisions there, which proves nothing.
     if new.is_empty() {
         return Ok(None);
     }

@@ -1,4 +1,4 @@
-//! Putting values into the places of a template. Pure.
+//! Inserts values at the placeholders of a template. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use serde_json::{Map, Value};
 use super::places::{Piece, Text};
 use super::{Template, Wrong, below};
 
-/// Most bytes that values may take in all the places of a job together: a place may stand a thousand times, and a value be long.
+/// Most bytes that the values of all placeholders of a job take together: a placeholder may occur a
+/// thousand times with a long value.
 const LARGEST: usize = 256 * 1024;
 /// Deepest that a job may be nested: deeper ones could be written and not be read again.
 const DEEPEST: usize = 100;
 
-/// Why nothing comes out.
 enum Failure {
     /// Of values, more than there may be.
     TooLarge,
@@ -21,10 +21,12 @@ enum Failure {
 }
 
 impl Template {
-    /// The fields of the job that these values make of it. The template has no [mistakes](Self::mistakes).
+    /// The fields of the job for these values. The template must have no
+    /// [mistakes](Self::mistakes).
     ///
     /// # Errors
-    /// What is wrong with the values, by pointers into them, the empty one for all of them together.
+    /// The mistakes in the values, by pointers into them. An empty pointer means all values
+    /// together.
     pub fn fill(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, Vec<Wrong>> {
         let values = self.values(given)?;
         let mut filling = Filling { values, left: LARGEST };
@@ -83,7 +85,7 @@ struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    /// What comes of a value; `None` of a place whose parameter has none.
+    /// The filled value; `None` for a placeholder whose parameter has no value.
     fn value(&mut self, value: &Value) -> Result<Option<Value>, Failure> {
         match value {
             Value::String(text) => self.text(&Text::parse(text).map_err(Failure::Broken)?),

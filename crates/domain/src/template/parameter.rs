@@ -1,4 +1,4 @@
-//! Parameters of templates: what kind of value each takes. Pure.
+//! Parameters of templates: which kind of value each accepts. Pure.
 
 use sched_vocabulary::text_enum;
 use std::collections::BTreeMap;
@@ -18,23 +18,17 @@ const MOST_CHOICES: usize = 100;
 text_enum! {
     /// What kind of value a parameter takes.
     pub enum ParameterType {
-        /// A text.
         String = "string",
-        /// A whole number.
         Integer = "integer",
-        /// Any number.
         Number = "number",
-        /// True or false.
         Boolean = "boolean",
-        /// A list of whatever.
         Array = "array",
-        /// An object of whatever.
         Object = "object",
     }
 }
 
 impl ParameterType {
-    /// Whether its values can stand within text.
+    /// Whether its values can be inserted within text.
     pub(super) const fn is_scalar(self) -> bool {
         match self {
             Self::String | Self::Integer | Self::Number | Self::Boolean => true,
@@ -66,10 +60,9 @@ impl ParameterType {
     }
 }
 
-/// Parameters by name.
 pub type Parameters = BTreeMap<String, Parameter>;
 
-/// What may be said of a job that is made from a template.
+/// One parameter of a template.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Parameter {
     /// The kind of value it takes.
@@ -81,7 +74,8 @@ pub struct Parameter {
     /// Its value when none is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
-    /// Whether a value must be given. Of one that need not be and has no default, what stands at its places is left out.
+    /// Whether a value is required. Without a value and a default, the fields at its placeholders
+    /// are omitted.
     pub required: bool,
     /// The only values that it takes; any of its type when empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -94,7 +88,7 @@ impl Parameter {
         self.required || self.default.is_some()
     }
 
-    /// What is wrong with its declaration.
+    /// The mistakes in its declaration.
     pub(super) fn mistakes(&self, name: &str, found: &mut Vec<Wrong>) {
         let at = below("/parameters", name);
         if !is_name(name) {
@@ -136,7 +130,7 @@ impl Parameter {
         Err(format!("must be one of {}", choices.join(", ")))
     }
 
-    /// What is asked of a value, for people.
+    /// The accepted values, for messages.
     pub(super) fn in_words(&self) -> String {
         let kind = self.kind.in_words();
         match self.description.as_str() {

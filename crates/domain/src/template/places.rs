@@ -1,15 +1,13 @@
-//! Places for parameters in texts, read. The same braces as in the bodies of `http` functions. Pure.
+//! Parses placeholders for parameters. The braces are those of the bodies of `http` functions.
+//! Pure.
 
 use serde_json::Value;
 
-/// What begins a place.
 const OPEN: &str = "{{";
-/// What ends it.
 const CLOSE: &str = "}}";
 /// Between the braces, this stands for the opening braces themselves.
 const LITERAL_OPEN: &str = "'{{'";
 
-/// A text with places.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Text(pub(super) Vec<Piece>);
 
@@ -20,7 +18,7 @@ pub(super) enum Piece {
 }
 
 impl Text {
-    /// Reads a text; says what is wrong with it.
+    /// Parses a text. The error is for people.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -63,7 +61,7 @@ fn push(pieces: &mut Vec<Piece>, text: &str) {
     }
 }
 
-/// Whether a text looks as if it had a place.
+/// Whether a text seems to contain a placeholder.
 pub(super) fn has_any(text: &str) -> bool {
     text.contains(OPEN)
 }
@@ -72,7 +70,7 @@ pub(super) fn has_any(text: &str) -> bool {
 pub(super) fn collect(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(text) => {
-            // What is no text with places has none.
+            // A text that does not parse has no placeholders.
             let Ok(text) = Text::parse(text) else { return };
             for name in text.names() {
                 if !found.iter().any(|known| known == name) {

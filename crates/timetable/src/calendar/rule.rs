@@ -76,12 +76,10 @@ impl Rule {
         Ok(Self { occurrences, length: length.unwrap_or(day) })
     }
 
-    /// How often it occurs.
     pub(super) fn count(&self) -> usize {
         self.occurrences.len()
     }
 
-    /// What it excludes.
     pub(super) fn stretches(&self) -> impl Iterator<Item = Stretch> {
         self.occurrences
             .iter()

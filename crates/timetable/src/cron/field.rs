@@ -41,7 +41,6 @@ pub(super) enum Leading {
     Hash(Hashed),
 }
 
-/// A parsed field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Field {
     /// It is `*` as a whole.

@@ -9,7 +9,6 @@ const MONTHS: [&str; 12] =
     ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
-/// Which field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Second,
@@ -20,7 +19,6 @@ pub(super) enum Kind {
     DayOfWeek,
 }
 
-/// How weekdays are numbered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Weekdays {
     /// Crontab: 0 and 7 are Sunday, 1 is Monday.

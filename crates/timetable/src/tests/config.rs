@@ -192,7 +192,7 @@ fn names_read_back_as_themselves() {
         assert_eq!(MisfirePolicy::from_parts(name, 3).expect(name).as_str(), name);
     }
     let error = "Cron".parse::<JobType>().expect_err("names are lower case");
-    assert_eq!(error.to_string(), "job_type: `Cron` is unknown; use one of cron, interval, oneoff, manual");
+    assert_eq!(error.to_string(), "\"Cron\" is unknown; use one of cron, interval, oneoff, manual");
     assert_eq!(MisfirePolicy::from_parts("fire_all", 0).expect_err("no cap").field(), "misfire_cap");
     assert_eq!(MisfirePolicy::from_parts("all", 1).expect_err("unknown").field(), "misfire_policy");
 }

@@ -1,8 +1,8 @@
-//! What the sentences of dispatches and of skips say: their past, what was in the way, and what is waited for.
+//! The sentences of runs and skips: history, conflicts and blockers.
 
 use super::*;
 
-/// What the one dispatch of the window says.
+/// The sentence of the only run of the window.
 fn told(dispatched: Dispatched) -> String {
     let evidence = Evidence { dispatches: vec![dispatched], ..evidence() };
     explained(&evidence, "12:00", "12:30").lines[0].sentence()

@@ -1,4 +1,4 @@
-//! Each thing that can be in the way: when it is, in which order it is told, and in which words.
+//! Each blocker: when it holds, in which order it is reported, and its sentence.
 
 use chrono::TimeDelta;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Waits in words: one sentence each, without a full stop, and a word for programs.
+//! Blockers in words: one sentence each, without a full stop, and one word for programs.
 
 use chrono::{DateTime, Utc};
 
@@ -11,7 +11,6 @@ use crate::job::OverlapPolicy;
 use crate::lease::Leadership;
 
 impl Wait {
-    /// The word for it.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -41,7 +40,7 @@ impl Wait {
         }
     }
 
-    /// When it is over by itself, where that is known.
+    /// When it ends automatically, if known.
     #[must_use]
     pub fn until(&self) -> Option<DateTime<Utc>> {
         match self {
@@ -93,7 +92,6 @@ impl Wait {
         }
     }
 
-    /// What is waited for.
     #[must_use]
     pub fn sentence(&self) -> String {
         match self {

@@ -76,7 +76,7 @@ fn check_value(text: &str) -> Result<(), String> {
     if is_header_value(&template.sample(Form::Plain)) { Ok(()) } else { Err(NO_CONTROL.into()) }
 }
 
-/// What is wrong with a value that is none.
+/// The mistake in a value that is not valid in a header.
 pub const NO_CONTROL: &str = "must not contain line ends or other control characters";
 
 /// Whether a text can be sent as the value of a header: no control character but the tab.
@@ -85,7 +85,7 @@ pub fn is_header_value(text: &str) -> bool {
     !text.chars().any(|c| c != '\t' && c.is_control())
 }
 
-/// The value of a header as it is written down, whatever the case of its name.
+/// The configured value of a header; its name matches in any case.
 pub(super) fn text<'a>(headers: &'a BTreeMap<String, TextOrSecret>, name: &str) -> Option<&'a TextOrSecret> {
     headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
 }

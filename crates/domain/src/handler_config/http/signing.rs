@@ -1,4 +1,5 @@
-//! Secrets that sign requests, in the form of Standard Webhooks: `whsec_` and 24 to 64 bytes in base64.
+//! Secrets that sign requests, in the form of Standard Webhooks: `whsec_` and 24 to 64 bytes in
+//! base64.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,16 +12,15 @@ const PREFIX: &str = "whsec_";
 /// Secrets that may sign at once; a rotation needs two.
 const MAX_SECRETS: usize = 4;
 
-/// How requests are signed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Signing {
-    /// Every one of them signs, the first one first. While a secret is replaced, the old one stands behind the new one, and
-    /// receivers that know either accept the request.
+    /// Every one of them signs, in this order. During a rotation the old secret follows the new
+    /// one, and receivers that know either accept the request.
     pub secrets: Vec<TextOrSecret>,
 }
 
-/// A text that is no signing secret. It does not repeat the text.
+/// The text is not a signing secret. The error does not repeat the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be {PREFIX} followed by 24 to 64 bytes in base64")]
 pub struct InvalidSigningSecret;
@@ -31,7 +31,7 @@ pub struct InvalidSigningSecret;
 /// It has another form, or too few or too many bytes.
 pub fn signing_key(secret: &str) -> Result<Vec<u8>, InvalidSigningSecret> {
     let encoded = secret.trim().strip_prefix(PREFIX).ok_or(InvalidSigningSecret)?;
-    // What base64 dislikes about a secret would tell a part of it, so that is left out.
+    // The base64 error would reveal a part of the secret, so it is dropped.
     let key = STANDARD.decode(encoded).map_err(|_not_told| InvalidSigningSecret)?;
     if (24..=64).contains(&key.len()) { Ok(key) } else { Err(InvalidSigningSecret) }
 }

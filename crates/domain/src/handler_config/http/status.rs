@@ -1,4 +1,4 @@
-//! Which statuses of a response mean success: `200`, `"2xx"`, `"200-204"`.
+//! The response statuses that mean success: `200`, `"2xx"`, `"200-204"`.
 
 use std::fmt;
 use std::ops::RangeInclusive;

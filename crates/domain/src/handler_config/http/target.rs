@@ -1,7 +1,8 @@
-//! The rules for URLs: which may be called at all, and which part of one a job's arguments may decide.
+//! The rules for URLs: which URLs a function may call, and which parts a job's arguments may fill.
 //!
-//! Arguments reach the path and the query, never scheme, host or port, and never more than one segment of the path: else who
-//! may trigger a job could choose what it calls. Whether an address may be reached is the worker's to judge, when it connects.
+//! Arguments reach the path and the query, never scheme, host or port, and never more than one path
+//! segment. Otherwise a user who may trigger a job could choose its target. The worker checks the
+//! address itself when it connects.
 
 use url::Url;
 
@@ -25,10 +26,7 @@ pub enum UrlError {
     Missing(#[from] MissingValue),
     /// The arguments would lead elsewhere.
     #[error("the arguments make a URL that is refused: {reason}")]
-    Refused {
-        /// What is wrong.
-        reason: String,
-    },
+    Refused { reason: String },
 }
 
 impl Target {

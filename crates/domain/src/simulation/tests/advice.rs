@@ -1,4 +1,4 @@
-//! What could move, and what that would change.
+//! Suggestions and their effect.
 
 use super::*;
 

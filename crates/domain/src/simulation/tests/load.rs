@@ -1,4 +1,4 @@
-//! Starts: how many, when, whose.
+//! Counts of starts by time and job.
 
 use super::*;
 

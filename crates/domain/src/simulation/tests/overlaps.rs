@@ -1,4 +1,4 @@
-//! Runs beside each other, and what overlap policies make of them.
+//! Concurrent runs and the effect of overlap policies.
 
 use super::*;
 
