@@ -28,6 +28,9 @@ use crate::tracker::{self, Report, Reporter, Tracker, TrackerSettings};
 /// What a body has left after the second signal.
 pub const GRACE: Duration = Duration::from_secs(2);
 
+/// The groups of settings that every daemon has.
+pub const COMMON: &[&[Setting]] = &[config::LOGGING, config::PROCESS, traces::TRACES, tracker::TRACKER];
+
 /// What the process gives its body.
 #[derive(Debug, Clone)]
 pub struct Context {
@@ -113,7 +116,7 @@ fn start<C>(
     source: &dyn Source,
     read: impl FnOnce(&mut Values) -> C,
 ) -> Result<Start<C>, ExitError> {
-    let of_all = [config::LOGGING, traces::TRACES, tracker::TRACKER, config::PROCESS];
+    let of_all = COMMON.iter().copied();
     let all: Vec<&[Setting]> = groups.iter().copied().chain(of_all).collect();
     let mut values = match config::load(program, &all, args, source) {
         Ok(values) => values,

@@ -1,8 +1,9 @@
-//! The calendars of due jobs, parsed once per version and not once per fire.
+//! Parsed calendars of due jobs, cached by version.
 //!
-//! Reading a definition with recurrence rules takes far longer than asking it, so what was read is kept for as long as the
-//! leader leads, up to [`MOST_KEPT`]; a calendar that changed has another version and is read anew. Belongs to one task; not
-//! shared. A definition that cannot be read is kept as the reason, which disables the jobs that name it.
+//! Parsing recurrence rules takes far longer than a query on the result. The cache lives as long as
+//! the term and holds up to [`MOST_KEPT`] calendars. A changed calendar has a new version and is
+//! parsed again. One task owns the cache. For a definition that does not parse, the cache holds the
+//! error, which disables the jobs that name the calendar.
 
 use sched_model::dispatching::tick::{DueJob, NamedCalendar};
 use sched_model::domain::ids::TenantId;
@@ -11,10 +12,9 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use uuid::Uuid;
 
-/// Most calendars kept; beyond that all are forgotten, which costs reading them again.
+/// Limit of the cache. When it is reached, the cache is emptied, which costs parsing again.
 const MOST_KEPT: usize = 1_000;
 
-/// Parsed calendars, by owner and name.
 #[derive(Debug, Default)]
 pub struct Calendars {
     kept: HashMap<(TenantId, String), Kept>,
@@ -22,13 +22,14 @@ pub struct Calendars {
 
 #[derive(Debug)]
 struct Kept {
-    /// The calendar's id and version: one that was deleted and made anew begins with version 1 again.
+    /// Id and version of the calendar: a calendar that is deleted and created again starts at
+    /// version 1.
     edition: (Uuid, i64),
     calendar: Result<Calendar, String>,
 }
 
 impl Calendars {
-    /// Takes over what the database says of the calendars that a batch names.
+    /// Stores the calendars that a batch names, as read from the database.
     pub fn update(&mut self, jobs: &[DueJob], found: Vec<NamedCalendar>) {
         for job in jobs {
             for name in &job.calendars {
@@ -51,10 +52,8 @@ impl Calendars {
         }
     }
 
-    /// The calendars that a job names.
-    ///
-    /// # Errors
-    /// Why the job cannot be scheduled: one of them does not exist or cannot be read.
+    /// The calendars that a job names, or the reason why it cannot be scheduled: a calendar is
+    /// missing or does not parse.
     pub fn of(&self, job: &DueJob) -> Result<Vec<Calendar>, String> {
         let find = |name: &String| match self.kept.get(&(job.tenant_id, name.clone())) {
             Some(Kept { calendar: Ok(calendar), .. }) => Ok(calendar.clone()),

@@ -1,4 +1,4 @@
-//! The settings of the scheduler: names, units, defaults, and how they depend on each other.
+//! Settings of the scheduler: names, units, defaults, and their dependencies.
 
 mod retention;
 
@@ -9,7 +9,6 @@ use sched_runtime::config::{self, DatabaseSettings, HealthSettings, Setting, Val
 
 pub use retention::RetentionConfig;
 
-/// The settings this daemon has besides those of every daemon.
 pub const SETTINGS: &[Setting] = &[
     Setting::new(
         "scheduler-poll-interval",
@@ -65,38 +64,31 @@ pub const SETTINGS: &[Setting] = &[
     .default("10min"),
 ];
 
-/// All groups of settings of this daemon.
 pub const GROUPS: &[&[Setting]] = &[config::DATABASE, config::HEALTH, SETTINGS, retention::SETTINGS];
 
-/// The settings, read and checked.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// How to reach the database.
     pub database: DatabaseSettings,
-    /// Where health and metrics are served.
     pub health: HealthSettings,
-    /// Longest sleep between looks for due jobs.
+    /// Longest sleep between two queries for due jobs.
     pub poll_interval: Duration,
-    /// Most jobs taken in one transaction.
+    /// Limit of jobs in one transaction.
     pub batch_size: i64,
-    /// Most transactions at once while a burst is dispatched.
+    /// Limit of concurrent transactions during a burst.
     pub lanes: u32,
-    /// Time between heartbeats.
     pub heartbeat_interval: Duration,
-    /// The lease of the leader.
     pub lease: Lease,
-    /// Silence after which a worker is given up.
+    /// Silence after which the leader declares a worker lost.
     pub worker_offline_threshold: Duration,
-    /// Attempts of jobs without a policy.
+    /// Attempts of jobs without a retry policy.
     pub max_retry_attempts: u32,
-    /// How long an attempt may run where its claim does not say.
+    /// Time limit of an attempt whose claim names none.
     pub job_timeout_threshold: Duration,
-    /// How long things are kept.
     pub retention: RetentionConfig,
 }
 
 impl Config {
-    /// Reads the settings, recording every mistake.
+    /// Reads the settings and records every error.
     pub fn read(values: &mut Values) -> Self {
         let heartbeat_interval = values.duration_within(
             "leader-heartbeat-interval",
@@ -129,7 +121,7 @@ impl Config {
     }
 }
 
-/// The lease, or, after recording the mistake, one that fits.
+/// Returns the lease. For an invalid one, records the error and returns one that fits.
 fn checked_lease(values: &mut Values, lease: Duration, heartbeat: Duration) -> Lease {
     match Lease::new(lease, heartbeat) {
         Ok(lease) => lease,

@@ -1,8 +1,9 @@
-//! Putting the scheduler together: build, run, stop in order.
+//! The process: build, run, clean shutdown.
 //!
-//! Start: bind the health listener (so a taken port is told at once), wait for the database, check the schema, register.
-//! Run: the election, the leader's tasks, the listener for hints. Stop: first the leader's tasks, then leadership is handed
-//! over, then the rest. A task that ends by itself ends the process: it is never left silently without one of its parts.
+//! Start: bind the health listener first, so that a used port is reported at once; wait for the
+//! database, check the schema, register. Run: the election, the leader's tasks, the notification
+//! listener. Stop: first the leader's tasks, then leadership, then the rest. A task that ends
+//! unexpectedly ends the process, so the process never runs without one of its parts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,31 +47,25 @@ use crate::tasks::{self, Scope};
 
 /// A leader that has not dispatched successfully for this many leases resigns.
 const STALLED_LEASES: u32 = 6;
-/// Longest time between two looks for lost workers; a sixth of their lease where that is less.
+/// Longest time between two checks for lost workers; one sixth of their lease if that is shorter.
 const RECOVER_PERIOD: Duration = Duration::from_secs(5);
-/// Rows that retention looks at in one transaction.
+/// Rows that retention reads in one transaction.
 const RETENTION_PAGE: i64 = 1000;
-/// The server bears at least this long a pause within a transaction.
+/// Lower bound of the server's idle-in-transaction timeout.
 const SHORTEST_IDLE: Duration = Duration::from_millis(500);
-/// How long the parts may take to stop.
+/// Time limit for the parts to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(15);
 
-/// Why the scheduler did not start or run.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The health listener has no port.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The database settings cannot work.
     #[error(transparent)]
     Settings(#[from] InvalidDatabaseSettings),
-    /// The schema does not fit.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// A part of the daemon ended.
     #[error(transparent)]
     Task(#[from] TaskError),
-    /// A part of the daemon failed.
     #[error("a part of the scheduler failed")]
     Part(#[source] BoxError),
 }
@@ -87,10 +82,8 @@ impl ExitStatus for StartError {
     }
 }
 
-/// Runs the scheduler until it is told to stop.
-///
-/// # Errors
-/// When it cannot start, or a part of it ends by itself.
+/// Runs the scheduler until shutdown. Returns an error if it cannot start or if one of its parts
+/// ends.
 pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
     let instance = NewInstance {
         id: InstanceId(uuid::Uuid::new_v4()),
@@ -152,7 +145,7 @@ struct Parts {
     config: Config,
     database: Database,
     board: Arc<Board>,
-    /// What the tick saw last.
+    /// Result of the latest tick.
     seen: Arc<watch::Sender<Option<Outlook>>>,
     traces: Traces,
 }
@@ -205,7 +198,7 @@ impl Parts {
         stopped.map_err(|error| StartError::Part(error.into()))
     }
 
-    /// What is started with each term.
+    /// Starts the tasks of a term.
     fn starter(
         &self,
         instance: InstanceId,
@@ -279,7 +272,8 @@ impl Parts {
     }
 }
 
-/// Hands hints on: changes of jobs to the dispatcher, ends of jobs to what follows them, rules and messages to who sends them, a leader that resigned or is asked to to the election.
+/// Forwards notifications: job changes to the dispatcher, ends of jobs to the dependents task,
+/// rules and messages to the notifier, resignations and step-down requests to the election.
 async fn listen(
     database: Database,
     board: Arc<Board>,
@@ -303,12 +297,13 @@ async fn listen(
         Hint::Notified { channel, .. } if channel == notify::ENDS_CHANNEL => wake("dependents"),
         Hint::Notified { channel, .. } if channel == notify::NOTIFICATIONS_CHANNEL => wake("notify"),
         Hint::Notified { channel, .. } if channel == notify::RECOVERY_CHANNEL => {
-            // A standby that comes to lead later was not asked.
+            // A request counts only for the present leader. A standby that leads later did not
+            // receive it.
             asked.store(!board.borrow().is_empty(), Ordering::Relaxed);
             ["recover", "overdue", "strays"].into_iter().for_each(wake);
         }
         Hint::Notified { .. } => election.notify_one(),
-        // Polling goes on by itself.
+        // Polling continues without notifications.
         Hint::Disconnected => {}
         Hint::Reconnected => {
             wake("dispatch");
@@ -320,7 +315,7 @@ async fn listen(
     Ok(())
 }
 
-/// Lanes of the tick: one connection of the pool is left for the other tasks.
+/// Concurrent transactions of the tick; one connection of the pool stays free for the other tasks.
 fn lanes(config: &Config) -> u32 {
     let spare = config.database.pool_size.saturating_sub(1);
     config.lanes.min(spare).max(1)
@@ -342,8 +337,9 @@ fn database_settings(config: &Config) -> DatabaseSettings {
     }
 }
 
-/// How long the server bears a transaction of ours that does nothing. A leader that freezes inside its tick holds up the take-over until
-/// then, so it is half a lease, but never so short that a slow machine could not compute a batch meanwhile.
+/// The server's timeout for an idle transaction. A leader that freezes inside its tick delays the
+/// take-over until then, so it is half a lease. It has a lower bound, so that a slow machine can
+/// compute a batch.
 fn idle_in_transaction(lease: Lease) -> Duration {
     (lease.duration() / 2).clamp(SHORTEST_IDLE, IDLE_IN_TRANSACTION)
 }

@@ -1,11 +1,11 @@
-//! Runs the leader's tasks for exactly as long as we lead.
+//! Runs the leader's tasks exactly as long as this process leads.
 //!
-//! Watches the [`Role`]: when a term begins it starts the tasks with that term, and when it ends it stops them. A task that
-//! is in the middle of a transaction may finish it: the transaction proves the term itself and is refused if that is over. One that waits
-//! for a silent database is cut off after a while, with its connection: what it had sent is bound to the term in the same way, and the
-//! process stays to lead again.
-//! Who wants to wake a task or see how it fares looks at the [`Board`]. It is empty once the tasks have stopped, which is what a
-//! leader that resigns waits for.
+//! The scope watches the [`Role`]. It starts the tasks when a term begins and stops them when it
+//! ends. A task inside a transaction may finish: the transaction proves the term itself and is
+//! rejected if the term is over. A task that waits for a silent database is cancelled after a
+//! limit, with its connection. Statements it already sent are bound to the term in the same way,
+//! and the process can lead again. The [`Board`] lists the running tasks, to wake them or read
+//! their status. It is empty once all tasks have stopped; a resigning leader waits for that.
 
 use std::time::Duration;
 
@@ -17,24 +17,21 @@ use tokio_util::sync::CancellationToken;
 
 use crate::leadership::Role;
 
-/// How long the tasks of a term may take to stop; their statements are bounded by the same order of time.
+/// Time limit for the tasks of a term to stop; statements are bounded by the same order of time.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
 /// The tasks of the present term, until they have stopped.
 pub type Board = watch::Sender<Vec<Running>>;
 
-/// One started task: how to wake it and how it fares.
+/// A running task: how to wake it, and its status.
 #[derive(Debug, Clone)]
 pub struct Running {
-    /// Its name.
     pub name: &'static str,
-    /// Wakes it.
     pub wake: Wake,
-    /// How it fares.
     pub status: watch::Receiver<TaskStatus>,
 }
 
-/// The tasks of one term while they are being started.
+/// The tasks of one term while they start.
 #[derive(Debug)]
 pub struct Starting {
     group: TaskGroup,
@@ -42,7 +39,7 @@ pub struct Starting {
 }
 
 impl Starting {
-    /// Cancelled when the term ends: a task with long runs ends them at the next occasion.
+    /// Cancelled when the term ends. Long-running tasks check it and stop early.
     #[must_use]
     pub fn token(&self) -> CancellationToken {
         self.group.token()
@@ -58,10 +55,8 @@ impl Starting {
     }
 }
 
-/// Starts the tasks of each term with `start` and stops them when it ends, until `stop`.
-///
-/// # Errors
-/// When a task ends by itself, which none does.
+/// Starts the tasks of each term with `start` and stops them when the term ends, until `stop`.
+/// Returns an error if a task ends unexpectedly.
 pub async fn run(
     mut role: watch::Receiver<Role>,
     board: std::sync::Arc<Board>,
@@ -110,7 +105,7 @@ async fn lead(
     }
 }
 
-/// How long ago dispatching last succeeded; `None` if it has not in this term.
+/// Time since the latest successful dispatch of this term; `None` before the first.
 #[must_use]
 pub fn since_last_dispatch(running: &[Running]) -> Option<Duration> {
     running.iter().find(|task| task.name == "dispatch").and_then(|task| task.status.borrow().since_success())
@@ -126,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    /// Waits for an answer that never comes, and says in which term.
+    /// Waits for an answer that never arrives, and publishes its term.
     struct Hanging {
         term: Term,
         begun: mpsc::UnboundedSender<Term>,

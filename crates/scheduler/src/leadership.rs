@@ -1,22 +1,27 @@
-//! Who leads: registering, heartbeating, taking over, and distrusting oneself in time.
+//! Leader election: registration, heartbeats, take-over, and the trust window.
 //!
-//! One task owns the question and answers it through a `watch` channel of [`Role`]. It uses a connection of its own,
-//! so that no amount of work can keep it from renewing. Leadership saves work; it is not what makes dispatching safe: the
-//! tick proves its term inside its own transaction. What this module adds is that a leader whose renewals no longer get
-//! through stops by itself, before a standby may take over: it trusts itself until the monotonic instant *before* its last
-//! successful renewal was sent, plus the lease, less a margin. Any doubt means standby: an error, a time-out, a missing row.
+//! One task decides whether this process leads and publishes the result as a `watch` channel of
+//! [`Role`]. It has its own connection, so no amount of work delays a renewal. Leadership avoids
+//! duplicate work; it is not what makes dispatching safe: the tick proves its term inside its own
+//! transaction. This module adds the trust window: a leader whose renewals fail stops before a
+//! standby may take over. It trusts itself until the monotonic instant *before* it sent its last
+//! successful renewal, plus the lease, less a margin. Any doubt means standby: an error, a
+//! time-out, a missing row.
 //!
-//! - Dies at any line: the heartbeat stops, the lease expires, a standby takes over with a new term.
-//! - Hangs in a call: every call has a time limit, and the trust window ends meanwhile.
-//! - Leads but gets nothing done: it sees that on the board of the leader's tasks and resigns.
-//! - Is asked to step down: it finds the request in the answer to its heartbeat, which a notification hastens, and resigns.
-//! - Sees the database's clock jump against its own monotonic clock (see [`ClockWatch`]): that heartbeat is no renewal, and no
-//!   ground to stand for election on. A leader resigns. The next heartbeat counts again.
-//! - Resigns: the work stops first, then the term ends, then the standbys are told, and one of them leads at once. One that had to
-//!   give way does not stand again for two leases; then it does, if nobody leads.
+//! - Crash at any line: heartbeats stop, the lease expires, a standby takes over with a new term.
+//! - Hang in a call: every call has a time limit, and the trust window ends meanwhile.
+//! - Leader without progress: it reads that from the board of its tasks and resigns.
+//! - Step-down request: the answer to the heartbeat contains it; a notification triggers that
+//!   heartbeat early. The leader resigns.
+//! - Jump of the database's clock against the own monotonic clock (see [`ClockWatch`]): that
+//!   heartbeat does not count as a renewal and is no ground for a candidacy. A leader resigns.
+//!   The next heartbeat counts again.
+//! - Resignation: the work stops first, then the term ends, then the leader notifies the
+//!   standbys, and one of them leads at once. A scheduler that gave way is no candidate for two
+//!   leases; afterwards it is one, if no scheduler leads.
 //!
-//! A term that we hold in the database but do not trust (a resignation that failed, a lease that was renewed too late) is given up
-//! before anything else: our heartbeats would keep it alive.
+//! A term that this process holds in the database but does not trust (a failed resignation, a late
+//! renewal) is given up before anything else, because the heartbeats would keep it alive.
 
 use std::time::{Duration, Instant};
 
@@ -37,21 +42,19 @@ mod vitals;
 
 pub use vitals::{Loss, Role, Vitals};
 
-/// A heartbeat, and an attempt to take over, may always take this long.
+/// Lower bound of the time limit of a heartbeat or a take-over.
 const SHORTEST_LIMIT: Duration = Duration::from_millis(200);
 
-/// Times of an election.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
-    /// Between heartbeats.
+    /// Between two heartbeats.
     pub heartbeat: Duration,
-    /// The lease.
     pub lease: Lease,
-    /// A leader that has not succeeded with its work for this long resigns.
+    /// A leader whose tasks have not succeeded for this long resigns.
     pub stalled_after: Duration,
 }
 
-/// The one who knows whether we lead.
+/// The election task's state.
 pub struct Leadership {
     database: Database,
     instance: NewInstance,
@@ -82,23 +85,23 @@ struct Held {
     since: Instant,
 }
 
-/// What follows from a heartbeat.
+/// The action that follows a heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
-    /// Nothing until the next one.
+    /// Wait for the next heartbeat.
     Rest,
-    /// Give up the term we lead with.
+    /// Give up the present term.
     Resign(Loss),
-    /// Give up a term that is ours in the database although we do not lead.
+    /// Give up a term that the database assigns to this process, though it does not lead.
     GiveUp(Term),
-    /// Give up such a term, and take over if nobody leads then.
+    /// Give up such a term, then take over if no scheduler leads.
     GiveUpAndStand(Term),
-    /// Take over if nobody leads.
+    /// Take over if no scheduler leads.
     Stand,
 }
 
 impl Leadership {
-    /// A scheduler that is not registered yet and stands by. `work` shows what is done under its lead.
+    /// A standby that is not registered yet. `work` is the board of the leader's tasks.
     #[must_use]
     pub fn new(
         database: Database,
@@ -122,32 +125,31 @@ impl Leadership {
         }
     }
 
-    /// The answer, as it changes.
+    /// The role and its changes.
     #[must_use]
     pub fn role(&self) -> watch::Receiver<Role> {
         self.role.subscribe()
     }
 
-    /// What else is known, as of the last heartbeat.
+    /// Other facts as of the latest heartbeat.
     #[must_use]
     pub fn vitals(&self) -> watch::Receiver<Vitals> {
         self.vitals.subscribe()
     }
 
-    /// Our identity.
     #[must_use]
     pub fn id(&self) -> InstanceId {
         self.instance.id
     }
 
-    /// Heartbeats until `stop`, then returns itself for [`Self::leave`]. `wake` ends a pause early: a leader resigned, or is
-    /// asked to.
+    /// Sends heartbeats until `stop`, then returns itself for [`Self::leave`]. `wake` ends a pause
+    /// early: a leader resigned, or a step-down was requested.
     pub async fn run(mut self, wake: ElectionWake, stop: CancellationToken) -> Self {
         loop {
             let has_led = self.held.is_some();
             self.beat().await;
             if self.held.is_some() && !has_led {
-                // The answer to the first renewal tells since when we lead.
+                // The answer to the first renewal has the start of the term.
                 self.beat().await;
             }
             self.resign_if_stalled().await;
@@ -165,12 +167,12 @@ impl Leadership {
         }
     }
 
-    /// One heartbeat, and what follows from it. Every doubt ends in standing by.
+    /// One heartbeat and the action that follows. Every doubt ends in standby.
     pub async fn beat(&mut self) {
         let sent_at = monotonic();
         let mut limit = self.limit();
         if let Some(held) = &self.held {
-            // A renewal that hangs must not outlast the trust it is to renew.
+            // A renewal that hangs must not outlast the trust that it would renew.
             limit = limit.min(held.trust.until().saturating_duration_since(sent_at));
         }
         let next = match tokio::time::timeout(limit, self.try_beat(sent_at)).await {
@@ -189,7 +191,7 @@ impl Leadership {
         self.publish(|_| {});
     }
 
-    /// Longest wait for a heartbeat or a take-over, connecting included.
+    /// Time limit of a heartbeat or a take-over, connecting included.
     fn limit(&self) -> Duration {
         (self.timing.lease.margin() * 2).max(SHORTEST_LIMIT)
     }
@@ -197,7 +199,7 @@ impl Leadership {
     fn failed(&mut self, what: &'static str, cause: &str) -> Next {
         metrics::counter!("sched_leader_heartbeat_failures_total").increment(1);
         tracing::warn!(error = cause, "{what}");
-        // The connection may be in the middle of an answer: take a new one.
+        // The connection may be in the middle of an answer, so it is replaced.
         self.conn = None;
         Next::Rest
     }
@@ -220,7 +222,7 @@ impl Leadership {
         Ok(next)
     }
 
-    /// Gives up a term that is ours by mistake, or takes over where nobody leads.
+    /// Gives up a term held by mistake, or takes over if no scheduler leads.
     async fn elect(&mut self, next: Next) {
         let elected = tokio::time::timeout(self.limit(), self.try_elect(next)).await;
         let cause = match elected {
@@ -259,7 +261,7 @@ impl Leadership {
         Ok(())
     }
 
-    /// Leads no longer, from now on; the row is left as it is.
+    /// Stops leading now; the row stays as it is.
     fn stand_down(&mut self, loss: Loss) {
         if let Some(held) = self.held.take() {
             tracing::warn!(leader.term = held.term.0, reason = loss.as_str(), "No longer leading.");
@@ -297,7 +299,7 @@ impl Leadership {
 const BEAT_FAILED: &str = "A heartbeat of the scheduler failed; trying again.";
 const NO_ANSWER: &str = "the database did not answer in time";
 
-/// Wakes the election task: its handle is shared with the listener.
+/// Wakes the election task; shared with the notification listener.
 pub type ElectionWake = std::sync::Arc<tokio::sync::Notify>;
 
 async fn sleep_until(instant: Option<tokio::time::Instant>) {

@@ -12,7 +12,6 @@ pub mod tasks;
 pub use config::Config;
 pub use daemon::{StartError, run};
 
-/// Name, version and purpose of this daemon.
 pub const PROGRAM: sched_runtime::config::Program = sched_runtime::config::Program::new(
     "sched-scheduler",
     env!("CARGO_PKG_VERSION"),

@@ -1,4 +1,4 @@
-//! `sched-scheduler`: turns due fire times into dispatches. See the library for how.
+//! `sched-scheduler`: dispatches due fire times as runs. See the library.
 
 fn main() -> std::process::ExitCode {
     sched_runtime::daemon::run(

@@ -73,21 +73,20 @@ pub fn plan_batch(jobs: &[DueJob], calendars: &Calendars, now: DateTime<Utc>) ->
     (batch, disabled)
 }
 
-/// How many more dispatches the quota of the job's tenant allows; `None` without a quota.
+/// Runs that the tenant's quota still allows; `None` without a quota.
 fn quota_left(job: &DueJob, batch: &Batch) -> Option<usize> {
     let used = batch.used.get(&job.tenant_id).copied().unwrap_or(0);
     job.quota_left.map(|left| usize::try_from(left - used).unwrap_or(0))
 }
 
-/// Holds a job back until the next window of its tenant's quota begins. Those that have waited for longer go first then, so that
-/// the same jobs are not passed over again and again.
+/// Holds a job until the next window of its tenant's quota. Jobs that have waited longest go first
+/// then, so the same jobs are not passed over repeatedly.
 fn hold(job: &DueJob, now: DateTime<Utc>) -> Hold {
     let minutes_late = (now - job.cursor).num_minutes().max(0);
     let until = tick::next_quota_window(now) + TimeDelta::milliseconds(500 / (1 + minutes_late));
     Hold { tenant_id: job.tenant_id, job_id: job.id, until }
 }
 
-/// Disables all of the jobs, for `reason`.
 #[must_use]
 pub fn disable_all(jobs: &[DueJob], now: DateTime<Utc>, reason: &str) -> (Batch, Vec<Disabled>) {
     let mut batch = Batch::default();
@@ -98,7 +97,8 @@ pub fn disable_all(jobs: &[DueJob], now: DateTime<Utc>, reason: &str) -> (Batch,
     (batch, disabled)
 }
 
-/// Disables a job. The one fire that is known to be due is its cursor; how many follow until now, nobody can compute.
+/// Disables a job. Only the fire at its cursor is known to be due; the number of later ones cannot
+/// be computed.
 fn disable(batch: &mut Batch, job: &DueJob, now: DateTime<Utc>, reason: &str) {
     batch.skips.push(NewSkip {
         tenant_id: job.tenant_id,
@@ -124,7 +124,7 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     sched_runtime::tasks::panic_message(panic)
 }
 
-/// A cursor that goes nowhere any more.
+/// A cursor that does not move.
 fn still(job: &DueJob) -> CursorMove {
     CursorMove {
         tenant_id: job.tenant_id,
@@ -138,15 +138,15 @@ fn still(job: &DueJob) -> CursorMove {
     }
 }
 
-/// What happens to a job.
 enum Decided {
-    /// Nothing, and it fires no more: somebody disabled it past the API, and its fire times cannot be computed.
+    /// No action and no further fire: the job was disabled with plain SQL, and its fire times
+    /// cannot be computed.
     Stop,
-    /// What its policies say.
+    /// The decision of its policies.
     Go { decision: Decision, tzdata_version: Option<&'static str> },
 }
 
-/// The decision, or the reason for which the job must be disabled.
+/// The decision, or the reason to disable the job.
 fn decide_about(
     job: &DueJob,
     calendars: &Calendars,
@@ -170,7 +170,7 @@ fn decide_about(
         overlap: job.overlap_policy,
         load: Load { open: natural(job.active_dispatches), max_instances: natural(job.max_instances) },
         runs_left: job.max_runs.map(|most| u64::try_from(most - job.fired_count).unwrap_or(0)),
-        // Somebody disabled it past the API: what is due has its record, and nothing follows.
+        // A job disabled with plain SQL: its due fires get a record, and none follows.
         held_by: if job.is_enabled { job.paused_by } else { Some(SkipReason::Disabled) },
         limit: room,
     });
@@ -182,10 +182,11 @@ fn decide_about(
         .map_err(|error| error.to_string())
 }
 
-/// Where the cursors of jobs whose next fire lies ahead go by the zone tables of this process.
+/// New cursors, by the zone tables of this process, of jobs whose next fire is in the future.
 ///
-/// What has had its fate does not come back; a fire that the new tables put between then and now is due at once. Jobs that cannot be computed stay as they are: when
-/// they come due, the tick says why.
+/// A fire time with a record does not come back. A fire that the new tables place between then and
+/// now is due at once. Jobs that cannot be computed stay unchanged: the tick reports the reason
+/// when they are due.
 #[must_use]
 pub fn recompute(jobs: &[DueJob], calendars: &Calendars, now: DateTime<Utc>) -> Batch {
     let moved = |job: &DueJob| {
@@ -198,7 +199,8 @@ pub fn recompute(jobs: &[DueJob], calendars: &Calendars, now: DateTime<Utc>) -> 
     Batch { cursors: jobs.iter().filter_map(moved).collect(), ..Batch::default() }
 }
 
-/// The present of a decision. A pause holds what is due before its end, and nothing after: that stays due, for the next tick.
+/// The instant up to which fires count as due. A pause holds the fires before its end and none
+/// after; later ones stay due for the next tick.
 fn seen_at(job: &DueJob, now: DateTime<Utc>) -> DateTime<Utc> {
     let end = job.paused_until.filter(|_| job.paused_by == Some(SkipReason::PausedJob));
     end.map_or(now, |end| now.min(end - TimeDelta::microseconds(1)))
@@ -229,7 +231,6 @@ fn natural(number: i32) -> usize {
 }
 
 impl Decided {
-    /// How many fires it dispatches.
     fn dispatches(&self) -> usize {
         match self {
             Self::Stop => 0,
@@ -277,8 +278,8 @@ impl Decided {
     }
 }
 
-/// How many of the fires, the last ones, wait in line. What makes room for others by being cancelled may run on for a while: until it
-/// has ended, they wait.
+/// How many of the fires, from the end, are queued for room of the job. A run cancelled to make
+/// room may continue for a while; until it ends, they are queued.
 fn in_line(job: &DueJob, decision: &Decision) -> usize {
     if decision.cancelled == 0 {
         return decision.waiting;
@@ -287,7 +288,7 @@ fn in_line(job: &DueJob, decision: &Decision) -> usize {
     decision.fires.len().saturating_sub(free)
 }
 
-/// Fires that a quota has held back until they were too late were not missed: the quota is why.
+/// Fires that a quota delayed until they were too late were not missed: the quota is the reason.
 fn reason(job: &DueJob, range: &SkippedRange) -> SkipReason {
     let was_held =
         job.quota_left.is_some() && job.dispatch_lock_until.is_some_and(|until| range.first < until);
@@ -297,11 +298,11 @@ fn reason(job: &DueJob, range: &SkippedRange) -> SkipReason {
     }
 }
 
-/// The order of the records that one decision makes. Each names the one before it, the first the last that was made for the job: a
-/// record that goes missing leaves its successor pointing at nothing.
+/// The chain of the records of one decision. Each names its predecessor, the first the latest
+/// record of the job, so a lost record leaves its successor with a dangling reference.
 struct Chain {
     last: Option<DateTime<Utc>>,
-    /// Fire times of the records, of a range its first, ascending.
+    /// Fire times of the records (of a range, its first), ascending.
     keys: Vec<DateTime<Utc>>,
 }
 
@@ -335,7 +336,7 @@ fn dispatch(job: &DueJob, fire: DateTime<Utc>, now: DateTime<Utc>) -> NewDispatc
         is_catch_up: lateness > grace,
         is_in_line: false,
         follows: None,
-        // One that is caught up late has the whole span too: nobody could have started it before it was there.
+        // A late catch-up has the whole span: no worker could start it before its row existed.
         expires_at: job.start_within_seconds.map(|span| available_at.max(now) + seconds(span)),
     }
 }

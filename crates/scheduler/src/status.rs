@@ -1,4 +1,4 @@
-//! What the scheduler tells about itself: read from watch channels, never from the database.
+//! Health and status of the scheduler, read from watch channels and never from the database.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,21 +12,18 @@ use tokio::sync::watch;
 use crate::leader_scope::{Board, since_last_dispatch};
 use crate::leadership::{Role, Vitals};
 
-/// A leader whose dispatching has not succeeded for this long is shown as not ready.
+/// A leader whose dispatching has not succeeded for this long is not ready.
 const UNREADY_AFTER: Duration = Duration::from_secs(15);
 
-/// How far the start has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// The database has not been usable yet.
+    /// The database was not reachable or usable yet.
     WaitingForDatabase,
-    /// Registered, leading or standing by.
+    /// Registered, as leader or standby.
     Running,
-    /// Told to stop.
     Stopping,
 }
 
-/// The sources of the answers.
 #[derive(Debug)]
 pub(crate) struct SchedulerStatus {
     pub(crate) instance: InstanceId,
@@ -34,7 +31,7 @@ pub(crate) struct SchedulerStatus {
     pub(crate) role: watch::Receiver<Role>,
     pub(crate) vitals: watch::Receiver<Vitals>,
     pub(crate) board: Arc<Board>,
-    /// What the tick saw last, in whatever term.
+    /// Result of the latest tick, of any term.
     pub(crate) outlook: watch::Receiver<Option<Outlook>>,
 }
 
@@ -74,7 +71,7 @@ impl StatusSource for SchedulerStatus {
         let tasks: Vec<Value> = self.board.borrow().iter().map(|task| json!(*task.status.borrow())).collect();
         json!({
             "instance_id": self.instance,
-            // A process that was stopped and goes on is asked before its election has noticed how late it is.
+            // A process that was frozen may answer this before its election task notices the delay.
             "role": match role {
                 Role::Leader(_) if is_in_doubt(role, &vitals) => "unsure",
                 Role::Leader(_) => "leader",
@@ -95,12 +92,11 @@ impl StatusSource for SchedulerStatus {
     }
 }
 
-/// Whether it led, and may not trust any more that it still does.
+/// Whether the process led and may no longer trust that it does.
 fn is_in_doubt(role: Role, vitals: &Vitals) -> bool {
     role.term().is_some() && vitals.trust_left().is_some_and(|left| left.is_zero())
 }
 
-/// Milliseconds with their fraction.
 fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1000.0
 }

@@ -1,5 +1,5 @@
-//! The leader's tasks. Each looks at what is stored and does what is to be done: the first run of a new leader is like
-//! every other, and a run that dies half-way is made good by the next.
+//! The leader's tasks. Each reads stored state and acts on it. So the first run of a new leader is
+//! like every other run, and the next run repairs one that died halfway.
 
 pub mod batch;
 pub mod dependents;
@@ -25,19 +25,17 @@ use tokio_util::sync::CancellationToken;
 /// What every task of a term needs.
 #[derive(Debug, Clone)]
 pub struct Scope {
-    /// The way to the database.
     pub database: Database,
-    /// Who we are.
     pub instance: InstanceId,
     /// The term that fences every write.
     pub term: Term,
-    /// Cancelled when the term ends. A task that has more to do then leaves it to the next leader, who waits for it.
+    /// Cancelled when the term ends. A task with work left leaves it to the next leader, which
+    /// waits for the end of this one.
     pub stop: CancellationToken,
-    /// Where spans go.
     pub traces: Traces,
 }
 
-/// Shows the counters of what may not happen for long before it first does, for alerts on their growth.
+/// Exports counters of rare events at 0, so that alerts on their growth see the first event.
 pub fn show_counters() {
     lost_attempts::show_counters();
     self::notify::show_counters();
@@ -47,12 +45,12 @@ pub fn show_counters() {
     metrics::counter!("sched_dispatches_refused_as_duplicate_total").increment(0);
 }
 
-/// A task did not get its answer in time; its transaction is rolled back by the server.
+/// A task did not get its answer in time; the server rolls its transaction back.
 #[derive(Debug, thiserror::Error)]
 #[error("no answer from the database within {0:?}")]
 pub struct NoAnswer(Duration);
 
-/// Bounds a run: a call that hangs must not look like work.
+/// Bounds a run in time: a call that hangs must not look like work.
 async fn within<T, E: Into<sched_runtime::tasks::BoxError>>(
     limit: Duration,
     work: impl Future<Output = Result<T, E>>,
@@ -63,7 +61,7 @@ async fn within<T, E: Into<sched_runtime::tasks::BoxError>>(
     }
 }
 
-/// Tells workers that dispatches may be waiting in `queues`: a hint, and no more.
+/// Notifies workers that runs may be waiting in `queues`. Only a hint: workers poll too.
 async fn tell_waiting(conn: &mut Conn, queues: &[String]) {
     if let Err(error) = hints::dispatches_waiting(conn, queues).await {
         tracing::debug!(

@@ -147,7 +147,7 @@ impl Program {
     }
 
     /// The setting's default in this program.
-    pub(crate) fn default_of(&self, setting: &Setting) -> Option<&'static str> {
+    pub fn default_of(&self, setting: &Setting) -> Option<&'static str> {
         let own = self.defaults.iter().find(|(name, _)| *name == setting.name).map(|(_, value)| *value);
         own.or(setting.default)
     }

@@ -1,6 +1,4 @@
-//! The settings that say how long things are kept: names, units, defaults, and how they depend on each other.
-//!
-//! Reading has no effect besides the record of mistakes; nothing here touches what it is about.
+//! Settings of retention: names, units, defaults, and their dependencies.
 
 use std::time::Duration;
 
@@ -9,7 +7,6 @@ use sched_runtime::config::{Setting, Values};
 
 use crate::tasks::retain::Ages;
 
-/// The settings about retention.
 pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         "cleanup-retention-days",
@@ -63,21 +60,19 @@ pub(super) const SETTINGS: &[Setting] = &[
     .default("24h"),
 ];
 
-/// The settings, read and checked.
 #[derive(Debug, Clone, Copy)]
 pub struct RetentionConfig {
-    /// What is kept for how long.
     pub ages: Ages,
-    /// What becomes of old months of history.
+    /// What happens to old months of history.
     pub expiry: HistoryExpiry,
     /// Silence after which a standby is removed from the list.
     pub stale_scheduler: Duration,
-    /// How long a worker that was given up stays in the list.
+    /// How long a lost worker stays in the list.
     pub stale_worker: Duration,
 }
 
 impl RetentionConfig {
-    /// Reads the settings, recording every mistake; `lease` is that of the leader.
+    /// Reads the settings and records every error; `lease` is that of the leader.
     pub(super) fn read(values: &mut Values, lease: Duration) -> Self {
         let hour = Duration::from_secs(3600);
         let year = 365 * 24 * hour;

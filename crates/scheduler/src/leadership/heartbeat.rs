@@ -1,6 +1,8 @@
-//! One heartbeat and what its answer means: renewed, asked to step down, replaced, taken for dead, or in doubt about the time.
+//! One heartbeat and the meaning of its answer: renewed, asked to step down, replaced, declared
+//! dead, or in doubt about the clock.
 //!
-//! Nothing is done about it here but to stop leading where that is certain; giving up a term and taking over follow outside.
+//! The only action here is to stop leading where that is certain. The caller gives up a term or
+//! takes over.
 
 use std::time::Instant;
 
@@ -13,7 +15,7 @@ use sched_runtime::monotonic_clock::{monotonic, wall};
 use super::{Leadership, Loss, Next, vitals};
 
 impl Leadership {
-    /// Sends a heartbeat, part of an attempt that began at `sent_at`, and reads the answer.
+    /// Sends a heartbeat, as part of a try that began at `sent_at`, and reads the answer.
     pub(super) async fn heartbeat(&mut self, conn: &mut Conn, sent_at: Instant) -> Result<Next, DbError> {
         let clock_offset = self.vitals.borrow().clock_offset.map(vitals::seconds);
         let (sent, wall) = (monotonic(), DateTime::<Utc>::from(wall()));
@@ -51,7 +53,8 @@ impl Leadership {
         })
     }
 
-    /// Takes note of the database's clock. Returns whether it has advanced as ours has since the heartbeat before.
+    /// Records a reading of the database's clock. Returns whether it advanced like the own clock
+    /// since the previous heartbeat.
     fn observe_clock(&mut self, reading: Reading, wall: DateTime<Utc>) -> bool {
         metrics::histogram!("sched_db_round_trip_seconds").record(reading.round_trip().as_secs_f64());
         self.publish(|vitals| {

@@ -1,7 +1,9 @@
-//! Giving way in order: the work stops, the term ends, the standbys are told; and leaving for good.
+//! Resignation: the work stops, the term ends, the standbys are notified. Also the final
+//! unregistration.
 //!
-//! Every step is bounded. What fails is made good without us: the lease expires, the registration is removed as stale; or, if we live, by
-//! our next heartbeat, which finds the term that should be over.
+//! Every step has a time limit. If this process dies meanwhile, the lease expires and the
+//! registration is removed as stale. If it lives, its next heartbeat finds the term that should be
+//! over and gives it up.
 
 use std::time::Duration;
 
@@ -11,32 +13,35 @@ use sched_runtime::monotonic_clock::monotonic;
 
 use super::{Leadership, Loss};
 
-/// How long resigning, and unregistering, may take: whoever stops us will not wait for ever.
+/// Time limit of a resignation and of the unregistration: the supervisor that stops the process
+/// does not wait for ever.
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
-/// How long a resigning leader waits for its work to stop. What is still in flight then holds up the end of the term by its
-/// lock, and what comes later is refused.
+/// How long a resigning leader waits for its work to stop. A transaction still in flight then
+/// delays the end of the term by its lock; a later one is rejected.
 const STOP_WORK_WITHIN: Duration = Duration::from_secs(2);
 
 impl Leadership {
-    /// Resigns; where another is to lead, gives it time to.
+    /// Resigns. If another scheduler should lead, gives it time to take over.
     pub(super) async fn give_way(&mut self, loss: Loss) {
         self.resign(loss).await;
         self.hold_back_if(matches!(loss, Loss::SteppedDown | Loss::Stalled));
     }
 
-    /// Does not stand for election for two leases, where another is to lead.
+    /// Suspends the candidacy for two leases if another scheduler should lead.
     pub(super) fn hold_back_if(&mut self, is_for_another: bool) {
         if is_for_another {
             self.no_candidate_before = Some(monotonic() + self.timing.lease.duration() * 2);
         }
     }
 
-    /// Gives up leadership if we hold it: stops the work, ends the term, tells the standbys.
+    /// Gives up leadership if this process holds it: stops the work, ends the term, notifies the
+    /// standbys.
     pub async fn resign(&mut self, loss: Loss) {
         let Some(held) = self.held.take() else { return };
         let term = held.term;
         self.lost(loss);
-        // Beyond our trust somebody else may lead already; waiting would only delay what we know.
+        // After the trust window another scheduler may lead already; waiting longer would only
+        // delay.
         let patience = held.trust.until().saturating_duration_since(monotonic()).min(STOP_WORK_WITHIN);
         let idle = self.work.wait_for(|running| running.is_empty());
         if tokio::time::timeout(patience, idle).await.is_err() {
@@ -57,7 +62,7 @@ impl Leadership {
         }
     }
 
-    /// On the connection of the heartbeats, which no work can have used up.
+    /// Uses the connection of the heartbeats, which no other work can occupy.
     async fn try_resign(&mut self, term: Term) -> Result<(), DbError> {
         let mut conn = self.conn().await?;
         self.end_term(&mut conn, term).await?;
@@ -65,7 +70,7 @@ impl Leadership {
         Ok(())
     }
 
-    /// Ends the term if it is still ours, and tells the standbys.
+    /// Ends the term if this process still holds it, and notifies the standbys.
     pub(super) async fn end_term(&self, conn: &mut Conn, term: Term) -> Result<(), DbError> {
         if leadership::resign(conn, self.instance.id, term).await? {
             notify::leader_resigned(conn).await?;
@@ -73,7 +78,7 @@ impl Leadership {
         Ok(())
     }
 
-    /// Resigns, and removes the registration.
+    /// Resigns and removes the registration.
     pub async fn leave(mut self) {
         self.resign(Loss::Stopped).await;
         let removed = async {

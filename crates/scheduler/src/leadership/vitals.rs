@@ -1,6 +1,6 @@
-//! What the election publishes about itself: for the tasks of the leader, for `/status`, and as metrics.
+//! State that the election publishes: for the leader's tasks, for `/status`, and as metrics.
 //!
-//! Written by [`super::Leadership`] alone and only in memory; readers never wait for it.
+//! Only [`super::Leadership`] writes it, and only in memory; readers never wait for it.
 
 use std::time::{Duration, Instant};
 
@@ -8,17 +8,16 @@ use chrono::{DateTime, TimeDelta, Utc};
 use sched_model::domain::ids::Term;
 use sched_runtime::monotonic_clock::monotonic;
 
-/// What this scheduler is at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Waits to take over.
+    /// Ready to take over.
     Standby,
     /// Leads with this term.
     Leader(Term),
 }
 
 impl Role {
-    /// The term, if it leads.
+    /// The term of a leader.
     #[must_use]
     pub const fn term(self) -> Option<Term> {
         match self {
@@ -28,27 +27,26 @@ impl Role {
     }
 }
 
-/// Why a scheduler leads no longer.
+/// Why a scheduler stopped leading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
-    /// It stops in order.
+    /// Clean shutdown.
     Stopped,
-    /// An operator asked it to step down.
+    /// An operator requested it.
     SteppedDown,
-    /// Its work did not succeed for long.
+    /// Its tasks did not succeed for too long.
     Stalled,
-    /// The database's clock jumped against ours, so that what is left of the lease cannot be told.
+    /// The database's clock jumped against the own clock, so the rest of the lease is unknown.
     ClockJumped,
-    /// Its lease could not be renewed in time.
+    /// The lease was not renewed in time.
     NotRenewed,
-    /// Another scheduler has taken over.
+    /// Another scheduler took over.
     Replaced,
-    /// Its registration is gone: it was taken for dead.
+    /// Its registration is gone: another process declared it dead.
     TakenForDead,
 }
 
 impl Loss {
-    /// Every one.
     const ALL: [Self; 7] = [
         Self::Stopped,
         Self::SteppedDown,
@@ -59,7 +57,7 @@ impl Loss {
         Self::TakenForDead,
     ];
 
-    /// The reason as a label of metrics.
+    /// The label of metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -74,38 +72,38 @@ impl Loss {
     }
 }
 
-/// What is known of the election and of the way to the database, as of the last heartbeat.
+/// State of the election and of the connection, as of the latest heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Vitals {
-    /// Since when it leads, by the database's clock.
+    /// Start of the term, by the database's clock.
     pub leader_since: Option<DateTime<Utc>>,
-    /// Until when it trusts itself unless a renewal succeeds before; `None` unless it leads.
+    /// End of the trust window unless a renewal succeeds first; `None` for a standby.
     pub trusted_until: Option<Instant>,
-    /// How far the database's clock was ahead of the host's.
+    /// The database's clock minus the host's.
     pub clock_offset: Option<TimeDelta>,
-    /// How long the last heartbeat took, there and back.
+    /// Round-trip time of the latest heartbeat.
     pub round_trip: Option<Duration>,
-    /// When the last heartbeat that succeeded was answered.
+    /// When the latest successful heartbeat was answered.
     pub last_heartbeat: Option<Instant>,
 }
 
 impl Vitals {
-    /// How much trust is left; `None` unless it leads.
+    /// Rest of the trust window; `None` for a standby.
     #[must_use]
     pub fn trust_left(&self) -> Option<Duration> {
         self.trusted_until.map(|until| until.saturating_duration_since(monotonic()))
     }
 
-    /// How long ago a heartbeat last succeeded.
+    /// Time since the latest successful heartbeat.
     #[must_use]
     pub fn since_heartbeat(&self) -> Option<Duration> {
         self.last_heartbeat.map(|answered| monotonic().saturating_duration_since(answered))
     }
 
-    /// Shows the figures as gauges.
+    /// Exports the figures as gauges.
     pub(super) fn measure(&self, role: Role) {
         metrics::gauge!("sched_leader").set(if role.term().is_some() { 1.0 } else { 0.0 });
-        // Terms are counted by changes of leader: a float holds every one there will be.
+        // Terms count changes of the leader, so a float represents every one exactly.
         let term = role.term().and_then(|term| u32::try_from(term.0).ok()).unwrap_or_default();
         metrics::gauge!("sched_leader_term").set(f64::from(term));
         metrics::gauge!("sched_leader_trust_seconds")
@@ -116,8 +114,8 @@ impl Vitals {
     }
 }
 
-/// Describes every metric of the election, and shows the counters of what hardly ever happens before it first does: an alert on their growth would miss the
-/// first time otherwise.
+/// Describes the metrics of the election, and exports counters of rare events at 0: an alert on
+/// their growth would miss the first event otherwise.
 pub(super) fn describe() {
     metrics::counter!("sched_clock_jumps_total").increment(0);
     metrics::counter!("sched_leader_changes_total").increment(0);

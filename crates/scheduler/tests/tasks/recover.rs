@@ -88,7 +88,7 @@ async fn a_dispatch_that_kills_its_worker_three_times_is_poison() {
     }
     let dispatch = "SELECT status, attempt, lost_count, completed_at IS NOT NULL FROM job_dispatch";
     assert_eq!(world.rows(dispatch).await, ["(DEAD_LETTER,3,3,t)"]);
-    let message = "SELECT count(*) FROM job_dispatch WHERE error_message LIKE 'worker % was given up after 30s without a heartbeat;%not tried again'";
+    let message = "SELECT count(*) FROM job_dispatch WHERE error_message LIKE 'worker % sent no heartbeat for 30s and is marked offline;%lost too often'";
     assert_eq!(world.number(message).await, 1);
     assert_eq!(
         world.rows("SELECT last_status, active_dispatches FROM scheduled_jobs").await,
@@ -204,7 +204,7 @@ async fn an_overdue_attempt_is_lost_and_what_its_worker_says_later_changes_nothi
     let states = "SELECT status, lost_count FROM job_dispatch ORDER BY status";
     assert_eq!(world.rows(states).await, ["(COMPLETED,0)", "(PENDING,1)"]);
     let history = "SELECT count(*) FROM job_execution_log WHERE status = 'LOST' AND error_class = 'overdue'
-                   AND error_message LIKE 'overdue: worker % lives but has not ended the attempt after 345s, though it may run for 310s%'";
+                   AND error_message LIKE 'overdue: worker % is alive but has not ended the attempt after 345s (limit 310s, grace included)%'";
     assert_eq!(world.number(history).await, 1);
     let (begun, ended) = ("schedule_execution_started", "schedule_execution_completed");
     assert_eq!(world.events().await, [begun, begun, ended, "schedule_execution_lost"]);
