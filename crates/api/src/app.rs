@@ -1,7 +1,8 @@
-//! The application: every route of the table, and what surrounds them.
+//! The application: every route of the table, with the middleware around it.
 //!
-//! A route refuses other methods with a problem document that lists those it takes; a path without a route is a problem
-//! document too. Each method says what permission it asks for. Each worker thread of the server builds its own application; they share only the state.
+//! A known path with another method, and an unknown path, return a problem document; the former
+//! lists the allowed methods. Each method declares its permission. Each serving thread builds its
+//! own application; they share only the state.
 
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
@@ -16,7 +17,6 @@ use crate::routes;
 use crate::routes::table::{socket, table};
 use crate::state::ApiState;
 
-/// Puts an application together.
 pub(crate) fn build(
     state: web::Data<ApiState>,
     health: HealthState,

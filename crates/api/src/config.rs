@@ -1,6 +1,6 @@
-//! The settings of the API: names and defaults.
+//! The settings of the API: names, defaults and checks.
 //!
-//! Reading only; nothing is bound or connected here. Every mistake is recorded in the values and told with the others.
+//! This module only reads. It records every error, so that all are reported together.
 
 mod jwt;
 mod stuck;
@@ -16,7 +16,7 @@ use sched_runtime::config::{self, DatabaseSettings, SecretsSettings, Setting, Va
 pub use crate::http::client_address::Network;
 pub use jwt::{JwtKeys, JwtSettings};
 
-/// The settings this daemon has besides those of every daemon.
+/// Settings in addition to those of every daemon.
 pub const SETTINGS: &[Setting] = &[
     Setting::new(
         "api-host",
@@ -102,40 +102,39 @@ pub const GROUPS: &[&[Setting]] =
 /// The settings, read and checked.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// How to reach the database.
     pub database: DatabaseSettings,
-    /// How secrets are sealed.
+    /// Keys of secrets.
     pub secrets: SecretsSettings,
     /// Address to listen on.
     pub host: IpAddr,
-    /// Port to listen on; 0 takes a free one.
+    /// Port to listen on; 0 selects a free one.
     pub port: u16,
-    /// Names by which it is reached, besides loopback ones.
+    /// Host names of the API, besides loopback names.
     pub allowed_hosts: Vec<String>,
-    /// Requests a second that one key may send; 0 for any number.
+    /// Requests per second that one key may send; 0 for no limit.
     pub request_rate: u32,
-    /// How long a client of a stream may take over a piece of it.
+    /// Longest time that a client of a stream may take to accept a message.
     pub stream_patience: Duration,
-    /// The environment whose keys are made and taken.
+    /// The environment of keys that are created and accepted.
     pub key_environment: String,
-    /// Tokens that are taken besides API keys.
+    /// Tokens that are accepted besides API keys.
     pub jwt: Option<JwtSettings>,
-    /// Proxies that are believed about for whom they ask, besides those on this machine.
+    /// Proxies whose `X-Forwarded-For` is trusted, besides those on this machine.
     pub trusted_proxies: Vec<Network>,
-    /// How long a session may go unused.
+    /// Longest time of a session without use.
     pub session_idle: Duration,
-    /// How long it lasts at most.
+    /// Longest total time of a session.
     pub session_lifetime: Duration,
-    /// IANA zone of jobs that name none.
+    /// IANA time zone of jobs without one.
     pub default_timezone: String,
-    /// Silence after which a leader is none.
+    /// A leader whose last heartbeat is older is no leader.
     pub leader_lease: Duration,
-    /// From when on a dry run takes an attempt for stuck.
+    /// Thresholds by which a dry run judges an attempt as stuck.
     pub stuck: Thresholds,
 }
 
 impl Config {
-    /// Reads the settings, recording every mistake.
+    /// Reads the settings and records every error.
     pub fn read(values: &mut Values) -> Self {
         let database = DatabaseSettings::read(values);
         let secrets = SecretsSettings::read(values);
@@ -201,7 +200,6 @@ impl Config {
         }
     }
 
-    /// Address and port together.
     #[must_use]
     pub fn socket_addr(&self) -> SocketAddr {
         SocketAddr::new(self.host, self.port)

@@ -1,7 +1,7 @@
-//! Between the words of the wire and the types of the domain, both ways.
+//! Converts between the types of the wire and of the domain.
 //!
-//! Requests become settings that are complete and checked ([`spec`]); rows become answers ([`show`]). Pure: what only the
-//! database can tell (does the function exist?) is not asked here.
+//! Requests become complete and checked settings ([`spec`]); rows become answers ([`response`]).
+//! Pure: checks that need the database (does the function exist?) are elsewhere.
 
 pub(crate) mod calendar;
 pub(crate) mod enums;

@@ -1,7 +1,8 @@
-//! Why a request fails, and the problem document this makes.
+//! Errors of requests, and their problem documents.
 //!
-//! One type and one exhaustive mapping: a new variant has to choose its status and its code. Causes inside (what the
-//! database said) stand in the log and never in an answer. Logging is [`crate::http::middleware`]'s part.
+//! One type and one exhaustive mapping: a new variant must choose its status and its code. Internal
+//! causes (messages of the database) are in the log and never in an answer.
+//! [`crate::http::middleware`] does the logging.
 
 pub(crate) mod conflict;
 pub(crate) mod field_error;
@@ -20,52 +21,43 @@ use crate::error::conflict::Conflict;
 use crate::error::field_error::{Mistake, Reason};
 use crate::http::extract::{BODY_WITHIN, MAX_BODY_BYTES};
 
-/// When a client that was told to come back should; a database that restarts takes about as long.
+/// `Retry-After` for temporary failures: about the time of a database restart.
 const RETRY_AFTER_SECONDS: &str = "2";
-/// How a client is to say who it is.
+/// `WWW-Authenticate` for a request without a token.
 const NO_TOKEN: &str = "Bearer realm=\"sched\"";
-/// The same, to one whose token is not taken.
+/// `WWW-Authenticate` for a rejected token.
 const INVALID_TOKEN: &str = "Bearer realm=\"sched\", error=\"invalid_token\"";
 
 /// Why a request fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApiError {
-    /// No route.
     #[error("there is nothing at this path; the API is below {BASE_PATH}")]
     NoSuchPath,
-    /// A route, but not with this method.
     #[error("this path takes {allow}")]
     MethodNotAllowed {
-        /// The methods it takes.
         allow: String,
     },
-    /// No such thing.
     #[error("there is no {kind} {name:?}")]
     NotFound {
-        /// Kind of thing.
         kind: &'static str,
-        /// How it was named.
         name: String,
     },
-    /// The body is not JSON.
     #[error("the body is not valid JSON: {0}")]
     Malformed(String),
-    /// The body is not said to be plain JSON.
+    /// The content type is not plain JSON.
     #[error("the body must be application/json in UTF-8, without a content encoding")]
     MediaType,
-    /// The body is too long.
     #[error("the body is longer than {MAX_BODY_BYTES} bytes")]
     TooLarge,
-    /// The body did not arrive in time.
     #[error("the body did not arrive within {} s; nothing was done", BODY_WITHIN.as_secs())]
     SlowBody,
-    /// The body broke off.
+    /// The connection broke within the body.
     #[error("the body could not be read to its end")]
     BrokenBody(#[source] PayloadError),
     /// Parameters, headers or parts of the path are wrong.
     #[error("{}", told(.0))]
     Parameters(Vec<Mistake>),
-    /// The body is understood and refused; nothing was written.
+    /// The body was understood and refused; nothing was written.
     #[error("{}", told(.0))]
     Refused(Vec<Mistake>),
     /// This API was started without keys for secrets.
@@ -74,148 +66,137 @@ pub(crate) enum ApiError {
          `schedctl secrets keygen` makes the file"
     )]
     NoSecretKeys,
-    /// The cipher refused a value.
+    /// The cipher rejected a value.
     #[error("something went wrong inside; the log has it under the id of this request")]
     Unsealed(#[source] sched_model::domain::secret::SealError),
-    /// An answer could not be written down.
+    /// An answer could not be serialized.
     #[error("something went wrong inside; the log has it under the id of this request")]
     Unwritten(#[source] serde_json::Error),
-    /// The request is for the leader, and there is none.
+    /// The request needs a leader.
     #[error("no scheduler leads; start one, or wait until one takes over")]
     NoLeader,
-    /// The request is for the leader to give way, and nobody would follow.
+    /// A step-down would leave no leader.
     #[error(
         "no other scheduler stands by, so that nothing would be dispatched for two leases; start one first, \
          or send {{\"force\": true}}"
     )]
     NoStandby,
-    /// The thing has another version than the one the request is for; nothing was written.
+    /// `If-Match` names another version; nothing was written.
     #[error(
         "it was changed meanwhile and has version {found} now, which If-Match did not name; nothing was written: read it again and send what is to change"
     )]
     OtherVersion {
-        /// Its version.
         found: i64,
     },
-    /// It has another entity tag than the one the request is for; nothing was written.
+    /// `If-Match` names another entity tag; nothing was written.
     #[error(
         "the {kind} was changed meanwhile and has the ETag \"{found}\" now, which If-Match did not name; nothing was written: read it again and send what is to change"
     )]
     OtherTag {
-        /// Kind of thing.
         kind: &'static str,
-        /// Its tag.
         found: String,
     },
-    /// It is there and must not be, or the other way round; nothing was written.
+    /// The resource exists and must not, or the other way round; nothing was written.
     #[error("{0}")]
     Precondition(String),
-    /// A request under the same key is being done.
+    /// A request with the same idempotency key is running.
     #[error(
         "a request with this Idempotency-Key is being done at this moment; send it again to learn what became of it"
     )]
     InFlight,
-    /// The work that it is about is not in a state for it; nothing was written.
+    /// The state of the run does not allow the command; nothing was written.
     #[error(transparent)]
     Conflict(Conflict),
-    /// Nobody knows who sends the request.
+    /// The caller is unknown.
     #[error("{}", .0.as_deref().unwrap_or("this needs an API key, in the header Authorization: Bearer sched_…, or the cookie of a session"))]
     Unauthenticated(
-        /// What is wrong with what was shown; `None` when nothing was.
+        /// Why the credentials were rejected; `None` without credentials.
         Option<String>,
     ),
-    /// Whoever wants to sign in may not.
+    /// The sign-in was rejected.
     #[error("{0}")]
     SignInFailed(&'static str),
-    /// Too many attempts to sign in have failed.
     #[error("too many attempts to sign in have failed; wait {after_seconds} s")]
     TooManySignIns {
-        /// When the next one is looked at.
+        /// Seconds until the next attempt is checked.
         after_seconds: u32,
     },
-    /// A request with a cookie does not show that it comes from a page of ours.
+    /// A request with a session cookie does not show the CSRF token.
     #[error(
         "with the cookie of a session this needs the header {CSRF_TOKEN}, whose value signing in and \
          `GET {BASE_PATH}/sessions/current` answer"
     )]
     Csrf,
-    /// The keys that tokens are signed with are not known.
+    /// The keys of the token issuer are not known.
     #[error("the keys of the token issuer cannot be read; try again, or use an API key")]
     NoTokenKeys,
-    /// Whoever sends it may not do this.
+    /// The caller lacks a permission.
     #[error("this needs the permission {0}, which is not yours; `GET {BASE_PATH}/me` lists those that are")]
     Forbidden(Permission),
-    /// A key or token that is bounded to scopes was to act as its user as a person.
+    /// A key or token with scopes tried to act as its user in person.
     #[error(
         "a key or token that is bounded to scopes can neither see nor end the sessions of its user, nor change their password"
     )]
     Bounded,
-    /// A new key was to do what its maker may not.
+    /// A new key would have a permission that its creator lacks.
     #[error("a key can have no permission that its maker does not have, and {0} is not yours")]
     TooWide(Permission),
-    /// Too many requests of one key.
+    /// One key sent too many requests.
     #[error("this key sends more requests than it may; wait {after_seconds} s")]
     TooManyRequests {
-        /// When there is room for another.
         after_seconds: u32,
     },
-    /// Too many requests from one address with tokens that nobody was seen with before, or to sign in.
+    /// One address sent too many requests with unknown tokens, or sign-ins.
     #[error("too many requests come from this address of callers who are not known; wait {after_seconds} s")]
     TooManyStrangers {
-        /// When there is room for another.
         after_seconds: u32,
     },
-    /// The tenant makes more runs than it may.
+    /// The quota of runs per minute is used up.
     #[error("the tenant may make {limit} dispatches per minute, and has made them; wait {after_seconds} s")]
     QuotaUsedUp {
-        /// How many it may make.
         limit: i64,
-        /// When it may make others.
         after_seconds: u32,
     },
-    /// The request names a host we are not.
+    /// The request names a host that this API does not serve.
     #[error(
         "the request is for {0:?}; without an API key only loopback names, and those of api-allowed-hosts \
          (API_ALLOWED_HOSTS), are answered to"
     )]
     WrongHost(String),
-    /// A web page of somebody else's sends the request.
+    /// The request comes from a page of another site.
     #[error("a page of another site may not do this here")]
     CrossSite,
-    /// Too many passwords are to be checked.
+    /// Too many passwords are being hashed.
     #[error("too many passwords are being checked at once; nothing was done, try again")]
     TooManyPasswords,
-    /// The request took too long.
+    /// The request exceeded its time limit.
     #[error("the request took too long and was given up; whether it took effect is not known")]
     TimedOut,
-    /// Too many clients follow what runs.
+    /// All slots for streams are taken.
     #[error("too many clients follow output or events through this API; come back later, or ask another one")]
     TooManyFollowers,
-    /// The request for a WebSocket is none.
+    /// The request for a WebSocket is invalid.
     #[error("this path takes WebSockets alone: {0}")]
     NoUpgrade(String),
-    /// Somebody follows too much at once.
+    /// The caller has used up its share of streams.
     #[error("this key holds {limit} streams of this API, which is its share; end one of them first")]
     TooManyStreams {
-        /// How many it may hold.
         limit: usize,
     },
-    /// The daemon has not found its database yet.
+    /// The daemon has not reached its database yet.
     #[error("the API has not reached its database yet; try again")]
     Starting,
-    /// The database cannot be reached.
     #[error("the database cannot be reached; try again later, and look first whether a change took effect")]
     Unavailable(#[source] DbError),
-    /// The database is too busy with the same rows.
+    /// The database is too busy, or the same rows are contended.
     #[error("the database did not get to it in time; try again")]
     Busy(#[source] DbError),
-    /// A computation broke off: it panicked, which the log has told, or the daemon is ending.
+    /// A computation panicked (the panic is in the log), or the daemon stops.
     #[error("something went wrong inside; the log has it under the id of this request")]
     Broken,
-    /// Anything we did not expect.
     #[error("something went wrong inside; the log has it under the id of this request")]
     Internal(#[source] DbError),
-    /// What befell several requests at once, each of which is told.
+    /// One error for several requests, each of which returns it.
     #[error(transparent)]
     Shared(Arc<ApiError>),
 }
@@ -243,7 +224,7 @@ impl From<DbError> for ApiError {
 }
 
 impl ApiError {
-    /// A parameter, header or part of the path that is wrong.
+    /// An error in a parameter, a header or a part of the path.
     pub(crate) fn parameter(name: &str, message: impl Into<String>) -> Self {
         Self::Parameters(vec![Mistake::invalid(name, message)])
     }
@@ -304,7 +285,7 @@ impl ApiError {
         }
     }
 
-    /// The problem document, without what only the request knows.
+    /// The problem document, without the fields that depend on the request.
     pub(crate) fn problem(&self) -> Problem {
         let (status, code) = self.kind();
         let title = status.canonical_reason().unwrap_or("Error");
@@ -313,14 +294,14 @@ impl ApiError {
         problem
     }
 
-    /// The answer that carries `problem`.
+    /// The answer with `problem`.
     pub(crate) fn respond(&self, problem: &Problem) -> HttpResponse {
         let mut response = HttpResponse::build(self.kind().0);
         if let Self::MethodNotAllowed { allow } = self {
             response.insert_header((ALLOW, allow.as_str()));
         }
         if let Self::Unauthenticated(shown) = self {
-            // RFC 6750: nothing is said of a token that was not sent.
+            // RFC 6750: no error code for a request without a token.
             let challenge = if shown.is_some() { INVALID_TOKEN } else { NO_TOKEN };
             response.insert_header((WWW_AUTHENTICATE, challenge));
         }
@@ -338,7 +319,7 @@ impl ApiError {
             response.insert_header((RETRY_AFTER, after_seconds.to_string()));
         }
         if matches!(self, Self::SlowBody) {
-            // What is left of the body would be read as the next request.
+            // The rest of the body would be read as the next request.
             response.force_close();
         }
         if matches!(self, Self::InFlight) {
@@ -347,13 +328,15 @@ impl ApiError {
         if self.kind().0 == StatusCode::SERVICE_UNAVAILABLE || matches!(self, Self::TooManyStreams { .. }) {
             response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
         }
-        // Strings and numbers only: writing them cannot fail, and an empty body would still carry the status.
+        // Strings and numbers only: this cannot fail, and an empty body would still carry the
+        // status.
         let body = serde_json::to_string(problem).unwrap_or_default();
         response.content_type(PROBLEM_JSON).body(body)
     }
 }
 
-/// One value that can never be right makes the whole request so; otherwise the first conflict names it.
+/// One value that is never valid decides the status of the whole request; otherwise the first
+/// conflict does.
 fn refusal(mistakes: &[Mistake]) -> (StatusCode, &'static str) {
     match mistakes.iter().find(|mistake| !mistake.reason.is_conflict()).or(mistakes.first()) {
         Some(mistake) if mistake.reason.is_conflict() => (StatusCode::CONFLICT, mistake.reason.code()),

@@ -1,5 +1,6 @@
-//! The stream of events, as those who follow it are served: one reader for all ([`hub`]), positions that clients hold ([`position`]), what
-//! one of them is told ([`listener`]), and how what is behind is read without taking the database from others ([`reads`]). How messages travel is the routes' part.
+//! The event stream for clients: one reader for all of them ([`hub`]), the positions that clients
+//! keep ([`position`]), the messages to one client ([`listener`]), and reads of old events that do
+//! not block the database ([`reads`]). The routes own the transport.
 
 pub(crate) mod hub;
 pub(crate) mod listener;
@@ -12,12 +13,13 @@ pub(crate) use position::Position;
 use crate::convert::enums::state_word;
 use sched_model::events::stream::Event;
 
-/// An event as clients see it, at its place in the stream.
+/// Converts an event of the stream.
 pub(crate) fn show(server: i64, event: &Event) -> sched_wire::Event {
     show_at(Position::new(server, event.key, event.at), event)
 }
 
-/// A member of a stored payload under its public name, with public state words. Statements store the names of the tables.
+/// A member of a stored payload with its public name and public states. SQL statements store column
+/// names and SQL states.
 fn shown(name: &str, value: &serde_json::Value) -> (String, serde_json::Value) {
     let public = match name {
         "dispatch_id" => "run_id",
@@ -30,11 +32,11 @@ fn shown(name: &str, value: &serde_json::Value) -> (String, serde_json::Value) {
     (public.to_owned(), word.map_or_else(|| value.clone(), serde_json::Value::from))
 }
 
-/// The same event at a given position.
+/// Converts an event with the given position.
 pub(crate) fn show_at(position: Position, event: &Event) -> sched_wire::Event {
     let data = match &event.payload {
         serde_json::Value::Object(map) => map.iter().map(|(name, value)| shown(name, value)).collect(),
-        // A CHECK of the schema keeps everything else out.
+        // A CHECK of the schema excludes every other type.
         _ => serde_json::Map::new(),
     };
     sched_wire::Event {

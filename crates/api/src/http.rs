@@ -1,4 +1,5 @@
-//! HTTP plumbing that all routes share: middleware, extractors, idempotency keys, pagination, streams and replies.
+//! HTTP plumbing that all routes share: middleware, extractors, idempotency keys, pagination,
+//! streams and replies.
 
 pub(crate) mod by_name;
 pub(crate) mod client_address;

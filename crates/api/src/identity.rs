@@ -1,9 +1,10 @@
-//! Who sends a request, and what they may do.
+//! Authentication: the caller of a request and its permissions.
 //!
-//! Every path of the API is authenticated before it is routed ([`authenticate`], called by [`crate::http::middleware`]); a route then asks
-//! for one permission ([`crate::http::route`]), and its handler takes the [`Identity`], which is the only way to a tenant. What a key
-//! may do is read from the database and believed for [`cache::FOR`]; nothing is written but when a key was last used. A process
-//! that dies has lost nothing but what it believed.
+//! Every path of the API is authenticated before routing ([`authenticate`], called by
+//! [`crate::http::middleware`]). A route then requires one permission ([`crate::http::route`]), and
+//! its handler receives the [`Identity`], the only access to a tenant. The permissions of a key are
+//! read from the database and cached for [`cache::FOR`]. The only write is the time of a key's last
+//! use. A process that dies loses only its cache.
 
 mod bearer;
 mod cache;
@@ -48,39 +49,39 @@ pub(crate) use passwords::{Claim, Vain, Verdict, forgive, note_vain, verify};
 pub(crate) use rate::Rates;
 pub(crate) use sessions::{clear_cookie, cookie, set_cookie};
 
-/// Who acts, and in which tenant.
+/// The authenticated caller and its tenant.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity(Arc<Known>);
 
-/// What is known of who acts.
+/// Facts about a caller.
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) tenant: TenantId,
     pub(crate) user: Option<UserId>,
     pub(crate) email: Option<String>,
     pub(crate) role: Option<Role>,
-    /// The public part of the key that was shown.
+    /// The public prefix of the API key of the request.
     pub(crate) api_key: Option<String>,
-    /// The session that the cookie of the request is of.
+    /// The session of the request's cookie.
     pub(crate) session: Option<SessionId>,
     pub(crate) permissions: Permissions,
-    /// Whether scopes take something from what the user or the tenant may.
+    /// Whether scopes narrow the permissions of the user or the tenant.
     pub(crate) is_bounded: bool,
-    /// When the key that was shown ends.
+    /// When the key of the request expires.
     pub(crate) expires_at: Option<DateTime<Utc>>,
-    /// Who acts, as the audit log keeps it.
+    /// The caller's name in the audit log.
     actor: String,
 }
 
 impl Known {
-    /// Whether a token says who acts: neither a key of ours nor somebody who has signed in here.
+    /// Reports whether an external token identifies the caller: neither an API key nor a session.
     pub(crate) const fn is_by_token(&self) -> bool {
         self.api_key.is_none() && self.session.is_none()
     }
 }
 
 impl Identity {
-    /// The identity of a key that is kept, once it has been judged.
+    /// The identity of a stored key, after its check.
     fn of_key(found: FoundKey, prefix: &str, permissions: Permissions) -> Self {
         let actor = match &found.email {
             Some(email) => format!("{email} via {prefix}"),
@@ -101,7 +102,7 @@ impl Identity {
         }))
     }
 
-    /// The identity of a member whom something else than a key of ours names.
+    /// The identity of a member that something other than an API key identifies.
     fn of_member(found: FoundMember, permissions: Permissions, is_bounded: bool) -> Self {
         Self(Arc::new(Known {
             tenant: found.tenant,
@@ -117,7 +118,7 @@ impl Identity {
         }))
     }
 
-    /// The identity of a session that is kept, once it has been judged.
+    /// The identity of a stored session, after its check.
     fn of_session(found: FoundSession, permissions: Permissions) -> Self {
         Self(Arc::new(Known {
             tenant: found.tenant,
@@ -129,12 +130,12 @@ impl Identity {
             session: Some(found.id),
             permissions,
             is_bounded: false,
-            // Who signed in is there in person: what they make may last.
+            // The user signed in personally: keys that the user creates may outlast the session.
             expires_at: None,
         }))
     }
 
-    /// The identity of a session that begins, of somebody whose password was right.
+    /// The identity of a new session, after the password was verified.
     pub(crate) fn of_new_session(
         account: &Account,
         membership: &AccountMembership,
@@ -156,7 +157,7 @@ impl Identity {
         }))
     }
 
-    /// The same, in another session.
+    /// The same caller in another session.
     pub(crate) fn with_session(&self, session: SessionId) -> Self {
         let known = &self.0;
         Self(Arc::new(Known {
@@ -173,32 +174,31 @@ impl Identity {
         self.0.tenant
     }
 
-    /// Whether who acts operates the installation.
+    /// Reports whether the caller is a system operator.
     pub(crate) fn operates(&self) -> bool {
         self.0.permissions.has(Permission::SystemOperate)
     }
 
-    /// All that is known.
     pub(crate) fn known(&self) -> &Known {
         &self.0
     }
 
-    /// Who acts, as the audit log keeps it.
+    /// The caller's name in the audit log.
     pub(crate) fn actor(&self) -> &str {
         &self.0.actor
     }
 
-    /// Who acts, as rows keep it: an e-mail, or the prefix of a key of the tenant.
+    /// The caller's name in rows: an e-mail, or the prefix of a key of the tenant.
     fn source(&self) -> &str {
         self.0.email.as_deref().or(self.0.api_key.as_deref()).unwrap_or(&self.0.actor)
     }
 
-    /// What requests are counted by: each key has a budget of its own.
+    /// The name of the rate limit bucket: each key has its own.
     pub(crate) fn budget(&self) -> &str {
         self.0.api_key.as_deref().unwrap_or(&self.0.actor)
     }
 
-    /// What signs the changes of a request.
+    /// The actor of the changes of a request.
     pub(crate) fn signs(
         &self,
         request: &str,
@@ -226,32 +226,32 @@ impl FromRequest for Identity {
     }
 }
 
-/// On whose behalf something is changed.
+/// The actor of a change.
 #[derive(Debug, Clone)]
 pub(crate) struct By {
-    /// Who, for the audit log.
+    /// Name in the audit log.
     pub(crate) actor: String,
-    /// Who, for the row itself.
+    /// Name in the row itself.
     pub(crate) source: String,
-    /// The id of the request.
+    /// Id of the request.
     pub(crate) request: String,
-    /// The network address of who sent it.
+    /// Network address of the client.
     pub(crate) address: Option<String>,
-    /// The span of the request: what it causes is part of it.
+    /// Span of the request: effects of the request belong to it.
     pub(crate) trace: TraceContext,
-    /// The request, if it is to be done once however often it is sent.
+    /// Set for a request with an idempotency key.
     pub(crate) once: Option<Once>,
 }
 
 impl By {
-    /// The key under which the request is to be done once.
+    /// The idempotency key of the request.
     pub(crate) fn key(&self) -> Option<&str> {
         self.once.as_ref().map(Once::key)
     }
 }
 
 impl Signed {
-    /// What signs what is done before it is known who asks.
+    /// The actor of a change before the caller is known.
     pub(crate) fn nobody(request: &str, address: Option<String>, trace: TraceContext) -> Self {
         let nobody = || "nobody".to_owned();
         Self(By {
@@ -265,73 +265,73 @@ impl Signed {
     }
 }
 
-/// [`By`], as requests carry it.
+/// The actor as a request extension.
 #[derive(Debug, Clone)]
 pub(crate) struct Signed(pub(crate) By);
 
-/// What requests need to be told apart by.
+/// State of authentication.
 #[derive(Debug)]
 pub(crate) struct Identities {
-    /// The environment whose keys are taken.
+    /// The environment whose keys are accepted.
     pub(crate) environment: String,
     tokens: Option<Tokens>,
     cache: Cache,
     rates: Rates,
-    /// Looks into the database for who is not known, by address.
+    /// Lookups of unknown tokens, by client address.
     strangers: Rates,
 }
 
-/// How many tokens a second that nobody was seen with before are looked up for one address; twice as many at once.
+/// Lookups of unknown tokens per second and client address; the burst is twice as many.
 const STRANGERS_A_SECOND: u32 = 50;
 
 impl Identities {
-    /// Nobody is known yet. `rate` is how many requests a second one key may send; 0 for any number.
+    /// An empty cache. `rate` is the limit of requests per second and key; 0 for no limit.
     pub(crate) fn new(environment: String, rate: u32, tokens: Option<Tokens>) -> Self {
         let strangers = Rates::new(STRANGERS_A_SECOND);
         Self { environment, tokens, cache: Cache::default(), rates: Rates::new(rate), strangers }
     }
 
-    /// Counts a request of somebody at this address who is not known yet.
+    /// Counts a request with an unknown token from this address.
     ///
     /// # Errors
-    /// Too many have been sent.
+    /// Too many such requests.
     pub(crate) fn admit_stranger(&self, address: Option<IpAddr>) -> Result<(), ApiError> {
         let taken = self.strangers.take(&address_of(address), monotonic());
         taken.map_err(|_too_many| ApiError::TooManyStrangers { after_seconds: 1 })
     }
 
-    /// Takes that back, since they turned out to be somebody.
+    /// Takes the count back: the token was valid.
     pub(crate) fn know_stranger(&self, address: Option<IpAddr>) {
         self.strangers.give_back(&address_of(address));
     }
 
-    /// Believes a key no longer that was revoked here.
+    /// Removes a key that this process revoked from the cache.
     pub(crate) fn forget(&self, prefix: &str) {
         self.cache.forget(|known| known.api_key.as_deref() == Some(prefix));
     }
 
-    /// Believes a session no longer that was ended here.
+    /// Removes a session that this process ended from the cache.
     pub(crate) fn forget_session(&self, session: SessionId) {
         self.cache.forget(|known| known.session == Some(session));
     }
 
-    /// Looks anew at all that is shown for a tenant.
+    /// Removes all identities of a tenant from the cache.
     pub(crate) fn forget_tenant(&self, tenant: TenantId) {
         self.cache.forget(|known| known.tenant == tenant);
     }
 
-    /// Looks anew at all that a user shows.
+    /// Removes all identities of a user from the cache.
     pub(crate) fn forget_user(&self, user: UserId) {
         self.cache.forget(|known| known.user == Some(user));
     }
 }
 
-/// Finds out who sends a request with these headers, and whether they may send one more now. With the cookie of a session it must come
-/// from a page of ours, and what changes something must show it. Who sends tokens from `address` that nobody has costs a bounded number of
-/// looks into the database.
+/// Authenticates a request by its headers, and applies the rate limit. A request with a session
+/// cookie must come from our own pages, and must show the CSRF token if it changes something.
+/// Unknown tokens from one `address` cost a bounded number of database lookups.
 ///
 /// # Errors
-/// Nobody that is known, too many requests, a page of somebody else's, or the database cannot be asked.
+/// Unknown caller, too many requests, a cross-site request, or the database fails.
 pub(crate) async fn authenticate(
     state: &ApiState,
     method: &Method,
@@ -368,7 +368,7 @@ pub(crate) async fn authenticate(
     Ok(identity)
 }
 
-/// What callers from an address are counted by: of IPv6 the part that one customer of a provider has.
+/// Groups client addresses: IPv6 addresses by the part that a provider assigns to one customer.
 fn address_of(address: Option<IpAddr>) -> String {
     match address {
         Some(IpAddr::V4(address)) => address.to_string(),
@@ -377,8 +377,8 @@ fn address_of(address: Option<IpAddr>) -> String {
     }
 }
 
-/// Whether who sent a request with these headers may still do this in the tenant, for answers that go on for long. While the database
-/// cannot be asked, nothing changes.
+/// Reports whether the sender of these headers still has a permission in the tenant, for long
+/// streams. While the database cannot be reached, the old answer holds.
 pub(crate) async fn may_still(
     state: &ApiState,
     headers: &HeaderMap,
@@ -413,24 +413,24 @@ async fn recognise(
         Shown::Token(tokens, token) => jwt::look_up(state, tokens, *token).await?,
         Shown::Session(token) => sessions::look_up(state, token).await?,
     };
-    // Believed from before the look, so that a slow answer is not believed longer.
+    // Valid from before the lookup, so that a slow answer does not extend the cache time.
     identities.cache.put(fingerprint, identity.clone(), now);
     Ok(identity)
 }
 
-/// What it takes to look into the database without a tenant; only made here.
+/// Permission to read the database without a tenant. Only this module creates it.
 #[derive(Debug)]
 pub(crate) struct Recognising(());
 
-/// What was shown, by its form.
+/// Credentials of a request, by their form.
 enum Shown<'a> {
     Key(ApiKey),
     Token(&'a Tokens, UnverifiedJwt<'a>),
     Session(SessionToken),
 }
 
-/// What the headers show, and by what it is remembered: a hash of the whole, so that a wrong secret under a known name is no hit. The header
-/// `Authorization` counts before a cookie.
+/// The credentials in the headers, and their cache key: a hash of the whole, so that a wrong secret
+/// with a known name is no hit. The header `Authorization` takes precedence over a cookie.
 fn shown<'a>(
     identities: &'a Identities,
     headers: &'a HeaderMap,
@@ -438,12 +438,13 @@ fn shown<'a>(
     if !headers.contains_key(AUTHORIZATION)
         && let Some(token) = cookie(headers)?
     {
-        // Said of what kind it is: nothing else may be taken for a session, or a session for something else.
+        // The kind is part of the hash: no other credential can be taken for a session, or a
+        // session for another credential.
         let print = fingerprint(&format!("cookie {}", token.text().expose_secret()));
         return Ok((Shown::Session(token), print));
     }
     let token = bearer::token(headers)?;
-    // No part of a key holds a dot.
+    // No part of a key contains a dot.
     if let (Some(tokens), Some(jwt)) = (&identities.tokens, UnverifiedJwt::new(token)) {
         return Ok((Shown::Token(tokens, jwt), fingerprint(token)));
     }

@@ -14,6 +14,13 @@ mod server;
 mod state;
 
 pub use config::{Config, SETTINGS};
+
+/// The OpenAPI document, for the generated reference page.
+#[doc(hidden)]
+pub fn openapi() -> serde_json::Value {
+    openapi::document(&routes::table::table())
+}
+
 pub use server::{Server, StartError, build, run};
 
 /// Name, version and purpose of this daemon.
@@ -22,5 +29,5 @@ pub const PROGRAM: sched_runtime::config::Program = sched_runtime::config::Progr
     env!("CARGO_PKG_VERSION"),
     "Takes jobs and tells what becomes of them, over HTTP. Run any number.",
 )
-// Requests are served by threads of their own; what is beside them is done one thing after the other.
+// Requests run on separate serving threads; the background tasks share one.
 .threads(1);

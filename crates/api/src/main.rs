@@ -1,4 +1,4 @@
-//! `sched-api`: the HTTP API. See the library for how.
+//! `sched-api`: the HTTP API. See the library.
 
 fn main() -> std::process::ExitCode {
     sched_runtime::daemon::run(

@@ -1,7 +1,9 @@
-//! The OpenAPI document: what the API takes and answers, from the table of routes and the types themselves.
+//! The OpenAPI document: requests and answers of the API, from the table of routes and the types
+//! themselves.
 //!
-//! Made once, when it is first asked for. Nothing of it is written by hand but summaries, so it cannot speak of a route or a
-//! field that is not there, or leave one out. Version 3.1 (spec.openapis.org/oas/v3.1.1), whose schemas are JSON Schema 2020-12.
+//! It is built once, at its first use. Only the summaries are written by hand, so it cannot name a
+//! route or a field that does not exist, or omit one. Version 3.1 (spec.openapis.org/oas/v3.1.1),
+//! whose schemas are JSON Schema 2020-12.
 
 mod document;
 mod naming;

@@ -1,8 +1,9 @@
-//! The life of the API: bind, serve, find the database, stop in order.
+//! The life cycle of the API: bind, serve, find the database, stop.
 //!
-//! Binding comes first, so that a taken port is told at once, and serving begins before the database is found, so that
-//! the health pages can say what is waited for. A schema that does not fit ends the start. Stopping: no new connections,
-//! requests under way are finished, then the background tasks, then the pool. A part that ends by itself ends the daemon.
+//! Binding comes first, so that a taken port is reported at once. Serving begins before the
+//! database is found, so that the health pages can report the wait. An unsuitable schema ends the
+//! start. Stopping: no new connections; running requests finish, then the background tasks, then
+//! the pools close. A part that ends unexpectedly ends the daemon.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -35,59 +36,57 @@ use crate::events::hub::Reader;
 use crate::identity::{Identities, Tokens};
 use crate::state::{ApiState, Look, SessionTimes, Setup};
 
-/// How long requests under way have to end when stopping, in seconds.
+/// Time limit of running requests when the daemon stops, in seconds.
 const STOP_SECONDS: u64 = 10;
-/// How long the background tasks have.
+/// Time limit of the background tasks when the daemon stops.
 const STOP_TASKS_WITHIN: Duration = Duration::from_secs(2);
-/// How long a client may take over the head of a request.
+/// Longest time in which a client may send the head of a request.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
-/// How long a connection may stay open without a request.
+/// Longest time that a connection may stay open without a request.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
-/// How often histograms are renewed.
+/// Interval of histogram maintenance.
 const UPKEEP: Duration = Duration::from_secs(5);
-/// The pause before the tenant is looked for again.
+/// Pause before the next lookup of the tenant.
 const TENANT_PAUSE: Duration = Duration::from_secs(1);
 
-/// Why the API did not start or run.
+/// Why the API did not start, or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The port is taken, or the address is not ours.
+    /// The port is taken, or the address is not local.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The database settings cannot work.
+    /// The database settings are invalid.
     #[error(transparent)]
     Settings(#[from] InvalidDatabaseSettings),
-    /// The file with the keys of secrets is not to be trusted, or cannot be read.
+    /// The file with the keys of secrets is unsafe or cannot be read.
     #[error("the file of secrets-key-file (SECRETS_KEY_FILE) cannot be used")]
     SecretsFile(#[source] PrivateFileError),
-    /// It holds something else.
+    /// The file contains no keys.
     #[error("{path} of secrets-key-file (SECRETS_KEY_FILE) holds no keys", path = path.display())]
     SecretKeys {
-        /// The file.
         path: PathBuf,
-        /// What is wrong.
         #[source]
         source: KeyFileError,
     },
     /// The keys of tokens cannot be used.
     #[error("what tokens are signed with (jwt-secret-file, jwt-jwks-url) cannot be used")]
     Tokens(#[source] BoxError),
-    /// The schema does not fit, or the role in the database.
+    /// The schema, or the role in the database, is unsuitable.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// The schema fits, but the tenant that every installation has is gone.
+    /// The schema fits, but the default tenant is missing.
     #[error("the database has no tenant {:?}, which `schedctl migrate up` makes", tenants::DEFAULT_TENANT)]
     NoTenant,
     /// The server failed.
     #[error("the HTTP server failed")]
     Serve(#[source] io::Error),
-    /// The server ended by itself.
+    /// The server ended unexpectedly.
     #[error("the HTTP server ended although nobody asked it to")]
     Ended,
-    /// A background task ended by itself.
+    /// A background task ended unexpectedly.
     #[error(transparent)]
     Task(#[from] TaskError),
-    /// The background tasks did not stop in order.
+    /// The background tasks did not stop cleanly.
     #[error(transparent)]
     Stop(#[from] StopError),
 }
@@ -106,7 +105,7 @@ impl ExitStatus for StartError {
     }
 }
 
-/// An API that is bound and ready to serve.
+/// A bound API that is ready to serve.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -117,18 +116,18 @@ pub struct Server {
     health: HealthState,
 }
 
-/// Runs the API until it is told to stop.
+/// Runs the API until `context` stops it.
 ///
 /// # Errors
-/// When it cannot start, or a part of it ends by itself.
+/// The API cannot start, or a part of it ends unexpectedly.
 pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
     Ok(build(config, &context)?.run(&context.shutdown).await?)
 }
 
-/// Binds the address; connects to nothing yet.
+/// Binds the address; does not connect yet.
 ///
 /// # Errors
-/// When the address is not available, or the database settings or the key file cannot work.
+/// The address is not available, or the database settings or the key file are invalid.
 pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
     let address = config.socket_addr();
     let sessions = Sessions::new(database_settings(&config))?;
@@ -156,20 +155,20 @@ pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
 }
 
 impl Server {
-    /// The address that was bound, with the port the system chose for port 0.
+    /// The bound address, with the actual port for port 0.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Serves until told to stop and requests under way have ended.
+    /// Serves until `shutdown`, and until the running requests have ended.
     ///
     /// # Errors
-    /// When the schema does not fit, or a part of the API ends by itself.
+    /// The schema is unsuitable, or a part of the API ends unexpectedly.
     pub async fn run(self, shutdown: &Shutdown) -> Result<(), StartError> {
         let Self { listener, addr, state, look, gatherer, health } = self;
         let shared = (state.clone(), health.clone());
-        // Called once on each thread that serves.
+        // Runs once on each serving thread.
         let on_a_thread = move || {
             shared.0.sessions.serve_here();
             app::build(shared.0.clone(), shared.1.clone())
@@ -179,7 +178,7 @@ impl Server {
             .disable_signals()
             .client_request_timeout(HEAD_WITHIN)
             .keep_alive(KEEP_ALIVE)
-            // An answer in two pieces is not to wait for the client's word on the first.
+            // Otherwise the second packet of an answer waits for the acknowledgement of the first.
             .tcp_nodelay(true)
             .shutdown_timeout(STOP_SECONDS)
             .listen(listener)
@@ -208,7 +207,7 @@ impl Server {
                 () = shutdown.hard.cancelled() => handle.stop(false).await,
             }
         };
-        // The server's future must go on being polled for the stop to happen.
+        // The server stops only while its future is polled.
         let (ended, ()) = tokio::join!(server, stop);
         let stopped = background.stop(STOP_TASKS_WITHIN).await;
         state.sessions.close();
@@ -218,7 +217,7 @@ impl Server {
     }
 }
 
-/// Finds the database, lets requests in, and watches the background tasks until `stop`.
+/// Finds the database, admits requests, and watches the background tasks until `stop`.
 async fn serve(
     state: &ApiState,
     look: Driver<Look>,
@@ -237,7 +236,7 @@ async fn serve(
     Ok(background.run_until(stop).await?)
 }
 
-/// Waits for a database that can be used, and makes sure of the tenant that every installation has.
+/// Waits for a usable database, and checks the default tenant.
 async fn find_tenant(sessions: &Sessions) -> Result<(), StartError> {
     loop {
         sessions.wait_until_usable().await?;
@@ -280,7 +279,7 @@ fn database_settings(config: &Config) -> DatabaseSettings {
         lock_timeout: from.lock_timeout,
         idle_in_transaction: IDLE_IN_TRANSACTION,
         ca_file: from.ca_file.clone(),
-        // Lists are filtered by what happens to be asked for. Reads whose plan is always the same say so themselves.
+        // The filters of lists differ per request. Reads whose plan is always the same opt in.
         generic_plans: false,
         role: None,
     }

@@ -1,8 +1,8 @@
-//! What the requests share, and what the daemon says about itself.
+//! State that requests share, and the readiness of the daemon.
 //!
-//! Requests are let in once the database has been reached; until then they are answered with "starting". Afterwards a
-//! small task looks for the database now and then, so that readiness is told from memory. Requests do not ask it first:
-//! each tries for itself.
+//! Requests are admitted once the database was reached; until then they get `starting`. Afterwards
+//! a small task checks the database periodically, so readiness is answered from memory. Requests do
+//! not check first: each just uses the database.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,22 +27,23 @@ use crate::http::client_address::Network;
 use crate::http::stream_limits::{Limits, Places};
 use crate::identity::Identities;
 
-/// Time between two looks for the database.
+/// Time between two checks of the database.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
-/// Waits between looks that fail.
+/// Backoff between failed checks.
 const LOOK_BACKOFF: Backoff = Backoff { initial: Duration::from_millis(500), cap: LOOK_PERIOD };
 
-/// Clients that read or follow the output of runs at once: each holds a page of it, and who follows looks at the database
-/// twice a second.
+/// Clients that read or follow the output of runs. Each holds one page of it, and polls the
+/// database twice a second.
 const FOLLOWERS: Limits = Limits { all: 100, tenant: 60, key: 30 };
-/// Clients that follow events at once: one reader serves them all, and who has fallen behind holds a page.
+/// Clients that follow events. One reader serves them all; a client that is behind holds one page.
 const LISTENERS: Limits = Limits { all: 1000, tenant: 600, key: 200 };
-/// Most passwords that are hashed at once: each takes a core and 19 MiB for some tens of milliseconds.
+/// Concurrent password hashes: each takes one core and 19 MiB for some tens of milliseconds.
 const HASHINGS: usize = 2;
-/// How long one waits for its turn: less than a request may take, so that what was given up has not been begun.
+/// Longest wait for a hash. It is shorter than the request limit, so a request that gave up has not
+/// begun to hash.
 const HASHING_WAIT: Duration = Duration::from_secs(10);
 
-/// What the state is made of.
+/// Parts of the state.
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) sessions: Sessions,
@@ -58,51 +59,48 @@ pub(crate) struct Setup {
     pub(crate) traces: Traces,
 }
 
-/// How long people stay signed in.
+/// Lifetimes of sessions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SessionTimes {
-    /// Without using it.
+    /// Longest time without use.
     pub(crate) idle: Duration,
-    /// At most.
+    /// Longest total time.
     pub(crate) lifetime: Duration,
 }
 
-/// What the requests share.
 #[derive(Debug)]
 pub(crate) struct ApiState {
     pub(crate) sessions: Sessions,
     pub(crate) default_timezone: String,
-    /// Silence after which a leader is none.
+    /// A leader whose last heartbeat is older is no leader.
     pub(crate) leader_lease: Duration,
-    /// From when on a dry run takes an attempt for stuck.
+    /// Thresholds by which a dry run judges an attempt as stuck.
     pub(crate) stuck: Thresholds,
     secret_keys: Option<SecretKeys>,
-    /// Places of clients that follow output.
+    /// Slots of clients that follow output.
     pub(crate) followers: Places,
-    /// Places of clients that follow events.
+    /// Slots of clients that follow events.
     pub(crate) listeners: Places,
-    /// What feeds those.
+    /// The reader that serves them.
     pub(crate) hub: Arc<Hub>,
-    /// Who reads what lies behind in the stream of events.
+    /// Permits for reads of old events.
     pub(crate) event_reads: Reads,
-    /// Who counts what may be much.
+    /// Permits for counts of large data.
     pub(crate) total_reads: Reads,
-    /// How long a client of a stream may take over a piece of it.
+    /// Longest time that a client of a stream may take to accept a message.
     pub(crate) stream_patience: Duration,
     pub(crate) identities: Identities,
-    /// Where triggers go together.
+    /// Batches triggers.
     pub(crate) gathering: Gathering,
-    /// What the workers are still to be told.
+    /// Queues that workers must still be notified of.
     pub(crate) hints: Hints,
-    /// One permit for each password that may be hashed at the same time.
+    /// One permit per concurrent password hash.
     hashing: Semaphore,
-    /// How long people stay signed in.
     pub(crate) session_times: SessionTimes,
-    /// Who is believed about for whom they ask.
+    /// Proxies whose `X-Forwarded-For` is trusted.
     pub(crate) trusted_proxies: Vec<Network>,
-    /// Hosts that requests without a key may be for, besides loopback ones.
+    /// Hosts that requests without a key may name, besides loopback names.
     pub(crate) allowed_hosts: Vec<String>,
-    /// Where spans go.
     pub(crate) traces: Traces,
     is_open: AtomicBool,
     is_stopping: AtomicBool,
@@ -110,7 +108,8 @@ pub(crate) struct ApiState {
 }
 
 impl ApiState {
-    /// The state of a daemon that starts, the task that will look for its database, and the one that will write triggers.
+    /// The state of a starting daemon, the task that finds its database, and the task that writes
+    /// triggers.
     pub(crate) fn new(setup: Setup) -> (Self, Driver<Look>, Gatherer) {
         let Setup {
             sessions,
@@ -154,15 +153,15 @@ impl ApiState {
         (state, look, gatherer)
     }
 
-    /// Whether requests are let in.
+    /// Reports whether requests are admitted.
     pub(crate) fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Relaxed)
     }
 
-    /// Waits for the turn to hash a password, which ends when it is dropped.
+    /// Waits for a permit to hash a password. Dropping the permit returns it.
     ///
     /// # Errors
-    /// Too many wait.
+    /// Too many requests wait.
     pub(crate) async fn hashing_turn(&self) -> Result<SemaphorePermit<'_>, ApiError> {
         match tokio::time::timeout(HASHING_WAIT, self.hashing.acquire()).await {
             Ok(turn) => turn.map_err(|_closed| ApiError::Broken),
@@ -170,27 +169,28 @@ impl ApiState {
         }
     }
 
-    /// The key ring, if there is one.
+    /// The key ring, if one is configured.
     pub(crate) fn ring(&self) -> Option<&SecretKeys> {
         self.secret_keys.as_ref()
     }
 
-    /// The keys that seal secrets.
+    /// The keys that encrypt secrets.
     pub(crate) fn secret_keys(&self) -> Result<&SecretKeys, ApiError> {
         self.secret_keys.as_ref().ok_or(ApiError::NoSecretKeys)
     }
 
-    /// Lets requests in.
+    /// Admits requests.
     pub(crate) fn open(&self) {
         self.is_open.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the daemon stops, so that streams must end; their clients go on elsewhere.
+    /// Reports whether the daemon stops. Streams must end then; their clients continue at another
+    /// process.
     pub(crate) fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Relaxed)
     }
 
-    /// Says that the daemon stops. Requests that are here already are served.
+    /// Marks the daemon as stopping. Requests that have arrived are still served.
     pub(crate) fn stopping(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
     }
@@ -206,7 +206,7 @@ impl StatusSource for ApiState {
         }
         let look = self.look.borrow();
         match &look.last_error {
-            // The cause may name hosts and roles; it stands in the log.
+            // The cause may name hosts and roles, so it is only in the log.
             Some(_) if look.consecutive_failures > 0 => {
                 Readiness::NotReady("the database cannot be reached".to_owned())
             }
@@ -227,7 +227,7 @@ impl StatusSource for ApiState {
     }
 }
 
-/// Looks whether the database answers.
+/// Checks periodically that the database answers.
 #[derive(Debug)]
 pub(crate) struct Look {
     sessions: Sessions,

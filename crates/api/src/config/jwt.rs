@@ -1,4 +1,5 @@
-//! The settings of tokens of an identity provider. None of them is needed; with an issuer, the audience, the algorithm and a key are.
+//! Settings for tokens of an identity provider. All are optional; with an issuer, the audience, the
+//! algorithm and a key are required.
 
 use std::path::PathBuf;
 
@@ -6,7 +7,6 @@ use sched_model::domain::identity::jwt::{JwtAlgorithm, JwtRules};
 use sched_runtime::config::{Setting, Values};
 use url::{Host, Url};
 
-/// The settings.
 pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         "jwt-issuer",
@@ -49,25 +49,20 @@ pub(super) const SETTINGS: &[Setting] = &[
     .default("tenant"),
 ];
 
-/// What tokens must be like, and where their keys are.
+/// Rules for tokens, and the source of their keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JwtSettings {
-    /// What they must be like.
     pub rules: JwtRules,
-    /// Where the keys are.
     pub keys: JwtKeys,
 }
 
-/// Where the keys of an issuer are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JwtKeys {
-    /// A shared secret, in a file.
     SecretFile(PathBuf),
-    /// Published under this address.
     Set(Url),
 }
 
-/// Reads the settings, recording every mistake; `None` without an issuer.
+/// Reads the settings and records every error; `None` without an issuer.
 pub(super) fn read(values: &mut Values) -> Option<JwtSettings> {
     let issuer = values.optional_string("jwt-issuer");
     let audience = values.optional_string("jwt-audience");

@@ -1,11 +1,12 @@
-//! The settings by which a dry run of a reset says what is stuck. The schedulers decide by theirs, so these are to be the same.
+//! Settings by which a dry run of `reset-stuck` judges attempts. They must equal those of the
+//! schedulers, which do the real reset.
 
 use std::time::Duration;
 
 use sched_model::recovery::stuck_attempts::Thresholds;
 use sched_runtime::config::{Setting, Values};
 
-/// The settings; names, defaults and bounds are those of the schedulers.
+/// Names, defaults and bounds are those of the schedulers.
 pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         "worker-offline-threshold",
@@ -30,7 +31,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     .default("10min"),
 ];
 
-/// Reads the settings, recording every mistake.
+/// Reads the settings and records every error.
 pub(super) fn read(values: &mut Values) -> Thresholds {
     Thresholds {
         worker_lease: values

@@ -1,7 +1,7 @@
-//! Calendars between the words of the wire and what is kept.
+//! Converts calendars between wire and model.
 //!
-//! On the wire the fields of a definition stand beside the name; the model reads them as one object, and its mistakes are
-//! told where the fields stand. Pure.
+//! On the wire the fields of a definition are beside the name. The model reads them as one object,
+//! and its errors point at the fields. Pure.
 
 use sched_model::definitions::calendars::{CalendarRecord, CalendarSettings};
 use sched_model::domain::FieldError;
@@ -13,10 +13,10 @@ use super::spec::{LONGEST_DESCRIPTION, name_mistake};
 use crate::error::ApiError;
 use crate::error::field_error::{Mistake, read};
 
-/// What the model calls the object that holds the fields of a definition.
+/// The model's name for the object with the fields of a definition.
 const DEFINITION: &str = "definition";
 
-/// Reads and checks a calendar, which stands at `at` in the body.
+/// Reads and checks the calendar at `at` of the body.
 pub(crate) fn read_calendar(value: Value, at: &str) -> Result<CalendarSettings, Vec<Mistake>> {
     let mut spec: wire::CalendarSpec = read(value, at).map_err(|mistake| vec![mistake])?;
     let (name, description) = (std::mem::take(&mut spec.name), spec.description.take().unwrap_or_default());
@@ -30,21 +30,21 @@ pub(crate) fn read_calendar(value: Value, at: &str) -> Result<CalendarSettings, 
     if mistakes.is_empty() { Ok(CalendarSettings { name, description, definition }) } else { Err(mistakes) }
 }
 
-/// The calendar that a definition describes, whose fields stand at `at` in the body.
+/// Compiles the definition whose fields are at `at` of the body.
 pub(crate) fn compile(definition: &Value, at: &str) -> Result<Calendar, Mistake> {
     Calendar::parse(definition).map_err(|error| of_definition(&error, at))
 }
 
-/// A mistake of a definition, where its fields stand.
+/// An error of a definition, at its field.
 fn of_definition(error: &ScheduleError, at: &str) -> Mistake {
     let field = error.field().strip_prefix(DEFINITION).unwrap_or(error.field());
     Mistake::of_field(at, &FieldError { field: field.to_owned(), message: error.message().to_owned() })
 }
 
-/// A calendar as a person writes it.
+/// A calendar as a user writes it.
 ///
 /// # Errors
-/// When what is kept of it cannot be written so.
+/// The stored definition has no such form.
 pub(crate) fn spec(calendar: CalendarRecord) -> Result<wire::CalendarSpec, ApiError> {
     let mut fields = crate::convert::response::object(calendar.definition);
     fields.insert("name".to_owned(), calendar.name.into());
@@ -54,7 +54,6 @@ pub(crate) fn spec(calendar: CalendarRecord) -> Result<wire::CalendarSpec, ApiEr
     serde_json::from_value(Value::Object(fields)).map_err(ApiError::Unwritten)
 }
 
-/// A calendar as clients see it.
 pub(crate) fn show(calendar: CalendarRecord) -> wire::Calendar {
     wire::Calendar {
         id: calendar.id,

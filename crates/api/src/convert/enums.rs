@@ -1,6 +1,7 @@
-//! The closed vocabularies, one for one.
+//! The closed vocabularies, mapped one to one.
 //!
-//! Exhaustive both ways: a new variant on either side stops the build until somebody decides what it means on the other.
+//! The mappings are exhaustive both ways: a new variant on either side fails the build until it has
+//! a counterpart.
 
 use sched_model::definitions::functions::Change;
 use sched_model::domain::attempt::AttemptOutcome;
@@ -15,21 +16,19 @@ use sched_model::domain::template::ParameterType;
 use sched_model::domain::timetable::{CalendarRoll, DstGap, DstOverlap, FireNote, JobType};
 use sched_model::jobs::JobStatus;
 
-/// A word of a request.
+/// A value of a request.
 pub(crate) trait IntoDomain {
-    /// What it is inside.
+    /// The type in the domain.
     type Domain;
 
-    /// The same word, inside.
     fn into_domain(self) -> Self::Domain;
 }
 
-/// A word of an answer.
+/// A value of an answer.
 pub(crate) trait IntoWire {
-    /// What it is outside.
+    /// The type on the wire.
     type Wire;
 
-    /// The same word, outside.
     fn into_wire(self) -> Self::Wire;
 }
 
@@ -140,6 +139,46 @@ states! {
     }
 }
 
+/// The stored states that a filter matches.
+macro_rules! filters {
+    ($($wire:ident of $domain:ident {
+        $($word:ident = $stored:ident),+ ; Failing = $($failure:ident)|+
+    })+) => {$(
+        impl IntoDomain for sched_wire::$wire {
+            type Domain = &'static [$domain];
+
+            fn into_domain(self) -> &'static [$domain] {
+                match self {
+                    $(Self::$word => &[$domain::$stored],)+
+                    Self::Failing => &[$($domain::$failure),+],
+                }
+            }
+        }
+    )+};
+}
+
+filters! {
+    RunFilter of DispatchStatus {
+        Waiting = Pending,
+        Running = InProgress,
+        Succeeded = Completed,
+        Failed = Failed,
+        TimedOut = Timeout,
+        Cancelled = Cancelled,
+        DeadLetter = DeadLetter;
+        Failing = Failed | Timeout | DeadLetter
+    }
+    AttemptFilter of AttemptOutcome {
+        Succeeded = Completed,
+        Failed = Failed,
+        TimedOut = Timeout,
+        Cancelled = Cancelled,
+        Lost = Lost,
+        Released = Released;
+        Failing = Failed | Timeout | Lost
+    }
+}
+
 /// The API's word for a stored state of a run or an attempt; `None` for any other text.
 pub(crate) fn state_word(stored: &str) -> Option<&'static str> {
     let run = stored.parse::<DispatchStatus>().ok().map(|state| state.into_wire().as_str());
@@ -149,6 +188,18 @@ pub(crate) fn state_word(stored: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_filter_for_one_state_matches_that_state() {
+        for filter in sched_wire::RunFilter::ALL.iter().filter(|one| one.as_str() != "failing") {
+            let [status] = filter.into_domain() else { panic!("{filter}") };
+            assert_eq!(status.into_wire().as_str(), filter.as_str());
+        }
+        for filter in sched_wire::AttemptFilter::ALL.iter().filter(|one| one.as_str() != "failing") {
+            let [outcome] = filter.into_domain() else { panic!("{filter}") };
+            assert_eq!(outcome.into_wire().as_str(), filter.as_str());
+        }
+    }
 
     #[test]
     fn a_word_reads_the_same_on_both_sides() {

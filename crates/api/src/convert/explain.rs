@@ -1,4 +1,4 @@
-//! Explanations: from the window that is asked for to the answer that shows its fire times.
+//! Explanations: from the requested window to the answer with its fire times.
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use sched_model::dispatching::dispatches;
@@ -13,22 +13,22 @@ use super::IntoWire;
 use super::moment::moment;
 use crate::error::ApiError;
 
-/// How long the window is when nobody says.
+/// Default length of the window.
 const DEFAULT_LENGTH: TimeDelta = TimeDelta::days(1);
-/// How long it is when one instant is asked for: fire times are whole seconds.
+/// Length of the window for a single instant: fire times are whole seconds.
 const INSTANT: TimeDelta = TimeDelta::seconds(1);
 
-/// The window of an explanation: the beginning is included, the end is not.
+/// The window of an explanation. It includes its beginning and excludes its end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
     pub(crate) from: DateTime<Utc>,
     pub(crate) to: DateTime<Utc>,
-    /// Whether one instant is asked for, which it begins with.
+    /// Whether the request names a single instant, at which the window begins.
     pub(crate) is_instant: bool,
 }
 
 impl Window {
-    /// The window that is asked for, at `now`, of a job in a zone.
+    /// The requested window, at `now`, of a job in a time zone.
     pub(crate) fn of(query: &ExplainQuery, now: DateTime<Utc>, timezone: &str) -> Result<Self, ApiError> {
         let read = |name: &str, text: &Option<String>| match text {
             Some(text) => match moment(text, now, timezone) {
@@ -59,7 +59,6 @@ pub(crate) fn refused(error: ExplainError) -> ApiError {
     ApiError::parameter(parameter, error.to_string())
 }
 
-/// An explanation.
 pub(crate) fn show(
     job: &Job,
     window: &Window,
@@ -82,7 +81,7 @@ pub(crate) fn show(
     }
 }
 
-/// The fire times on both sides of an instant that is none.
+/// The fire times before and after an instant that is no fire time.
 pub(crate) fn nearest(
     at: DateTime<Utc>,
     before: Option<wire::NearestFire>,
@@ -104,7 +103,7 @@ pub(crate) fn nearest(
     wire::NearestFires { text: format!("{} is no fire time of the job; {around}", told(at)), before, after }
 }
 
-/// The fire time of an explanation that is nearest to its beginning, or to its end.
+/// The fire time that is nearest to the beginning, or to the end, of an explanation.
 pub(crate) fn outermost(explanation: Explanation, is_last: bool) -> Option<wire::NearestFire> {
     let mut lines: Vec<Line> = explanation.lines.into_iter().filter(Line::is_of_fire_times).collect();
     let key = |line: &Line| if is_last { line.last } else { line.first };
@@ -114,13 +113,12 @@ pub(crate) fn outermost(explanation: Explanation, is_last: bool) -> Option<wire:
     Some(wire::NearestFire { fire_at, fate: shown.fate, outcome: shown.outcome })
 }
 
-/// The explanation of one run.
 pub(crate) fn show_dispatch(
     row: dispatches::Dispatch,
     dispatched: Dispatched,
     now: DateTime<Utc>,
 ) -> wire::RunExplanation {
-    wire::RunExplanation { job_id: row.row.job_id.0, job: row.job_name, now, dispatch: dispatch(dispatched) }
+    wire::RunExplanation { job_id: row.row.job_id.0, job: row.job_name, now, run: run(dispatched) }
 }
 
 fn wait_for(wait: &Wait) -> wire::WaitFor {
@@ -129,7 +127,7 @@ fn wait_for(wait: &Wait) -> wire::WaitFor {
         what: wait.word().to_owned(),
         text: wait.sentence(),
         until: wait.until(),
-        dispatches: wait.dispatches().into_iter().map(|id| id.0).collect(),
+        runs: wait.dispatches().into_iter().map(|id| id.0).collect(),
         before: before.map(|before| before.count),
         is_before_exact: before.map(|before| before.is_exact),
     }
@@ -165,13 +163,13 @@ fn fires(line: Line) -> wire::ExplainedFires {
         version: line.version,
         moved_from: line.moved_from,
         moved_to: None,
-        dispatch: None,
+        run: None,
         skip: None,
     };
     match line.fate {
         Fate::Dispatched(dispatched) => {
             shown.outcome = Some(dispatched.status.to_string());
-            shown.dispatch = Some(dispatch(*dispatched));
+            shown.run = Some(run(*dispatched));
         }
         Fate::Skipped { skip: found, pause } => {
             shown.outcome = Some(found.reason.to_string());
@@ -185,7 +183,7 @@ fn fires(line: Line) -> wire::ExplainedFires {
             shown.outcome = Some(sched_model::domain::timetable::SkipReason::Calendar.as_str().to_owned());
         }
         Fate::TwoFates { dispatch: dispatched, skip: found } => {
-            shown.dispatch = Some(dispatch(*dispatched));
+            shown.run = Some(run(*dispatched));
             shown.skip = Some(skip(*found, None));
         }
         Fate::Moved { to } => shown.moved_to = Some(to),
@@ -228,7 +226,7 @@ fn in_the_way(open: &InTheWay) -> wire::BlockingRun {
     wire::BlockingRun { id: open.id.0, scheduled_for: open.scheduled_for, completed_at: open.completed_at }
 }
 
-fn dispatch(dispatch: Dispatched) -> wire::ExplainedRun {
+fn run(dispatch: Dispatched) -> wire::ExplainedRun {
     wire::ExplainedRun {
         id: dispatch.id.0,
         status: dispatch.status.into_wire(),
@@ -240,7 +238,7 @@ fn dispatch(dispatch: Dispatched) -> wire::ExplainedRun {
         claimed_at: dispatch.claimed_at,
         completed_at: dispatch.completed_at,
         queue: dispatch.queue,
-        is_in_line: dispatch.is_in_line,
+        is_queued: dispatch.is_in_line,
         is_catch_up: dispatch.is_catch_up,
         triggered_by: dispatch.triggered_by.to_string(),
         triggered_by_user: dispatch.triggered_by_user,

@@ -1,4 +1,4 @@
-//! The health of an installation as clients see it: what was found, judged part by part. Pure.
+//! Health of the installation: judges each part by its measurements. Pure.
 
 use std::time::Duration;
 
@@ -13,30 +13,28 @@ use serde_json::{Map, Value, json};
 use crate::convert::enums::state_word;
 use crate::routes::operations::health::{Looked, Seen};
 
-/// What is said of a database that cannot be asked; the cause stands in the log.
+/// Message for a database that does not answer; the cause is in the log.
 pub(crate) const NO_ANSWER: &str = "the database cannot be reached, or does not answer in time";
 
-/// For how long a job may be due before somebody should look: dispatching takes a second.
+/// Longest delay of a due job before health degrades: dispatching takes about a second.
 const LATE_AFTER: Duration = Duration::from_secs(60);
 
-/// What health is judged by.
+/// Input of the judgement.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    /// What the database says.
+    /// Facts from the database.
     pub(crate) found: Looked,
-    /// The connections of this API.
+    /// The connections of this API process.
     pub(crate) pool: PoolStatus,
-    /// How many follow events here.
+    /// Clients that follow events at this process.
     pub(crate) listeners: usize,
-    /// For how long the stream of events has not gone on although it should.
+    /// For how long the event stream has been held up.
     pub(crate) held_for: Option<Duration>,
-    /// Silence after which a leader is none.
+    /// A leader whose last heartbeat is older is no leader.
     pub(crate) leader_lease: Duration,
-    /// Whether this API stops.
     pub(crate) is_stopping: bool,
 }
 
-/// The judgement.
 pub(crate) fn health(parts: &Parts) -> Health {
     let mut components = match &parts.found {
         Ok(seen) => vec![
@@ -79,7 +77,7 @@ fn database(seen: &Seen) -> HealthComponent {
 }
 
 fn schema(seen: &Seen) -> HealthComponent {
-    // Another release runs on it, so what this one still does may soon fail.
+    // The schema belongs to another release, so working requests may soon fail.
     let trouble = seen.misfit.clone().map(|reason| (HealthState::Unavailable, reason));
     component("schema", trouble, json!({"version": seen.version}))
 }
@@ -146,7 +144,6 @@ fn pool(pool: PoolStatus) -> HealthComponent {
     component("pool", trouble, details)
 }
 
-/// The totals of a tenant.
 pub(crate) fn metrics(counts: &Counts, since: DateTime<Utc>, totals: Totals) -> Metrics {
     let runs_of = |status: &str| totals.runs.iter().find(|total| total.status == status);
     let count = |status: &str| runs_of(status).map_or(0, |total| total.count);

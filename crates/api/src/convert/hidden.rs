@@ -1,16 +1,17 @@
-//! Values of a configuration that may be secrets: what is shown in their place, and what becomes of that when it is sent back. Pure.
+//! Values of a configuration that may be secrets: their placeholder, and its meaning when a client
+//! sends it back. Pure.
 
 use sched_model::domain::changes::differences;
 use sched_wire as wire;
 use serde_json::Value;
 
-/// What stands in place of a value that may be a secret.
+/// Placeholder of a value that may be a secret.
 const HIDDEN: &str = "(hidden)";
-/// Where the secrets stand with which calls are signed.
+/// Pointer to the secrets that sign calls.
 const SIGNING: &str = "/sign/secrets";
 
-/// A configuration without the values of the variables and headers it sets and the secrets it signs with, as far as they are
-/// written down: they may be secrets. Their names stay, and those of secrets that are kept elsewhere.
+/// Hides the literal values of variables, headers and signing secrets of a configuration: they may
+/// be secrets. Names stay, and so do the names of secrets that are stored elsewhere.
 pub(crate) fn hide_variables(mut handler_config: Value) -> Value {
     if let Some(env) = handler_config.get_mut("env").and_then(Value::as_object_mut) {
         env.values_mut().for_each(hide_text);
@@ -30,7 +31,7 @@ fn hide_text(value: &mut Value) {
     }
 }
 
-/// Where two configurations differ in values that are not shown.
+/// Differences between two configurations in hidden values.
 pub(crate) fn hidden_changes(before: &Value, after: &Value) -> Vec<wire::FieldChange> {
     let shown = differences(&hide_variables(before.clone()), &hide_variables(after.clone()));
     let is_shown = |pointer: &str| shown.iter().any(|one| one.pointer == pointer);
@@ -39,7 +40,7 @@ pub(crate) fn hidden_changes(before: &Value, after: &Value) -> Vec<wire::FieldCh
     hidden.map(|one| wire::FieldChange { pointer: one.pointer, before: value(), after: value() }).collect()
 }
 
-/// Where a configuration holds what is shown in place of a value: it was read from here and is sent back.
+/// Pointers to placeholders in a configuration: a client read it from the API and sends it back.
 pub(crate) fn hidden_values(handler_config: &Value) -> Vec<String> {
     let is_hidden = |value: &Value| value.as_str() == Some(HIDDEN);
     let mut found = Vec::new();
@@ -55,10 +56,12 @@ pub(crate) fn hidden_values(handler_config: &Value) -> Vec<String> {
     found
 }
 
-/// Puts back what is kept where `sent` holds what is shown in its place; gives the pointers of those for which nothing is kept.
+/// Replaces placeholders in `sent` by the stored values; returns the pointers of those without a
+/// stored value.
 ///
-/// Variables and headers are known by their names. Signing secrets have none: they are put back in their order if all of them are sent back, and none is
-/// where some are missing, since nobody could tell which.
+/// Variables and headers are identified by their names. Signing secrets have no names: they are
+/// restored by position if all of them are sent back, and none is if some are missing, because the
+/// missing ones cannot be identified.
 pub(crate) fn put_back_hidden(sent: &mut Value, kept: Option<&Value>) -> Vec<String> {
     let listed =
         |config: &Value| config.pointer(SIGNING).and_then(Value::as_array).cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Tenants, users, memberships and keys between the words of the wire and what is kept. Pure.
+//! Converts tenants, users, memberships and keys between wire and model. Pure.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,6 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::error::field_error::Mistake;
 
-/// A tenant as clients see it.
 pub(crate) fn tenant(tenant: TenantRecord) -> wire::Tenant {
     // A constraint has checked them.
     let quotas = tenant.quotas().unwrap_or_default();
@@ -38,10 +37,10 @@ pub(crate) fn tenant(tenant: TenantRecord) -> wire::Tenant {
     }
 }
 
-/// Largest quota: what every reader of JSON can hold.
+/// Largest quota: the largest integer that every JSON reader can hold.
 const LARGEST_QUOTA: i64 = 9_007_199_254_740_991;
 
-/// The quotas that a patch names, checked.
+/// The quotas of a patch, checked.
 pub(crate) fn quotas(patch: &wire::QuotasPatch) -> Result<Vec<(&'static str, Option<i64>)>, Vec<Mistake>> {
     let named = [
         ("jobs", "jobs", patch.jobs),
@@ -64,7 +63,7 @@ pub(crate) fn quotas(patch: &wire::QuotasPatch) -> Result<Vec<(&'static str, Opt
     }
 }
 
-/// How much of its quotas a tenant uses.
+/// Usage of the quotas of a tenant.
 pub(crate) fn usage(slug: String, quotas: Quotas, used: Used) -> wire::Usage {
     let of = |limit, used| wire::QuotaUse { limit, used };
     wire::Usage {
@@ -78,7 +77,6 @@ pub(crate) fn usage(slug: String, quotas: Quotas, used: Used) -> wire::Usage {
     }
 }
 
-/// A user as clients see it.
 pub(crate) fn user(user: UserRecord) -> wire::User {
     wire::User {
         id: user.id.0,
@@ -91,7 +89,6 @@ pub(crate) fn user(user: UserRecord) -> wire::User {
     }
 }
 
-/// A member as clients see it.
 pub(crate) fn membership(member: Member) -> wire::Membership {
     wire::Membership {
         user_id: member.user.0,
@@ -103,7 +100,6 @@ pub(crate) fn membership(member: Member) -> wire::Membership {
     }
 }
 
-/// A key as clients see it.
 pub(crate) fn api_key(key: ApiKeyRecord, user: Option<String>) -> wire::ApiKey {
     wire::ApiKey {
         id: key.id.0,
@@ -121,7 +117,7 @@ pub(crate) fn api_key(key: ApiKeyRecord, user: Option<String>) -> wire::ApiKey {
     }
 }
 
-/// A session as its owner sees it.
+/// A session as its user sees it.
 pub(crate) fn session(session: SessionRecord, current: Option<SessionId>) -> wire::Session {
     wire::Session {
         id: session.id.0,
@@ -135,7 +131,8 @@ pub(crate) fn session(session: SessionRecord, current: Option<SessionId>) -> wir
     }
 }
 
-/// What is wrong with an attempt to sign in, whoever it is. A password that could be none now may have been one once.
+/// Checks the form of a sign-in, for any account. It applies no rule for new passwords: the
+/// password may be older than the rule.
 pub(crate) fn check_sign_in(asked: &wire::SignIn, password: &SecretString) -> Result<(), Vec<Mistake>> {
     let slug = asked.tenant.as_deref();
     let mistakes = collect([
@@ -146,7 +143,7 @@ pub(crate) fn check_sign_in(asked: &wire::SignIn, password: &SecretString) -> Re
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
 }
 
-/// What is wrong with another password.
+/// Checks a password change.
 pub(crate) fn check_password_change(old: &SecretString, new: &SecretString) -> Result<(), Vec<Mistake>> {
     let differs = if old.expose_secret() == new.expose_secret() {
         Err(("/new_password", "must be another than the old one"))
@@ -170,13 +167,13 @@ fn check_known_password(password: &SecretString) -> Result<(), &'static str> {
     }
 }
 
-/// What is wrong with a tenant to be made.
+/// Checks a new tenant.
 pub(crate) fn check_tenant(spec: &wire::TenantSpec) -> Vec<Mistake> {
     let name = spec.name.as_deref().map(|name| check_display_name(name).map_err(|what| ("/name", what)));
     collect([Some(check_slug(&spec.slug).map_err(|what| ("/slug", what))), name])
 }
 
-/// What is wrong with a user to be made, and the password.
+/// Checks a new user and the password.
 pub(crate) fn check_user(
     spec: wire::UserSpec,
 ) -> Result<(wire::UserSpec, Option<SecretString>), Vec<Mistake>> {
@@ -191,7 +188,7 @@ pub(crate) fn check_user(
     if mistakes.is_empty() { Ok((spec, password)) } else { Err(mistakes) }
 }
 
-/// The name and the password that a patch gives a user, checked.
+/// The name and the password of a user patch, checked.
 pub(crate) fn check_user_patch(
     patch: wire::UserPatch,
 ) -> Result<(Option<String>, Option<SecretString>), Vec<Mistake>> {
@@ -209,24 +206,23 @@ fn collect<const N: usize>(checks: [Option<Result<(), (&str, &str)>>; N]) -> Vec
     wrong.map(|(pointer, what)| Mistake::invalid(pointer, what)).collect()
 }
 
-/// The role of a membership.
 pub(crate) fn role(spec: &wire::MembershipSpec) -> Result<Role, Mistake> {
     spec.role
         .parse()
         .map_err(|error: sched_model::domain::UnknownWord| Mistake::invalid("/role", error.to_string()))
 }
 
-/// Most scopes that a key to be made names: more than there are.
+/// Most scopes in a request: more than exist.
 const MOST_SCOPES: usize = 32;
 
-/// The scopes of a key to be made; `None` when it names none.
+/// The scopes of a new key; `None` when the request names none.
 pub(crate) fn scopes(spec: &wire::ApiKeySpec) -> Result<Option<Permissions>, Vec<Mistake>> {
     let mut mistakes = named(Some(&spec.name));
     let scopes = read_scopes(&spec.scopes, spec.of_tenant, &mut mistakes);
     if mistakes.is_empty() { Ok(scopes) } else { Err(mistakes) }
 }
 
-/// The scopes that a key is to be left with; `None` when it keeps those it has.
+/// The remaining scopes of a key; `None` when the patch does not change them.
 pub(crate) fn scopes_left(patch: &wire::ApiKeyPatch) -> Result<Option<Permissions>, Vec<Mistake>> {
     let mut mistakes = named(patch.name.as_deref());
     let Some(words) = &patch.scopes else {
@@ -244,7 +240,7 @@ fn named(name: Option<&str>) -> Vec<Mistake> {
     collect([name.map(|name| check_display_name(name).map_err(|what| ("/name", what)))])
 }
 
-/// The scopes that are meant; what is wrong with them is added to the mistakes.
+/// Reads scopes; adds errors to `mistakes`.
 fn read_scopes(words: &[String], is_of_tenant: bool, mistakes: &mut Vec<Mistake>) -> Option<Permissions> {
     if words.len() > MOST_SCOPES {
         mistakes.push(Mistake::invalid("/scopes", format!("names more than {MOST_SCOPES}")));

@@ -1,4 +1,4 @@
-//! A manifest, read item by item so that every mistake of every item is told at once.
+//! Reads a manifest item by item, so that it reports the errors of all items at once.
 
 use std::collections::HashMap;
 
@@ -14,17 +14,18 @@ use serde_json::Value;
 use super::{calendar, notification, queue, spec, template};
 use crate::error::field_error::Mistake;
 
-/// Most items of one manifest, so that it stays one short transaction.
+/// Most items of a manifest, so that its transaction stays short.
 pub(crate) const MOST_ITEMS: usize = 1000;
 
-/// Most channels, and most rules, of a tenant: the leader holds all rules against all that happens, for everybody.
+/// Most channels, and most rules, of a tenant: the leader matches all events of all tenants against
+/// all rules.
 pub(crate) const MOST_NOTIFICATIONS: usize = 100;
 
-/// What a manifest may hold.
+/// Lists that a manifest may contain.
 const LISTS: &str =
     "queues, calendars, task_functions, templates, jobs, notification_channels and notification_rules";
 
-/// A manifest whose items are sound by themselves, each with its pointer.
+/// A manifest with its valid items, each with its pointer.
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
     pub(crate) queues: Vec<(String, QueueSettings)>,
@@ -34,19 +35,18 @@ pub(crate) struct Checked {
     pub(crate) jobs: Vec<(String, JobSettings)>,
     pub(crate) channels: Vec<(String, ChannelSettings)>,
     pub(crate) rules: Vec<(String, RuleSettings)>,
-    /// What is wrong with the items that are not here.
+    /// Errors of the other items.
     pub(crate) mistakes: Vec<Mistake>,
-    /// Names of all calendars of the manifest, sound or not.
+    /// Names of all calendars of the manifest, valid or not.
     pub(crate) calendar_names: Vec<String>,
-    /// Names of all functions of the manifest, sound or not.
+    /// Names of all functions of the manifest, valid or not.
     pub(crate) function_names: Vec<String>,
-    /// Names of all jobs of the manifest, sound or not.
+    /// Names of all jobs of the manifest, valid or not.
     pub(crate) job_names: Vec<String>,
-    /// Names of all notification channels of the manifest, sound or not.
+    /// Names of all notification channels of the manifest, valid or not.
     pub(crate) channel_names: Vec<String>,
 }
 
-/// Reads a manifest.
 pub(crate) fn read(body: Value, default_timezone: &str) -> Checked {
     let mut checked = Checked::default();
     let Value::Object(mut body) = body else {
@@ -105,7 +105,7 @@ pub(crate) fn read(body: Value, default_timezone: &str) -> Checked {
     checked
 }
 
-/// The items of a list that are sound by themselves, each with its pointer.
+/// The valid items of a list, each with its pointer.
 fn sound<T>(
     list: &str,
     items: Vec<Value>,
@@ -142,7 +142,7 @@ fn name(item: &Value) -> Option<&str> {
     item.get("name").and_then(Value::as_str)
 }
 
-/// Names that stand twice: nobody could say which of the two is meant.
+/// Errors for names that occur twice in a list: a reference to them would be ambiguous.
 fn repeated(list: &str, items: &[Value]) -> Vec<Mistake> {
     let mut first: HashMap<&str, usize> = HashMap::new();
     let mut found = Vec::new();

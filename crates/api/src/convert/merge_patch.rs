@@ -1,8 +1,9 @@
-//! JSON Merge Patch (RFC 7396): a document that says of each field what it should be, `null` taking it away. Pure.
+//! JSON Merge Patch (RFC 7396): the new values of some fields; `null` removes a field. Pure.
 
 use serde_json::{Map, Value};
 
-/// What a patch makes of a document. Objects are merged field by field; anything else replaces what was there.
+/// Applies a patch to a document. Objects merge field by field; any other value replaces the old
+/// one.
 pub(crate) fn merged(target: Value, patch: Value) -> Value {
     let Value::Object(patch) = patch else { return patch };
     let mut fields = match target {

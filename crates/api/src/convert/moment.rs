@@ -1,4 +1,4 @@
-//! Parameters that hold an instant as people write it.
+//! Parameters with a time expression.
 
 use chrono::{DateTime, Utc};
 
@@ -6,7 +6,7 @@ use crate::error::ApiError;
 
 pub(crate) use sched_model::domain::time_expression::moment;
 
-/// An instant that a parameter names, on the clock of UTC.
+/// The instant of a parameter, in UTC.
 pub(crate) fn parameter(
     name: &str,
     text: Option<&str>,

@@ -1,4 +1,4 @@
-//! Notifications between the words of the wire and what is kept. Pure.
+//! Converts notification channels, rules and deliveries between wire and model. Pure.
 
 use sched_model::domain::notification::{LONGEST_INTERVAL, Occasion};
 use sched_model::events::notifications::channels::{ChannelRecord, ChannelSettings};
@@ -12,7 +12,7 @@ use super::{IntoDomain as _, IntoWire as _};
 use crate::convert::response;
 use crate::error::field_error::{Mistake, read};
 
-/// Reads and checks a channel that stands at `at`.
+/// Reads and checks the channel at `at`.
 pub(crate) fn read_channel(value: Value, at: &str) -> Result<ChannelSettings, Vec<Mistake>> {
     let spec: wire::NotificationChannelSpec = read(value, at).map_err(|mistake| vec![mistake])?;
     let settings = ChannelSettings {
@@ -26,7 +26,7 @@ pub(crate) fn read_channel(value: Value, at: &str) -> Result<ChannelSettings, Ve
     };
     let mut mistakes = common_mistakes(at, &settings.name, &settings.description);
     if let Some(secret) = &settings.secret {
-        // PostgreSQL would fail over it; whether there is one of that name is looked up.
+        // PostgreSQL would reject it. Whether a secret of that name exists is checked later.
         if secret.contains('\0') {
             mistakes.push(Mistake::invalid(format!("{at}/secret"), "must not contain NUL"));
         }
@@ -37,7 +37,7 @@ pub(crate) fn read_channel(value: Value, at: &str) -> Result<ChannelSettings, Ve
     if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
 }
 
-/// Reads and checks a rule that stands at `at`, but for what it names.
+/// Reads and checks the rule at `at`, except for the existence of the resources that it names.
 pub(crate) fn read_rule(value: Value, at: &str) -> Result<RuleSettings, Vec<Mistake>> {
     let spec: wire::NotificationRuleSpec = read(value, at).map_err(|mistake| vec![mistake])?;
     let asked: Vec<Occasion> = spec.on.into_iter().map(wire::Occasion::into_domain).collect();
@@ -69,7 +69,7 @@ pub(crate) fn read_rule(value: Value, at: &str) -> Result<RuleSettings, Vec<Mist
         ("job", settings.job.as_ref()),
     ];
     for (field, name) in named {
-        // PostgreSQL would fail over it.
+        // PostgreSQL would reject it.
         if name.is_some_and(|name| name.contains('\0')) {
             mistakes.push(Mistake::invalid(format!("{at}/{field}"), "must not contain NUL"));
         }
@@ -89,7 +89,7 @@ fn common_mistakes(at: &str, name: &str, description: &str) -> Vec<Mistake> {
     mistakes
 }
 
-/// A channel as a person writes it.
+/// A channel as a user writes it.
 pub(crate) fn channel_spec(record: ChannelRecord) -> wire::NotificationChannelSpec {
     wire::NotificationChannelSpec {
         name: record.name,
@@ -102,7 +102,7 @@ pub(crate) fn channel_spec(record: ChannelRecord) -> wire::NotificationChannelSp
     }
 }
 
-/// A rule as a person writes it.
+/// A rule as a user writes it.
 pub(crate) fn rule_spec(record: RuleRecord) -> wire::NotificationRuleSpec {
     let settings = record.settings;
     wire::NotificationRuleSpec {
@@ -117,7 +117,6 @@ pub(crate) fn rule_spec(record: RuleRecord) -> wire::NotificationRuleSpec {
     }
 }
 
-/// A channel as clients see it.
 pub(crate) fn channel(record: ChannelRecord) -> wire::NotificationChannel {
     wire::NotificationChannel {
         id: record.id,
@@ -136,7 +135,6 @@ pub(crate) fn channel(record: ChannelRecord) -> wire::NotificationChannel {
     }
 }
 
-/// A rule as clients see it.
 pub(crate) fn rule(record: RuleRecord) -> wire::NotificationRule {
     let settings = record.settings;
     wire::NotificationRule {
@@ -157,7 +155,6 @@ pub(crate) fn rule(record: RuleRecord) -> wire::NotificationRule {
     }
 }
 
-/// A message as clients see it.
 pub(crate) fn delivery(record: DeliveryRecord) -> wire::NotificationDelivery {
     wire::NotificationDelivery {
         id: record.id,

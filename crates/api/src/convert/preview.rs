@@ -1,7 +1,7 @@
-//! Previews: from a request, or a job that is kept, to what its schedule will do.
+//! Previews: from a request, or a stored job, to its fire times.
 //!
-//! Everything a schedule is computed from is gathered in a [`Question`] first, because answering may take a while and is
-//! done off the threads that serve requests. What only the database knows comes in as rows. Pure.
+//! A [`Question`] collects all inputs first, because the computation may take long and runs outside
+//! the serving threads. Database rows are passed in. Pure.
 
 use chrono::{DateTime, Utc};
 use sched_model::definitions::calendars::CalendarRecord;
@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::{IntoDomain, IntoWire, calendar};
 use crate::error::field_error::{Mistake, read};
 
-/// A schedule, and which of its fire times are wanted.
+/// A schedule, and the requested range of its fire times.
 #[derive(Debug)]
 pub(crate) struct Question {
     job_type: JobType,
@@ -30,14 +30,14 @@ pub(crate) struct Question {
     hash_key: String,
     start_at: Option<DateTime<Utc>>,
     end_at: Option<DateTime<Utc>>,
-    /// Definitions of calendars, each with the pointer to it.
+    /// Definitions of calendars, each with its pointer.
     calendars: Vec<(String, Value)>,
     roll: CalendarRoll,
     after: DateTime<Utc>,
     count: usize,
 }
 
-/// Reads a request. Its schedule is judged by the answer.
+/// Reads a request. The computation checks its schedule.
 pub(crate) fn request(body: Value) -> Result<PreviewRequest, Vec<Mistake>> {
     let request: PreviewRequest = read(body, "").map_err(|mistake| vec![mistake])?;
     let mut mistakes = Vec::new();
@@ -49,7 +49,7 @@ pub(crate) fn request(body: Value) -> Result<PreviewRequest, Vec<Mistake>> {
     if mistakes.is_empty() { Ok(request) } else { Err(mistakes) }
 }
 
-/// How many fire times are wanted, or what is wrong with the number.
+/// The number of fire times, or the error of the number.
 pub(crate) fn count(asked: Option<usize>) -> Result<usize, String> {
     let count = asked.unwrap_or(DEFAULT_PREVIEW);
     if (1..=MAX_PREVIEW).contains(&count) {
@@ -58,7 +58,7 @@ pub(crate) fn count(asked: Option<usize>) -> Result<usize, String> {
     Err(format!("must be between 1 and {MAX_PREVIEW}, not {count}"))
 }
 
-/// The names of the calendars of a request that are kept.
+/// The names of stored calendars in a request.
 pub(crate) fn named(request: &PreviewRequest) -> Vec<String> {
     let names = request.calendars.iter().filter_map(|choice| match choice {
         CalendarChoice::Named(name) => Some(name.clone()),
@@ -68,7 +68,7 @@ pub(crate) fn named(request: &PreviewRequest) -> Vec<String> {
 }
 
 impl Question {
-    /// What a request asks, at `now`, if the calendars that it names are those among `kept`.
+    /// The question of a request at `now`, with the calendars that it names from `kept`.
     pub(crate) fn of_request(
         tenant: TenantId,
         request: PreviewRequest,
@@ -110,8 +110,8 @@ impl Question {
         })
     }
 
-    /// What a job that is kept will do, if the calendars it names are those among `kept`: at most as many fires as
-    /// it has left.
+    /// The question of a stored job, with the calendars that it names from `kept`: at most the
+    /// fires that `max_runs` leaves.
     pub(crate) fn of_job(
         tenant: TenantId,
         job: Job,
@@ -142,7 +142,7 @@ impl Question {
         }
     }
 
-    /// The answer. May take a good part of a second.
+    /// Computes the answer. May take a good part of a second.
     pub(crate) fn answer(&self) -> Result<wire::Preview, Mistake> {
         let calendars: Result<Vec<Calendar>, Mistake> =
             self.calendars.iter().map(|(at, definition)| calendar::compile(definition, at)).collect();
@@ -172,7 +172,7 @@ impl Question {
     }
 }
 
-/// How many fires `max_runs` leaves a job; `None` when there is no such bound.
+/// How many fires `max_runs` leaves a job; `None` without a limit.
 fn fires_left(job: &Job) -> Option<usize> {
     let left = job.settings.max_runs?.saturating_sub(job.state.fired_count);
     Some(usize::try_from(left).unwrap_or(0))

@@ -1,4 +1,4 @@
-//! Queues between the words of the wire and what is kept. Pure.
+//! Converts queues between wire and model. Pure.
 
 use sched_model::definitions::queues::{Queue, QueueSettings};
 use sched_wire as wire;
@@ -7,18 +7,18 @@ use serde_json::Value;
 use super::spec::{LONGEST_DESCRIPTION, name_mistake};
 use crate::error::field_error::{Mistake, read};
 
-/// Longest period of a rate: a day.
+/// Longest period of a rate: one day.
 const LONGEST_PERIOD: i32 = 24 * 60 * 60;
-/// Priority of runs whose job names none, where the queue does not say.
+/// Priority of runs whose job and queue name none.
 const STANDARD_PRIORITY: i16 = 50;
 
-/// Reads and checks a queue of that name.
+/// Reads and checks the queue of that name.
 pub(crate) fn read_queue(name: &str, value: Value) -> Result<QueueSettings, Vec<Mistake>> {
     let spec: wire::QueueSpec = read(value, "").map_err(|mistake| vec![mistake])?;
     settings(name, spec, "")
 }
 
-/// Reads and checks a queue of a manifest, which stands at `at` in the body and says nothing of a pause.
+/// Reads and checks the queue at `at` of a manifest, which sets no pause.
 pub(crate) fn read_definition(value: Value, at: &str) -> Result<QueueSettings, Vec<Mistake>> {
     let spec: wire::QueueDefinition = read(value, at).map_err(|mistake| vec![mistake])?;
     let wire::QueueDefinition { name, description, max_running, rate, default_priority } = spec;
@@ -32,7 +32,7 @@ pub(crate) fn read_definition(value: Value, at: &str) -> Result<QueueSettings, V
     }
 }
 
-/// What a queue is to be, if that is sound.
+/// The settings of a queue, if they are valid.
 fn settings(name: &str, spec: wire::QueueSpec, at: &str) -> Result<QueueSettings, Vec<Mistake>> {
     let mut mistakes = Vec::new();
     let mut check = |is_sound: bool, pointer: &str, message: &str| {
@@ -72,7 +72,7 @@ fn settings(name: &str, spec: wire::QueueSpec, at: &str) -> Result<QueueSettings
     })
 }
 
-/// A queue as a person writes it.
+/// A queue as a user writes it.
 pub(crate) fn definition(settings: QueueSettings) -> wire::QueueDefinition {
     wire::QueueDefinition {
         rate: rate(&settings),
@@ -88,7 +88,6 @@ fn rate(settings: &QueueSettings) -> Option<wire::Rate> {
     rate.map(|(count, period_seconds)| wire::Rate { count, period_seconds })
 }
 
-/// A queue as clients see it.
 pub(crate) fn show(queue: Queue) -> wire::Queue {
     let Queue { settings, created_at, updated_at, running, claimed_in_period, depth, workers } = queue;
     wire::Queue {

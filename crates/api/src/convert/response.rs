@@ -1,4 +1,4 @@
-//! Rows as clients see them.
+//! Converts rows to answers.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ fn after(after: Vec<After>) -> Vec<wire::AfterSpec> {
     after.into_iter().map(|after| wire::AfterSpec { job: after.job, on: after.on.into_wire() }).collect()
 }
 
-/// The settings of a job, as they can be sent.
+/// The settings of a job, in the form of a request.
 pub(crate) fn spec(settings: JobSettings) -> wire::JobSpec {
     wire::JobSpec {
         name: settings.name,
@@ -88,7 +88,7 @@ pub(crate) fn spec(settings: JobSettings) -> wire::JobSpec {
     }
 }
 
-/// A job, and those that run after it.
+/// A job, with the jobs that run after it.
 pub(crate) fn job(job: Job, followed_by: Vec<After>) -> wire::Job {
     let status = JobStatus::of(&job).into_wire();
     let Job { id, settings, state } = job;
@@ -130,7 +130,7 @@ pub(crate) fn job(job: Job, followed_by: Vec<After>) -> wire::Job {
         is_enabled: settings.is_enabled,
         disabled_reason: state.disabled_reason,
         is_paused: state.is_paused,
-        // Of a pause that has ended by itself these are still there.
+        // They are still stored after a pause has expired.
         pause_reason: state.pause_reason.filter(|_| state.is_paused),
         paused_until: state.paused_until.filter(|_| state.is_paused),
         next_run_at: state.next_run_at,
@@ -149,10 +149,10 @@ pub(crate) fn job(job: Job, followed_by: Vec<After>) -> wire::Job {
     }
 }
 
-/// A task function as a person writes it, but for values that may be secrets.
+/// A task function as a user writes it, with hidden values.
 ///
 /// # Errors
-/// When it is run in a way that nobody can write.
+/// The handler type cannot be written by users.
 pub(crate) fn function_spec(settings: FunctionSettings) -> Result<wire::FunctionSpec, ApiError> {
     let handler_type = serde_json::from_value(settings.handler_type.as_str().into());
     Ok(wire::FunctionSpec {
@@ -168,7 +168,6 @@ pub(crate) fn function_spec(settings: FunctionSettings) -> Result<wire::Function
     })
 }
 
-/// A task function.
 pub(crate) fn function(function: Function) -> wire::Function {
     let Function { id, settings, is_active, is_paused, pause_reason, is_system, created_at, updated_at } =
         function;
@@ -192,7 +191,6 @@ pub(crate) fn function(function: Function) -> wire::Function {
     }
 }
 
-/// A run.
 pub(crate) fn dispatch(dispatch: Dispatch) -> wire::Run {
     let Dispatch { row, job_name, progress } = dispatch;
     let trace = TraceContext::of_dispatch(row.id, row.traceparent.as_deref());
@@ -225,7 +223,6 @@ pub(crate) fn dispatch(dispatch: Dispatch) -> wire::Run {
     }
 }
 
-/// A dead letter.
 pub(crate) fn dead_letter(letter: DeadLetter) -> wire::DeadLetter {
     let DeadLetter { row, dispatch, job_name } = letter;
     wire::DeadLetter {
@@ -237,7 +234,8 @@ pub(crate) fn dead_letter(letter: DeadLetter) -> wire::DeadLetter {
         died_at: row.died_at,
         attempts: dispatch.attempt,
         lost_count: dispatch.lost_count,
-        // Every other attempt failed or was lost: each was followed by a retry, but for the last.
+        // Every other attempt failed or was lost. Each of those was followed by a retry, except for
+        // the last.
         handed_back: (dispatch.attempt - dispatch.retry_count - 1).max(0),
         error_class: row.error_class,
         error_message: dispatch.error_message,
@@ -254,13 +252,11 @@ pub(crate) fn dead_letter(letter: DeadLetter) -> wire::DeadLetter {
     }
 }
 
-/// How far an attempt has come.
 pub(crate) fn progress(progress: Progress) -> wire::Progress {
     let Progress { percent, message, updated_at } = progress;
     wire::Progress { percent, message, updated_at }
 }
 
-/// An attempt.
 pub(crate) fn execution(execution: Execution) -> wire::Attempt {
     let trace = execution.trace();
     wire::Attempt {
@@ -288,7 +284,6 @@ pub(crate) fn execution(execution: Execution) -> wire::Attempt {
     }
 }
 
-/// What an attempt wrote.
 pub(crate) fn output(id: ExecutionId, chunks: Vec<Output>) -> wire::AttemptOutput {
     let chunks = chunks.into_iter().map(|chunk| wire::OutputChunk {
         stream: chunk.stream,
@@ -299,7 +294,6 @@ pub(crate) fn output(id: ExecutionId, chunks: Vec<Output>) -> wire::AttemptOutpu
     wire::AttemptOutput { attempt_id: id.0, chunks: chunks.collect() }
 }
 
-/// A worker.
 pub(crate) fn worker(worker: Worker) -> wire::Worker {
     wire::Worker {
         id: worker.worker_id.0,
@@ -319,7 +313,7 @@ pub(crate) fn worker(worker: Worker) -> wire::Worker {
     }
 }
 
-/// A scheduler, at `now`, where a leader is none any more after such a silence.
+/// A scheduler at `now`; a leader whose last heartbeat is older than `lease` is no leader.
 pub(crate) fn instance(instance: Instance, now: DateTime<Utc>, lease: Duration) -> wire::SchedulerInstance {
     let asked_to_step_down_at = instance.asked_to_step_down_at();
     let silence = (now - instance.last_heartbeat).as_seconds_f64();
@@ -381,7 +375,7 @@ fn queue(waiting: Waiting) -> wire::QueueStatus {
     }
 }
 
-/// The state of the installation, where a leader is none any more after such a silence.
+/// The state of the installation; a leader whose last heartbeat is older than `lease` is no leader.
 pub(crate) fn status(
     counts: Counts,
     waiting: Vec<Waiting>,

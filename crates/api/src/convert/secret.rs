@@ -1,7 +1,7 @@
-//! Secrets between the words of the wire and what is kept.
+//! Converts secrets between wire and model.
 //!
-//! A value is read by hand: the reader that serves other bodies tells what it found where something else was expected, and that
-//! would be the value. Pure.
+//! A value is read by hand: the generic reader quotes unexpected input in its errors, and that
+//! could be the value. Pure.
 
 use sched_model::definitions::secrets::SecretRecord;
 use sched_model::domain::secret::SecretValue;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::error::field_error::Mistake;
 
-/// Reads the body of a write. No mistake shows any of it but the names of fields that do not belong there.
+/// Reads the body of a write. Errors contain none of it except names of unknown fields.
 pub(crate) fn read_value(body: Value) -> Result<SecretValue, Mistake> {
     let Value::Object(mut fields) = body else {
         return Err(Mistake::invalid("", "must be an object with the field value"));
@@ -29,7 +29,6 @@ pub(crate) fn read_value(body: Value) -> Result<SecretValue, Mistake> {
     SecretValue::new(value).map_err(|what| Mistake::invalid("/value", what))
 }
 
-/// A secret as clients see it.
 pub(crate) fn show(secret: SecretRecord, project: Option<String>) -> wire::Secret {
     wire::Secret {
         id: secret.id,

@@ -1,7 +1,7 @@
-//! Requests for jobs and functions, read, completed and checked.
+//! Requests for jobs and functions: read, completed and checked.
 //!
-//! A mistake of shape (a wrong type, an unknown field) hides the rest of its item, because there is nothing to check then;
-//! all mistakes of sense are told together.
+//! An error of shape (a wrong type, an unknown field) hides the rest of its item, because there is
+//! nothing to check then. All errors of meaning are reported together.
 
 use chrono::{DateTime, SubsecRound as _, Utc};
 use sched_model::definitions::functions::FunctionSettings;
@@ -20,14 +20,14 @@ use super::IntoDomain;
 use super::hidden::hidden_values;
 use crate::error::field_error::{Mistake, read};
 
-/// Longest name of a function, a calendar and a queue; their columns say the same.
+/// Longest name of a function, a calendar or a queue; their columns have the same limit.
 pub(crate) const LONGEST_NAME: usize = 100;
-/// Longest name that is shown to people, in characters.
+/// Longest display name, in characters.
 const LONGEST_DISPLAY_NAME: usize = 200;
 /// Longest free text, in characters.
 pub(crate) const LONGEST_DESCRIPTION: usize = 2000;
 
-/// Reads and checks a job, which stands at `at` in the body.
+/// Reads and checks the job at `at` of the body.
 pub(crate) fn job(value: Value, at: &str, default_timezone: &str) -> Result<JobSettings, Vec<Mistake>> {
     let spec: JobSpec = read(value, at).map_err(|mistake| vec![mistake])?;
     let settings = job_settings(spec, default_timezone);
@@ -39,7 +39,7 @@ pub(crate) fn job(value: Value, at: &str, default_timezone: &str) -> Result<JobS
     if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
 }
 
-/// Reads and checks a task function, which stands at `at` in the body.
+/// Reads and checks the task function at `at` of the body.
 pub(crate) fn function(value: Value, at: &str) -> Result<FunctionSettings, Vec<Mistake>> {
     let (settings, mut mistakes) = function_with_hidden(value, at)?;
     let hidden = hidden_values(&settings.handler_config);
@@ -47,17 +47,17 @@ pub(crate) fn function(value: Value, at: &str) -> Result<FunctionSettings, Vec<M
     if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
 }
 
-/// The refusal of what is shown in place of a value, where nothing says which value that is.
+/// Rejects a placeholder of a hidden value when no stored value is known.
 pub(crate) fn sent_back(at: &str, pointer: &str) -> Mistake {
     let message =
         "is what is shown in place of a value; send the value, or name a secret: {\"secret\": \"NAME\"}";
     Mistake::invalid(format!("{at}/handler_config{pointer}"), message)
 }
 
-/// As [`function`], where what is shown in place of a value may stand for the value that is kept.
+/// Like [`function`], where placeholders may refer to stored hidden values.
 ///
 /// # Errors
-/// When it is no function at all. What else is wrong with it comes beside it.
+/// The body is no function at all. Other errors are returned beside it.
 pub(crate) fn function_with_hidden(
     value: Value,
     at: &str,
@@ -70,7 +70,7 @@ pub(crate) fn function_with_hidden(
         HandlerType::Native => config_mistakes(&at_config, &spec.handler_config, check_native),
     };
     let settings = function_settings(spec);
-    // What stands for a value is not held against the rules of the value.
+    // The rules of a value do not apply to its placeholder.
     let hidden = hidden_values(&settings.handler_config);
     mistakes
         .retain(|mistake| !hidden.iter().any(|pointer| mistake.pointer == format!("{at_config}{pointer}")));
@@ -78,7 +78,8 @@ pub(crate) fn function_with_hidden(
     Ok((settings, mistakes))
 }
 
-/// The rules of the configuration, and that built-in handlers are for built-in functions: they act for all tenants.
+/// The rules of the configuration. Built-in handlers are for built-in functions only: they act for
+/// all tenants.
 fn check_native(config: &NativeConfig) -> Result<(), Vec<FieldError>> {
     config.validate()?;
     if built_in::is_reserved(&config.handler) {
@@ -128,7 +129,7 @@ fn after(spec: AfterSpec) -> After {
     After { job: spec.job, on: spec.on.into_domain() }
 }
 
-/// An instant as the database keeps it, so that applying it again changes nothing.
+/// Truncates an instant to the precision of the database, so that a repeated apply changes nothing.
 fn stored(at: DateTime<Utc>) -> DateTime<Utc> {
     at.trunc_subsecs(6)
 }
@@ -158,7 +159,7 @@ fn retry_policy(spec: RetryPolicySpec) -> RetryPolicy {
     }
 }
 
-/// What is wrong with the configuration of a handler, by the rules of its type.
+/// Checks the configuration of a handler by the rules of its type.
 fn config_mistakes<C: DeserializeOwned>(
     at: &str,
     config: &Map<String, Value>,

@@ -1,6 +1,7 @@
-//! Templates between the words of the wire and what is kept, and jobs that are made from them. Pure.
+//! Converts templates between wire and model, and fills templates to jobs. Pure.
 //!
-//! What is wrong with a job that was made is told where it can be mended: at the parameter that stands behind the field.
+//! An error of the resulting job is reported at the parameter that fills the field, where the user
+//! can fix it.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +18,10 @@ use crate::convert::response;
 use crate::error::ApiError;
 use crate::error::field_error::{Mistake, escaped, read};
 
-/// Name of a job that is only made to look at it.
+/// Name of a job that is only created for a check.
 const SAMPLE: &str = "sample";
 
-/// Reads and checks a template, which stands at `at` in the body.
+/// Reads and checks the template at `at` of the body.
 pub(crate) fn read_template(
     value: Value,
     at: &str,
@@ -61,7 +62,7 @@ fn kept(parameters: &Parameters) -> Result<Value, String> {
     serde_json::to_value(parameters).map_err(|error| error.to_string())
 }
 
-/// What is wrong with the job of a template, as far as that can be told before there are values.
+/// Errors in the job of a template, as far as they are known without values.
 fn job_mistakes(template: &Template, at: &str, default_timezone: &str) -> Vec<Mistake> {
     let fields = wire::JobSpec::json_schema(&mut SchemaGenerator::default());
     let fields = fields.get("properties").and_then(Value::as_object);
@@ -76,11 +77,11 @@ fn job_mistakes(template: &Template, at: &str, default_timezone: &str) -> Vec<Mi
         return unknown;
     }
     if let Ok(mut job) = template.fill(&Map::new()) {
-        // It is a whole job as it stands.
+        // Without placeholders it is a whole job.
         job.entry("name").or_insert_with(|| SAMPLE.into());
         return spec::job(Value::Object(job), at, default_timezone).err().unwrap_or_default();
     }
-    // Fields with places may become anything; the others are what they are.
+    // The values of fields with placeholders are unknown; all other fields are checked.
     let mut job = template.job.clone();
     job.entry("name").or_insert_with(|| SAMPLE.into());
     for (key, value) in &template.job {
@@ -96,23 +97,21 @@ fn job_mistakes(template: &Template, at: &str, default_timezone: &str) -> Vec<Mi
     read::<wire::JobSpec>(Value::Object(job), at).err().into_iter().collect()
 }
 
-/// A job that a template and some values make.
+/// A job from a template and values.
 #[derive(Debug)]
 pub(crate) struct Made {
     template: Template,
-    /// Whether the job was given its name by who asked.
+    /// Whether the request, and not the template, named the job.
     is_named: bool,
-    /// What it is.
     pub(crate) settings: JobSettings,
-    /// What it is made from.
     pub(crate) made_from: MadeFrom,
 }
 
 impl Made {
-    /// Fills a template with what was asked for, and checks what comes out.
+    /// Fills a template with the values of a request, and checks the resulting job.
     ///
     /// # Errors
-    /// What is wrong, by pointers into the request.
+    /// The errors, with pointers into the request.
     pub(crate) fn of(
         record: &TemplateRecord,
         asked: &wire::InstantiateRequest,
@@ -141,7 +140,7 @@ impl Made {
         Ok(Self { template, is_named, settings, made_from })
     }
 
-    /// A refusal of the job, where what is wrong can be mended.
+    /// Moves the errors of a refusal to their parameters.
     pub(crate) fn refused(&self, error: ApiError) -> ApiError {
         match error {
             ApiError::Refused(mistakes) => {
@@ -152,7 +151,8 @@ impl Made {
     }
 }
 
-/// Mistakes of a job, at the parameters that stand behind them; those that the template itself makes without a pointer.
+/// Moves errors of a job to the parameters that fill the fields. Errors of the template itself get
+/// no pointer.
 fn at_their_source(template: &Template, is_named: bool, mistakes: Vec<Mistake>) -> Vec<Mistake> {
     let moved = |mistake: Mistake| {
         if mistake.pointer.is_empty() || (is_named && mistake.pointer == "/name") {
@@ -179,10 +179,10 @@ fn moved(at: &str, wrong: Wrong) -> Mistake {
     Mistake::invalid(format!("{at}{}", wrong.pointer), wrong.message)
 }
 
-/// A template as a person writes it.
+/// A template as a user writes it.
 ///
 /// # Errors
-/// When what is kept of it cannot be read.
+/// The stored template cannot be read.
 pub(crate) fn spec(record: TemplateRecord) -> Result<wire::TemplateSpec, ApiError> {
     let Template { parameters, job } = record.template()?;
     Ok(wire::TemplateSpec {
@@ -193,7 +193,6 @@ pub(crate) fn spec(record: TemplateRecord) -> Result<wire::TemplateSpec, ApiErro
     })
 }
 
-/// A template as clients see it.
 pub(crate) fn show(record: TemplateRecord) -> Result<wire::Template, ApiError> {
     let Template { parameters, job } = record.template()?;
     let parameters: BTreeMap<String, wire::ParameterSpec> =
@@ -222,14 +221,14 @@ fn shown(parameter: Parameter) -> wire::ParameterSpec {
     }
 }
 
-/// What a job was made from, as it is kept beside it.
+/// The stored origin of a job.
 pub(crate) fn made_from(kept: Value) -> Option<wire::MadeFrom> {
-    // The schema holds its shape by a CHECK.
+    // A CHECK of the schema holds its shape.
     let MadeFrom { template, version, parameters } = serde_json::from_value(kept).ok()?;
     Some(wire::MadeFrom { template, version, parameters })
 }
 
-/// The settings of a job that was made, as they can be sent.
+/// The settings of a filled job, in the form of a request.
 pub(crate) fn spec_of(made: Made) -> wire::JobSpec {
     response::spec(made.settings)
 }

@@ -1,12 +1,14 @@
-//! What a request does in the database: one transaction that reads, or one that changes and answers.
+//! Database work of a request: one transaction that reads, or one that changes and answers.
 //!
-//! The only door to the database: nobody else has the connections ([`crate::database::pools`] keeps them for it), and every transaction begins by naming the
-//! tenant whose rows it may see, which is that of the identity. A change, its entry in the audit log and the answer are one transaction: a process that
-//! dies on any line has written nothing or all of it, and the client that heard nothing asks again. Rules are not decided here,
-//! and no SQL is known.
+//! This is the only access to the database: only [`crate::database::pools`] holds connections.
+//! Every transaction begins by setting the tenant of the caller, whose rows alone it can see. A
+//! change, its audit event and its answer are one transaction: a process that dies at any point has
+//! written nothing or all of it, and a client without an answer retries. This module decides no
+//! rules and contains no SQL.
 //!
-//! What belongs to the installation is behind a door of its own (`…_installation`), which only system operators pass, whatever the route.
-//! `reads` has what requests read, `changes` what they change; here are the connections, and what happens before and beside a request.
+//! Data of the installation has separate methods (`…_installation`), which reject all callers but
+//! system operators, whatever the route. `reads` has the reads of requests and `changes` the
+//! writes; this file has the connections, and the work before and beside a request.
 
 mod changes;
 mod reads;
@@ -36,37 +38,38 @@ use crate::state::ApiState;
 
 pub(crate) use changes::Written;
 
-/// How long a look at the installation may take; who asked has given up then.
+/// Time limit of a survey. The client has given up after that.
 const SURVEY_WITHIN: Duration = Duration::from_secs(5);
 
-/// The connections, as the role that row-level security holds.
+/// The connections, with the role that row-level security applies to.
 #[derive(Debug, Clone)]
 pub(crate) struct Sessions {
     lanes: Lanes,
 }
 
 impl Sessions {
-    /// Prepares the way; connects to nothing yet.
+    /// Creates the pools; opens no connection yet.
     pub(crate) fn new(settings: DatabaseSettings) -> Result<Self, InvalidDatabaseSettings> {
         Ok(Self { lanes: Lanes::new(DatabaseSettings { role: Some(API_ROLE), ..settings })? })
     }
 
-    /// How many threads are to serve requests, each of which calls [`Self::serve_here`].
+    /// Number of threads that serve requests. Each of them calls [`Self::serve_here`].
     pub(crate) fn threads(&self) -> usize {
         self.lanes.threads()
     }
 
-    /// Says that this thread serves requests.
+    /// Marks this thread as one that serves requests.
     pub(crate) fn serve_here(&self) {
         self.lanes.open();
     }
 
-    /// Waits for the database, then checks its schema and that the role is held by row-level security.
+    /// Waits for the database, then checks its schema and that row-level security applies to the
+    /// role.
     pub(crate) async fn wait_until_usable(&self) -> Result<(), SchemaError> {
         startup::wait_until_usable(self.lanes.common()).await
     }
 
-    /// The tenant that every installation has.
+    /// The default tenant, which every installation has.
     pub(crate) async fn default_tenant(&self) -> DbResult<TenantId> {
         self.run(Scope::tenant(DEFAULT_TENANT).read_only(), "find_default_tenant", async |conn: &mut Conn| {
             tenants::by_slug(conn, tenants::DEFAULT_TENANT).await
@@ -74,17 +77,16 @@ impl Sessions {
         .await
     }
 
-    /// Whether the database answers.
+    /// Checks that the database answers.
     pub(crate) async fn look(&self) -> DbResult<()> {
         database_clock::now(&*self.lanes.conn().await?).await.map(drop)
     }
 
-    /// How the connections are used at the moment.
     pub(crate) fn pool_status(&self) -> PoolStatus {
         self.lanes.status()
     }
 
-    /// Looks at the installation as a whole; sees no row of any tenant.
+    /// Reads the installation as a whole; sees no row of a tenant.
     pub(crate) async fn survey<T, F>(&self, work: F) -> DbResult<T>
     where
         T: Send,
@@ -94,7 +96,7 @@ impl Sessions {
         self.run(Scope::nobody().read_only().within(SURVEY_WITHIN), "survey_installation", work).await
     }
 
-    /// Reads the events of all tenants, which is for the one reader that feeds those who follow them ([`crate::events::hub`]).
+    /// Reads the events of all tenants, for the one stream reader ([`crate::events::hub`]) only.
     pub(crate) async fn follow<T, F>(&self, name: &'static str, work: F) -> DbResult<T>
     where
         T: Send,
@@ -104,12 +106,13 @@ impl Sessions {
         self.run(Scope::nobody().following().read_only(), name, work).await
     }
 
-    /// A connection outside the pool for [`Self::follow_on`], so that the one reader waits behind nobody.
+    /// A connection outside the pools for [`Self::follow_on`], so that the stream reader never
+    /// waits for requests.
     pub(crate) async fn own(&self) -> DbResult<Conn> {
         self.lanes.common().dedicated().await
     }
 
-    /// As [`Self::follow`], on such a connection.
+    /// Like [`Self::follow`], on such a connection.
     pub(crate) async fn follow_on<T, F>(&self, conn: &mut Conn, name: &'static str, work: F) -> DbResult<T>
     where
         T: Send,
@@ -119,26 +122,26 @@ impl Sessions {
         transact_in(conn, Scope::nobody().following().read_only(), name, work).await
     }
 
-    /// Tells the workers that something waits in these queues, as [`ApiState::hint`] tells others.
+    /// Notifies workers of new runs in these queues, as [`ApiState::hint`] notifies other daemons.
     pub(crate) async fn tell_workers(&self, queues: &[String]) -> DbResult<()> {
         notify::dispatches_waiting(&mut *self.lanes.conn().await?, queues).await
     }
 
-    /// Listens for hints for ever.
+    /// Listens for notifications forever.
     pub(crate) async fn listen(&self, channels: &[&'static str], on_hint: impl FnMut(Hint)) {
         notify::listen(self.lanes.common(), channels, on_hint).await;
     }
 
-    /// Gives the connections back.
     pub(crate) fn close(&self) {
         self.lanes.close();
     }
 
-    /// Triggers jobs of a tenant, each for a request that was let in by itself, as one statement that names the tenant itself; `None` where that
-    /// takes a transaction of several ([`Self::share`]).
+    /// Triggers jobs of one tenant with one statement, which sets the tenant itself. Each trigger
+    /// was authorized separately. `None` when this needs a transaction of several statements
+    /// ([`Self::share`]).
     ///
     /// # Errors
-    /// As of [`trigger::at_once`].
+    /// Those of [`trigger::at_once`].
     pub(crate) async fn trigger(
         &self,
         tenant: TenantId,
@@ -148,11 +151,13 @@ impl Sessions {
         measured("trigger_jobs", trigger::at_once(&mut conn, tenant, Trigger::Api, orders)).await
     }
 
-    /// Runs `work` as one change in a tenant that several requests share, each of which was let in by itself. It may be run again. Its
-    /// statements are planned once: they take lists of keys, however long.
+    /// Runs `work` as one write that several requests of a tenant share. Each request was
+    /// authorized separately. `work` may run again. PostgreSQL plans its statements once: they take
+    /// lists of keys of any length.
     ///
     /// # Errors
-    /// What `work` returns, which is to say of its own errors that nothing was written, or that the database cannot be asked.
+    /// What `work` returns (an error of `work` means that nothing was written), or the database
+    /// fails.
     pub(crate) async fn share<T, F>(
         &self,
         tenant: TenantId,
@@ -181,12 +186,12 @@ impl Sessions {
     }
 }
 
-/// Why a change that several requests share was not made, as far as anybody knows.
+/// Why a shared write failed, and whether it may have been written.
 #[derive(Debug)]
 pub(crate) enum SharedError {
     /// It failed before its commit: nothing was written.
     Undone(DbError),
-    /// It could not be begun, or its commit failed: what was written is not known.
+    /// It could not begin, or its commit failed: whether it was written is unknown.
     Unknown(DbError),
 }
 
@@ -208,17 +213,15 @@ impl TransactionError for SharedError {
     }
 }
 
-/// Who asks has to operate the installation, whatever the route asked for.
+/// Rejects callers that are not system operators, whatever the route allows.
 fn operator(who: &Identity) -> Result<Scope, ApiError> {
     allowed(Needs::Permission(Permission::SystemOperate), Some(who))?;
     Ok(Scope::tenant(who.tenant()).with_installation())
 }
 
 impl ApiState {
-    /// Looks for who sends a request, before any tenant is known; sees no rows but what the doors of the database give.
-    ///
-    /// # Errors
-    /// What `work` returns, or that the database cannot be asked.
+    /// Identifies the sender of a request, before a tenant is known. Sees no rows but those of the
+    /// database's own lookup functions.
     pub(crate) async fn recognise<T, F>(
         &self,
         _: &Recognising,
@@ -235,10 +238,8 @@ impl ApiState {
         self.sessions.run(Scope::nobody().read_only(), name, work).await
     }
 
-    /// As [`Self::recognise`], where being looked for is itself to be noted: attempts to sign in are counted.
-    ///
-    /// # Errors
-    /// As there.
+    /// Like [`Self::recognise`], for lookups that are recorded themselves: sign-in attempts are
+    /// counted.
     pub(crate) async fn count<T, F>(
         &self,
         _: &Recognising,
@@ -255,10 +256,7 @@ impl ApiState {
         self.sessions.run(Scope::nobody(), name, work).await
     }
 
-    /// Notes something about who was recognised, in their tenant.
-    ///
-    /// # Errors
-    /// What `work` returns, or that the database cannot be asked.
+    /// Records something about an identified caller, in the tenant of the caller.
     pub(crate) async fn note<F>(
         &self,
         _: &Recognising,
@@ -273,8 +271,8 @@ impl ApiState {
         self.sessions.run(Scope::tenant(tenant), name, work).await
     }
 
-    /// Tells another daemon of a change that is committed. A hint may be lost: whom it is for looks by itself as well. Sees no rows: it is no
-    /// transaction of a tenant.
+    /// Notifies another daemon of a committed change. A notification may be lost: the receiver also
+    /// polls. Sees no rows: it runs in no tenant.
     pub(crate) async fn hint<F>(&self, whom: &'static str, work: F)
     where
         F: AsyncFn(&mut Conn) -> DbResult<()>,

@@ -1,10 +1,10 @@
-//! The connections to the database: some for each thread that serves requests, and some for all.
+//! Database connections: some per serving thread, the rest shared.
 //!
-//! What is sent and received over a connection is done by the thread that made it. A request that takes a connection of another thread has
-//! that thread woken for each message, there and back. So each serving thread has a
-//! lane: a small pool of its own. Whoever finds nothing free there, and the tasks beside the requests, take a connection of the common
-//! pool, or one that another lane has to spare, so that nobody waits while one is free. All of them together are no more than the
-//! setting allows. Nothing is kept here that a process which dies could lose.
+//! A thread does the I/O of the connections that it opened. A request on a connection of another
+//! thread wakes that thread for each message, both ways. So each serving thread has a lane: a small
+//! own pool. If its lane is empty, a request takes a shared connection, or a free one of another
+//! lane; so no request waits while a connection is free. Background tasks use the shared pool. The
+//! setting bounds the sum. Nothing here is lost with the process.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use sched_model::connection::pool::{InvalidDatabaseSettings, PoolStatus, Pooled}
 use sched_model::{Database, DatabaseSettings, DbResult};
 use thread_local::ThreadLocal;
 
-/// Connections for which there is one more thread.
+/// One more serving thread per this many connections.
 const CONNECTIONS_OF_A_THREAD: usize = 4;
-/// Threads there are with however few connections, so that what computes holds up no health page.
+/// Minimum of serving threads, so that a computation does not block the health pages.
 const FEWEST_THREADS: usize = 2;
 
-/// The connections.
+/// All connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Lanes {
     common: Database,
@@ -33,13 +33,14 @@ pub(crate) struct Lanes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Plan {
     threads: usize,
-    /// Connections of each thread's own.
+    /// Connections of one lane.
     lane: usize,
     common: usize,
 }
 
 impl Plan {
-    /// Three of five connections for the threads, as far as they can be divided.
+    /// Gives three fifths of the connections to the lanes, rounded down to whole connections per
+    /// lane.
     fn of(connections: usize, cores: usize) -> Self {
         let cores = cores.max(1);
         let threads = (connections / CONNECTIONS_OF_A_THREAD).clamp(FEWEST_THREADS.min(cores), cores);
@@ -49,7 +50,7 @@ impl Plan {
 }
 
 impl Lanes {
-    /// Prepares the way; connects to nothing yet.
+    /// Creates the pools; opens no connection yet.
     pub(crate) fn new(settings: DatabaseSettings) -> Result<Self, InvalidDatabaseSettings> {
         let plan = Plan::of(settings.pool_size, available_parallelism().map_or(1, usize::from));
         Self::of(plan, settings)
@@ -61,33 +62,34 @@ impl Lanes {
         Ok(Self { common, of_threads: Arc::default(), plan, settings })
     }
 
-    /// How many threads have a lane once each has called [`Self::open`].
+    /// Number of threads that have a lane once each has called [`Self::open`].
     pub(crate) fn threads(&self) -> usize {
         self.plan.threads
     }
 
-    /// Gives this thread its lane.
+    /// Creates the lane of this thread.
     pub(crate) fn open(&self) {
         if self.plan.lane == 0 {
             return;
         }
         if let Err(error) = self.of_threads.get_or_try(|| Database::new(&self.settings)) {
-            // The common pool was made of the same settings, so this is nothing to end for.
+            // The shared pool has the same settings, so this failure is no reason to end.
             tracing::warn!(%error, "A thread has no connections of its own.");
         }
     }
 
-    /// A connection: one of this thread's own if one is free, or else of the common ones, or else of another thread's; and when all are lent,
-    /// the first of its own and the common ones that comes back.
+    /// Returns a connection: a free one of this thread, else a free shared one, else a free one of
+    /// another thread. When all are in use, it waits for the first of its own and the shared ones.
     ///
     /// # Errors
-    /// When none can be had in time.
+    /// No connection was free in time.
     pub(crate) async fn conn(&self) -> DbResult<Pooled> {
         let own = self.of_threads.get();
         let mut refused = None;
         let ours = own.into_iter().chain([&self.common]).map(|pool| (pool, true));
         for (pool, may_grow) in ours.chain(self.of_threads.iter().map(|pool| (pool, false))) {
-            // What is made here is served by this thread. Once one could not be made, none is tried again.
+            // This thread serves the connections that it opens here. After one failed attempt it
+            // opens no other.
             let is_asked = has_idle(pool) || (may_grow && refused.is_none());
             if !is_asked {
                 continue;
@@ -107,12 +109,12 @@ impl Lanes {
         }
     }
 
-    /// Those for all.
+    /// The shared pool.
     pub(crate) fn common(&self) -> &Database {
         &self.common
     }
 
-    /// How all of them are used at the moment.
+    /// Usage of all pools.
     pub(crate) fn status(&self) -> PoolStatus {
         self.of_threads.iter().map(Database::pool_status).fold(self.common.pool_status(), |sum, one| {
             PoolStatus {
@@ -124,14 +126,13 @@ impl Lanes {
         })
     }
 
-    /// Gives them back.
     pub(crate) fn close(&self) {
         self.common.close();
         self.of_threads.iter().for_each(Database::close);
     }
 }
 
-/// Whether one is there that nobody uses.
+/// Reports whether the pool has an idle connection.
 fn has_idle(pool: &Database) -> bool {
     let PoolStatus { open, in_use, .. } = pool.pool_status();
     open > in_use
@@ -145,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// Longest wait for a connection, on a machine that does other things too.
+    /// Longest wait for a connection in these tests, on a busy machine.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
@@ -163,7 +164,7 @@ mod tests {
         }
     }
 
-    /// Lanes of one connection and a common pool of two, of which this thread has one.
+    /// Lanes of one connection and a shared pool of two. This thread opens one lane.
     fn lanes(url: &str) -> Lanes {
         let settings = DatabaseSettings { connect_timeout: PATIENCE, ..DatabaseSettings::new(url, "lanes") };
         let lanes = Lanes::of(Plan { threads: 2, lane: 1, common: 2 }, settings).unwrap();
@@ -184,7 +185,7 @@ mod tests {
         assert_eq!(used(&lanes), (1, 0, 1));
         let common = [lanes.conn().await.unwrap(), lanes.conn().await.unwrap()];
         assert_eq!(used(&lanes), (1, 2, 3));
-        // All are lent: the first that comes back is taken, wherever it belongs.
+        // All are in use: the first one that returns is taken, from any pool.
         let back = async {
             tokio::task::yield_now().await;
             drop(own);

@@ -1,8 +1,9 @@
-//! Hints to the workers that runs wait: one for all that were made at about the same time.
+//! Notifies workers that runs wait, with one notification for several commits.
 //!
-//! Whoever has committed a run names its queue here and goes on. Each queue is told at once when nothing was told for a moment, and
-//! otherwise with the others after [`PAUSE`]: a notification wakes every listener of the database, so one for each of thousands of triggers
-//! a second would cost more than the triggers. A hint may be lost, with the process or with the connection: workers look by themselves.
+//! A request that has committed a run adds its queue here and continues. The notification is sent
+//! at once if none was sent for a moment, else together with others after [`PAUSE`]. A notification
+//! wakes every listener of the database, so one per trigger would cost more than the triggers. A
+//! notification may be lost with the process or the connection: workers also poll.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -15,13 +16,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::state::ApiState;
 
-/// Between two notifications. A trigger that finds none underway is told of at once; one that comes right after another waits so long at most.
+/// Time between two notifications. A trigger while none is pending is notified at once; one right
+/// after another waits this long at most.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Counts runs that are committed; the leader counts those of schedules and dependencies under the same name.
+/// Counts committed runs. The leader counts runs of schedules and dependencies under the same name.
 const MADE: &str = "sched_dispatches_created_total";
 
-/// The queues in which something waits of which the workers were not told yet.
+/// Queues with new runs that the workers were not notified of yet.
 #[derive(Debug, Default)]
 pub(crate) struct Hints {
     queues: Mutex<BTreeSet<String>>,
@@ -29,7 +31,7 @@ pub(crate) struct Hints {
 }
 
 impl Hints {
-    /// Runs were made in these queues, one for each that is named, and are committed. Counts them.
+    /// Counts committed runs, one per named queue, and adds the queues.
     pub(crate) fn made_in<'a>(&self, queues: impl IntoIterator<Item = &'a String>) {
         let made = metrics::counter!(MADE);
         let mut untold = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
@@ -50,12 +52,9 @@ impl Hints {
     }
 }
 
-/// Tells the workers until `stop`, and then of what is left.
-///
-/// # Errors
-/// None; it is a task as others.
+/// Notifies the workers until `stop`, and then of the remaining queues.
 pub(crate) async fn tell(state: web::Data<ApiState>, stop: CancellationToken) -> Result<(), BoxError> {
-    // Shown before there is one: growth from nothing cannot be seen.
+    // Exported before its first increment: a rate cannot see the growth from an absent counter.
     metrics::counter!(MADE).increment(0);
     loop {
         let is_over = tokio::select! {

@@ -1,34 +1,28 @@
-//! Why work that is there cannot be cancelled, run again or discarded as it stands.
+//! Why a run cannot be cancelled, retried or discarded in its present state.
 //!
-//! Pure. Each is answered with 409 and a code of its own, because a client goes on differently after each.
+//! Pure. Each answer is 409 with an own code, because clients continue differently after each.
 
 use sched_model::dispatching::retries::JobBar;
 use sched_model::domain::dispatch::DispatchStatus;
 use sched_model::domain::ids::DispatchId;
 
-/// What stands against a command.
+/// The state that conflicts with a command.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Conflict {
-    /// It is too late to cancel it.
     #[error("the dispatch has finished as {0} and cannot be cancelled any more")]
     Finished(DispatchStatus),
-    /// It cannot be run again before it has finished.
     #[error(
         "the dispatch is {0}; only one that has finished can be run again, so wait for its end or cancel it"
     )]
     NotFinished(DispatchStatus),
-    /// There is nothing to make up for.
     #[error("the dispatch is COMPLETED; trigger the job to have it run once more")]
     Succeeded,
-    /// It is run again.
     #[error("the dead letter was retried and cannot be discarded: dispatch {0} runs it again")]
     AlreadyRetried(DispatchId),
-    /// Nothing of the job is run again.
+    /// The job prevents a retry.
     #[error("{}", barred(.job, *.bar))]
     Barred {
-        /// Its name.
         job: String,
-        /// Why not.
         bar: JobBar,
     },
 }
@@ -56,7 +50,7 @@ impl Conflict {
     }
 }
 
-/// The code for a job whose runs are not run again.
+/// The code for a job whose runs cannot be retried.
 pub(crate) const fn code_of(bar: JobBar) -> &'static str {
     match bar {
         JobBar::Deleted => "job_deleted",

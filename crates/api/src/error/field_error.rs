@@ -1,7 +1,7 @@
-//! What is wrong with one field of a request, and how the rules of the domain and the refusals of the database become
-//! such mistakes.
+//! Errors in one field of a request, and their conversion from domain rules and database refusals.
 //!
-//! Pure. A mistake names its field by a JSON pointer into the body, or by the bare name of a parameter or header.
+//! Pure. An error names its field by a JSON pointer into the body, or by the plain name of a
+//! parameter or header.
 
 use sched_model::domain::FieldError;
 use sched_model::domain::args_schema::Misfit;
@@ -14,35 +14,34 @@ use serde_path_to_error::{Path, Segment};
 use crate::error::ApiError;
 use crate::http::by_name::ByName;
 
-/// Why a request is refused, as a word for programs.
+/// Machine-readable reason of a refused request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// The value can never be right.
+    /// The value is never valid.
     Invalid,
-    /// A thing of that name exists.
     AlreadyExists,
-    /// There can be one such thing, and there is.
+    /// Only one such resource may exist, and it exists.
     SingletonTaken,
-    /// What it names accepts nothing new.
+    /// The named resource accepts no new references.
     Inactive,
-    /// Somebody else wrote the same thing at the same moment.
+    /// A concurrent request wrote the same resource.
     Concurrent,
-    /// Other things name it.
+    /// Other resources refer to it.
     InUse,
-    /// The key of an earlier request came with other content.
+    /// The idempotency key was used for a request with other content.
     KeyReused,
-    /// Somebody has to stay who can say who is what.
+    /// A tenant must keep an owner, who can manage its members.
     LastOwner,
-    /// Somebody has to stay who can operate the installation.
+    /// The installation must keep a system operator.
     LastOperator,
     /// It is part of every installation or tenant.
     BuiltIn,
-    /// The tenant has as much as it may have.
+    /// The quota of the tenant is used up.
     QuotaExceeded,
 }
 
 impl Reason {
-    /// The code of a problem for this reason.
+    /// The code of the problem.
     pub(crate) const fn code(self) -> &'static str {
         match self {
             Self::Invalid => "invalid",
@@ -59,7 +58,7 @@ impl Reason {
         }
     }
 
-    /// Whether the request might be right at another time.
+    /// Reports whether the same request may succeed at another time.
     pub(crate) const fn is_conflict(self) -> bool {
         match self {
             Self::Invalid | Self::KeyReused => false,
@@ -76,7 +75,7 @@ impl Reason {
     }
 }
 
-/// What is wrong with one field.
+/// An error in one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mistake {
     pub(crate) reason: Reason,
@@ -85,14 +84,14 @@ pub(crate) struct Mistake {
 }
 
 impl Mistake {
-    /// A value that can never be right.
+    /// A value that is never valid.
     pub(crate) fn invalid(pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self { reason: Reason::Invalid, pointer: pointer.into(), message: message.into() }
     }
 
-    /// A rule of the domain that `error` breaks, in the thing at `at`.
+    /// Converts a domain error in the resource at `at`.
     pub(crate) fn of_field(at: &str, error: &FieldError) -> Self {
-        // The names of variables are the user's; they may hold dots, and a list has no keys to point at.
+        // Names of variables are the user's: they may contain dots. A list has no keys to point at.
         if let Some(name) = error.field.strip_prefix("headers.") {
             return Self::invalid(format!("{at}/headers/{}", escaped(name)), &*error.message);
         }
@@ -110,13 +109,12 @@ impl Mistake {
         Self::invalid(pointer, &*error.message)
     }
 
-    /// As a client sees it.
     pub(crate) fn to_wire(&self) -> ProblemError {
         ProblemError { pointer: self.pointer.clone(), message: self.message.clone() }
     }
 }
 
-/// Reads an object of a body, which stands at `at`.
+/// Reads the object at `at` of a body.
 pub(crate) fn read<T: DeserializeOwned>(value: Value, at: &str) -> Result<T, Mistake> {
     serde_path_to_error::deserialize(ByName(value)).map_err(|error| {
         let mut pointer = format!("{at}{}", pointer_of(error.path()));
@@ -129,7 +127,7 @@ pub(crate) fn read<T: DeserializeOwned>(value: Value, at: &str) -> Result<T, Mis
     })
 }
 
-/// A key as it stands in a JSON pointer.
+/// Escapes a key for a JSON pointer.
 pub(crate) fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
@@ -143,7 +141,7 @@ fn pointer_of(path: &Path) -> String {
     segments.collect()
 }
 
-/// Why a job that stands at `at` in the body was not written.
+/// Converts the refusal of the job at `at` of the body.
 pub(crate) fn save_refused(error: SaveError, at: &str) -> ApiError {
     let (reason, field, message) = match error {
         SaveError::Missing { field, kind, name } => {
@@ -192,12 +190,12 @@ pub(crate) fn save_refused(error: SaveError, at: &str) -> ApiError {
     ApiError::Refused(vec![Mistake { reason, pointer: format!("{at}/{field}"), message }])
 }
 
-/// Why arguments, of the job or the trigger at `at` in the body, are not taken.
+/// Rejects the arguments of the job or the trigger at `at` of the body.
 pub(crate) fn args_refused(misfits: Vec<Misfit>, at: &str) -> ApiError {
     ApiError::Refused(misfits.into_iter().map(|misfit| unfit(misfit, at)).collect())
 }
 
-/// What is wrong at one place of arguments.
+/// The error at one position of the arguments.
 pub(crate) fn unfit(misfit: Misfit, at: &str) -> Mistake {
     Mistake::invalid(format!("{at}/task_args{}", misfit.pointer), misfit.message)
 }

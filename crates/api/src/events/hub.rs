@@ -1,14 +1,16 @@
-//! The one reader of the stream of events in this process, which feeds all who listen.
+//! The only reader of the event stream in this process. It serves all listeners.
 //!
-//! While somebody listens it looks at the database a few times a second, and at once when a notification says that something was
-//! committed; notifications are hints, and losing all of them costs the time between two looks. What it finds goes to the listeners as
-//! batches that say from where to where they go, so that a listener notices whatever it has missed and reads that from the table. Batches
-//! are kept in a ring of fixed size: a listener that is slow misses some, and nobody waits for it. Remembers nothing that the
-//! database does not: a process that dies loses nothing.
+//! While a client listens, the reader polls the database a few times a second, and at once after a
+//! notification of a commit. Notifications are hints: without any, events are late by one poll
+//! interval. The reader sends events to the listeners in batches with their range, so a listener
+//! notices a gap and reads it from the table. A ring of fixed size holds the batches: a slow
+//! listener misses some and delays no other. The reader stores nothing: a process that dies loses
+//! nothing.
 //!
-//! Where it stands is always the last event that it has read, and each look looks for that event, too. Where it is gone the database was
-//! replaced under us, by another one or by an earlier state of it: the reader begins anew, and all listeners end, so that their clients
-//! come again with the positions that they have and are told what has become of those.
+//! The position of the reader is the last event that it read. Each poll checks that this event
+//! still exists. If it is gone, the database was replaced by another one or by an earlier state of
+//! it. The reader then restarts and ends all listeners, so that their clients reconnect and learn
+//! whether their positions are still valid.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,23 +25,25 @@ use tokio_util::sync::CancellationToken;
 
 use crate::database::access::Sessions;
 
-/// Time between two looks when nothing is heard.
+/// Poll interval without notifications.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Shortest time between two looks, however much is told: what is committed in it is found by one look.
+/// Shortest time between two polls: one poll finds all commits in it, however many notifications
+/// arrive.
 const LOOK_AFTER: Duration = Duration::from_millis(30);
-/// Time before the next look after one that failed.
+/// Pause after a failed poll.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// Most events of a batch.
 const BATCH: i64 = 256;
-/// Batches that are kept for listeners, none of them empty: a second's worth at least, some ten megabytes at most.
+/// Size of the ring of batches, none of them empty: at least one second of events, at most about
+/// ten megabytes.
 const KEPT: usize = 32;
-/// How long the stream may stand before it is asked who holds it up; transactions of ours are over sooner.
+/// How long the stream may be held up before the reader queries the running transactions; our own
+/// transactions are shorter.
 const ASK_AFTER: Duration = Duration::from_secs(1);
-/// How long it may stand before that is told.
+/// How long the stream may be held up before clients and the log report it.
 const TELL_AFTER: Duration = Duration::from_secs(5);
-/// Beyond [`WRITES_WITHIN`], so that clocks which do not run alike do not matter.
+/// Added to [`WRITES_WITHIN`] for clock differences.
 const MARGIN: Duration = Duration::from_secs(10);
-/// What says that something was committed.
+/// Channels whose notifications follow a commit.
 const CHANNELS: &[&str] = &[
     notify::DISPATCH_CHANNEL,
     notify::JOBS_CHANNEL,
@@ -48,44 +52,44 @@ const CHANNELS: &[&str] = &[
     notify::CANCEL_CHANNEL,
 ];
 
-/// A piece of the stream.
+/// A section of the stream.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// What it follows.
+    /// The event before the section.
     pub(crate) after: EventKey,
-    /// Where it ends: its last event.
+    /// The last event of the section.
     pub(crate) upto: Mark,
     /// See [`Frontier::epoch`].
     pub(crate) epoch: u64,
-    /// The events, of all tenants.
+    /// Events of all tenants.
     pub(crate) events: Vec<Event>,
 }
 
-/// How far the stream has come.
+/// Progress of the stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frontier {
-    /// The last event that was handed on, and all before it were.
+    /// The last event that was sent, after all earlier ones.
     pub(crate) mark: Mark,
-    /// Which server it is.
+    /// Identifies the database server.
     pub(crate) server: i64,
-    /// How often the database was replaced under this process.
+    /// Number of database replacements in the life of this process.
     pub(crate) epoch: u64,
-    /// Since when it does not go on although there may be events.
+    /// Since when the stream has been held up while there may be events.
     pub(crate) held_since: Option<Instant>,
 }
 
 impl Frontier {
-    /// For how long it has not gone on, if that is worth telling.
+    /// For how long the stream has been held up, if that is long enough to report.
     pub(crate) fn held_for(&self) -> Option<Duration> {
         self.held_since.map(|since| since.elapsed()).filter(|held| *held >= TELL_AFTER)
     }
 }
 
-/// What listeners share.
+/// State that listeners share.
 #[derive(Debug)]
 pub(crate) struct Hub {
     batches: broadcast::Sender<Arc<Batch>>,
-    /// `None` while nobody listens, and while it is not known where the stream stands.
+    /// `None` without listeners, and while the position is unknown.
     frontier: watch::Sender<Option<Frontier>>,
     listeners: watch::Sender<usize>,
 }
@@ -100,7 +104,7 @@ impl Default for Hub {
     }
 }
 
-/// Somebody who listens; the reader reads for as long as there is one.
+/// A subscription. The reader runs while one exists.
 #[derive(Debug)]
 pub(crate) struct Listening {
     hub: Arc<Hub>,
@@ -109,7 +113,6 @@ pub(crate) struct Listening {
 }
 
 impl Hub {
-    /// Listens.
     pub(crate) fn listen(self: &Arc<Self>) -> Listening {
         self.listeners.send_modify(|count| *count += 1);
         Listening {
@@ -119,12 +122,12 @@ impl Hub {
         }
     }
 
-    /// For how long what is handed on has been held up, if that is worth telling.
+    /// For how long the stream has been held up, if that is long enough to report.
     pub(crate) fn held_for(&self) -> Option<Duration> {
         self.frontier.borrow().as_ref().and_then(Frontier::held_for)
     }
 
-    /// How many listen.
+    /// Number of listeners.
     pub(crate) fn listeners(&self) -> usize {
         *self.listeners.borrow()
     }
@@ -140,17 +143,16 @@ impl Drop for Listening {
     }
 }
 
-/// See the module.
 pub(crate) struct Reader {
     hub: Arc<Hub>,
     sessions: Sessions,
-    /// Transactions that are not waited for.
+    /// Transactions that the stream does not wait for.
     ignored: Vec<i64>,
-    /// Since when transactions have been seen to run.
+    /// When each running transaction was first seen.
     seen: HashMap<i64, Instant>,
-    /// A connection of its own, while it is good.
+    /// The reader's own connection, while it works.
     conn: Option<Conn>,
-    /// Where it stands, on which server; `None` at the beginning.
+    /// The position and its server; `None` at the beginning.
     at: Option<(Mark, i64)>,
     epoch: u64,
     held: Held,
@@ -170,7 +172,7 @@ impl Reader {
         }
     }
 
-    /// Reads while somebody listens, until `stop`.
+    /// Reads while clients listen, until `stop`.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), BoxError> {
         let mut listeners = self.hub.listeners.subscribe();
         let (sessions, hint) = (self.sessions.clone(), Notify::new());
@@ -186,16 +188,16 @@ impl Reader {
                 () = self.read(&hint) => {}
             }
             self.hub.publish(None);
-            // A look may have been broken off in the middle.
+            // The poll may have been cancelled in the middle.
             self.conn = None;
         }
     }
 
-    /// Reads for ever, beginning with what is written from now on.
+    /// Reads forever, beginning with new events.
     async fn read(&mut self, hint: &Notify) {
         (self.at, self.held) = (None, Held::default());
         loop {
-            // Registered before the look, so that what is told during it is not lost.
+            // Registered before the poll, so that a notification during the poll is not lost.
             let told = hint.notified();
             let pause = match self.look().await {
                 Ok(true) => continue,
@@ -221,7 +223,7 @@ impl Reader {
         }
     }
 
-    /// One look. Says whether there is more.
+    /// Polls once. Returns whether there are more events.
     async fn look(&mut self) -> Result<bool, DbError> {
         let mut conn = match self.conn.take() {
             Some(conn) => conn,
@@ -245,7 +247,7 @@ impl Reader {
             }
         };
         if look.has_foreign {
-            // The leader puts them in order; until then nothing can be said about the order of anything.
+            // The leader reorders them. The order of all events is unknown until then.
             self.held.begin();
             tracing::debug!("There are events of a restored dump that are not in order yet.");
         } else if self.held.stands(&look) >= ASK_AFTER {
@@ -263,14 +265,14 @@ impl Reader {
         let upto = look.events.last().map_or(last, |event| Mark { key: event.key, at: event.at });
         if !look.events.is_empty() {
             let batch = Batch { after: last.key, upto, epoch: self.epoch, events: look.events };
-            // Without a listener there is nobody to miss it.
+            // Without listeners the send fails, which is fine.
             let _ = self.hub.batches.send(Arc::new(batch));
         }
         self.stand(upto, server);
         Ok(is_full)
     }
 
-    /// Finds the newest event there is, after which everything is told.
+    /// Finds the newest event. The stream continues after it.
     async fn begin(&mut self, conn: &mut Conn, look: &Look) -> Result<bool, DbError> {
         if look.has_foreign {
             return Ok(false);
@@ -282,7 +284,7 @@ impl Reader {
         Ok(false)
     }
 
-    /// Forgets where it stood: the event is gone.
+    /// Discards the position: its event is gone.
     async fn begin_anew(&mut self, conn: &mut Conn, last: Mark, look: &Look) -> Result<(), DbError> {
         let work = async |conn: &mut Conn| stream::origin(conn, last).await;
         let origin = self.sessions.follow_on(conn, "ask_for_origin", work).await?;
@@ -306,10 +308,10 @@ impl Reader {
     }
 }
 
-/// Whether the stream goes on.
+/// Whether the stream is held up.
 #[derive(Debug, Default)]
 struct Held {
-    /// The oldest transaction that runs, and since when it has been.
+    /// The oldest running transaction, and since when it has been the oldest.
     at: Option<i64>,
     since: Option<Instant>,
     is_told: bool,
@@ -322,7 +324,7 @@ impl Held {
         }
     }
 
-    /// For how long the stream has been waiting for one and the same transaction.
+    /// For how long the stream has waited for the same transaction.
     fn stands(&mut self, look: &Look) -> Duration {
         let waits_for = Some(look.settled.transaction).filter(|oldest| *oldest < look.next_transaction);
         if waits_for.is_none() || waits_for != self.at {
@@ -336,7 +338,7 @@ impl Held {
         self.since.map(|since| monotonic().saturating_duration_since(since)).unwrap_or_default()
     }
 
-    /// Tells of a transaction that holds up the stream, if one does.
+    /// Reports the transaction that holds up the stream.
     fn tell(&mut self, running: &[Running], ignored: &[i64]) {
         let Some(by) = running.iter().find(|one| Some(one.transaction) == self.at) else { return };
         if ignored.contains(&by.transaction) {
@@ -356,7 +358,7 @@ impl Held {
     }
 }
 
-/// Those that need not be waited for, because they will never write events that are not there yet.
+/// Transactions that will never write a new event, so the stream need not wait for them.
 fn harmless(running: &[Running], seen: &mut HashMap<i64, Instant>, now: Instant) -> Vec<i64> {
     seen.retain(|transaction, _| running.iter().any(|one| one.transaction == *transaction));
     let mut harmless = Vec::new();

@@ -1,9 +1,10 @@
-//! One client that follows the stream of events.
+//! One client of the event stream.
 //!
-//! It stands at a position and is told what follows: from the table while it is behind, in pages, and from the common reader
-//! ([`super::hub`]) once it is not. It falls behind when it takes its time, and then reads from the table again; nobody waits for it and
-//! it misses nothing. Now and then it is asked whether the client may still read, and whether the daemon stops. Nothing is remembered here:
-//! the client has the position with each message.
+//! It has a position and receives the events after it: in pages from the table while it is behind,
+//! and from the shared reader ([`super::hub`]) afterwards. A slow client falls behind and then
+//! reads from the table again; it delays no other and misses no event. The listener checks
+//! periodically that the client may still read, and whether the daemon stops. It stores nothing:
+//! the client gets the position with each message.
 
 use std::time::{Duration, Instant};
 
@@ -25,40 +26,38 @@ use crate::http::stream_limits::Place;
 use crate::identity::{self, Identity};
 use crate::state::ApiState;
 
-/// How often it is asked whether the stream may go on.
+/// Interval of the checks that the stream may continue.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
-/// A sign of life for whatever stands between us and the client, and the position that a client goes on from.
+/// Keeps the connection open through proxies, and gives the client a position to continue from.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// The same while it reads what lies behind: how far it has come is not lost when the connection breaks.
+/// The same while the stream reads old events: progress survives a broken connection.
 const TELL_PROGRESS: Duration = Duration::from_secs(1);
-/// Longest wait for the common reader at the beginning.
+/// Longest wait for the shared reader at the beginning.
 const OPEN_WITHIN: Duration = Duration::from_secs(10);
-/// Most events of a page.
 const PAGE: i64 = 200;
 
-/// Where a client begins.
+/// The first event of a stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Start {
-    /// With what happens from now on.
+    /// Events from now on.
     Now,
-    /// After this position.
+    /// Events after this position.
     After(Position),
-    /// With what happened at an instant.
+    /// Events since an instant.
     At(DateTime<Utc>),
 }
 
-/// Who asks, for what.
+/// The request for a stream.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) state: web::Data<ApiState>,
     pub(crate) identity: Identity,
-    /// What the request was, to find out now and then whether its key is still good.
+    /// The headers of the request, to check its key periodically.
     pub(crate) headers: HeaderMap,
     pub(crate) filter: EventFilter,
     pub(crate) start: Start,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Listener {
     state: web::Data<ApiState>,
@@ -66,11 +65,11 @@ pub(crate) struct Listener {
     headers: HeaderMap,
     filter: EventFilter,
     server: i64,
-    /// How often the database had been replaced when it began.
+    /// Number of database replacements when the stream began.
     epoch: u64,
-    /// Everything up to here has been told.
+    /// All events up to this key were sent.
     key: EventKey,
-    /// The last event up to there, whoever's it is.
+    /// The last event up to `key`, of any tenant.
     mark: Mark,
     is_behind: bool,
     stretch: Stretch,
@@ -83,10 +82,10 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Begins to listen.
+    /// Opens a stream.
     ///
     /// # Errors
-    /// There is no place, or the database cannot be asked.
+    /// No slot is free, or the database fails.
     pub(crate) async fn open(asked: Asked) -> Result<Self, ApiError> {
         let Asked { state, identity, headers, filter, start } = asked;
         let place = state.listeners.take(&identity)?;
@@ -125,7 +124,8 @@ impl Listener {
         })
     }
 
-    /// What is to be told next; `None` when the stream is over. Dropped before it is done, it has told nothing.
+    /// The next messages; `None` when the stream is over. Cancel-safe: a dropped call has sent
+    /// nothing.
     pub(crate) async fn next(&mut self) -> Option<Vec<StreamMessage>> {
         if !self.opening.is_empty() {
             return Some(std::mem::take(&mut self.opening));
@@ -167,7 +167,7 @@ impl Listener {
             };
             match self.state.sessions.follow("find_last_event", work).await {
                 Ok(found) => self.mark = found.unwrap_or(self.mark),
-                // It is told where it was.
+                // The client gets the position from before.
                 Err(error) => tracing::debug!(error = %error, "How far a stream has come is not told."),
             }
         }
@@ -181,7 +181,7 @@ impl Listener {
         if self.state.is_stopping() {
             return Some(EndReason::Stopping);
         }
-        // Its client comes again and is told whether the position that it has is one.
+        // The client reconnects and learns whether its position is still valid.
         if self.listening.frontier.borrow().is_some_and(|frontier| frontier.epoch != self.epoch) {
             return Some(EndReason::Unavailable);
         }
@@ -199,7 +199,7 @@ impl Listener {
         None
     }
 
-    /// A page of what lies between the position and what the common reader has handed on.
+    /// A page of events between the position and the frontier of the shared reader.
     async fn read_table(&mut self) -> Result<Vec<StreamMessage>, ApiError> {
         let frontier = *self.listening.frontier.borrow();
         let Some(last) = frontier.map(|frontier| frontier.mark).filter(|last| last.key > self.key) else {
@@ -233,12 +233,12 @@ impl Listener {
         Ok(self.messages(&found))
     }
 
-    /// What the common reader hands on next.
+    /// The next events of the shared reader.
     async fn live(&mut self) -> Vec<StreamMessage> {
         let received = tokio::time::timeout(CHECK_EVERY, self.listening.batches.recv()).await;
         let batch = match received {
             Err(_nothing_new) => {
-                // Where the reader has begun anew there is no batch that says what lies between.
+                // After a restart of the reader, no batch covers the gap.
                 let frontier = *self.listening.frontier.borrow();
                 self.is_behind = frontier.is_some_and(|frontier| frontier.mark.key > self.key);
                 return Vec::new();
@@ -258,7 +258,7 @@ impl Listener {
             return Vec::new();
         }
         if batch.after > self.key {
-            // Something lies between, which was handed on before we listened.
+            // The batches of the gap were sent before this listener subscribed.
             self.is_behind = true;
             return Vec::new();
         }
@@ -273,7 +273,7 @@ impl Listener {
     }
 }
 
-/// Where a client goes on that was at a position, and what is wrong with it.
+/// Where a client with a position continues, and why that position is invalid.
 async fn resume(
     state: &ApiState,
     position: Position,
@@ -296,13 +296,13 @@ async fn resume(
     let mark = match (fault, before) {
         (Some(ResetReason::OtherDatabase), _) => now.mark,
         (Some(ResetReason::Expired), _) | (None, None) => mark,
-        // Something that stands before the event may not have been there when it was shown.
+        // Events before the position may not have been visible when it was shown.
         (None, Some(before)) => before.unwrap_or_else(|| Mark::beginning(mark.at)),
     };
     Ok((mark, fault))
 }
 
-/// Where a client begins that wants what happened from an instant on.
+/// The position of the first event since an instant.
 async fn written_at(state: &ApiState, identity: &Identity, since: DateTime<Utc>) -> Result<Mark, ApiError> {
     let work =
         async |conn: &mut Conn| Ok::<_, ApiError>(stream::position_at(conn, identity.tenant(), since).await?);

@@ -1,9 +1,10 @@
-//! Where a reader of the stream of events stands, as clients hold it. Pure.
+//! A position in the event stream, as clients keep it. Pure.
 //!
-//! It is the place of an event, the last that was handed on, or the beginning. It names the server whose transactions it counts, and when
-//! the event was written, so that a position of another database, of an event that is gone, and one whose followers were removed
-//! meanwhile are told from good ones. Lists show events before the stream may tell them; the positions of those say from where the stream
-//! has to be read so that nothing is missed. Clients keep positions and send them back; they read nothing in them.
+//! It is the key of the last sent event, or the beginning. It contains the server whose transaction
+//! ids it counts and the time of the event. So the API can detect a position of another database,
+//! of a lost event, and one whose following events were removed. Lists show events before the
+//! stream may send them. The position of such an event also has the point from which the stream
+//! must be read so that no event is missed. Positions are opaque to clients.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,17 +13,17 @@ use chrono::{DateTime, TimeDelta, Utc};
 use sched_model::events::stream::{EventKey, Mark, Origin, WRITES_WITHIN};
 use sched_wire::ResetReason;
 
-/// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Position {
     server: u32,
     pub(crate) key: EventKey,
     micros: i64,
-    /// What began before this transaction was over when the event was shown; `None` where all that stands before the event was.
+    /// All transactions before this one had ended when the event was shown; `None` when all earlier
+    /// events were visible.
     floor: Option<i64>,
 }
 
-/// A position nobody was given.
+/// The text is no position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("is not the id of an event, or of another message of the stream of events")]
 pub(crate) struct NotAPosition;
@@ -35,39 +36,42 @@ impl Position {
         Self { server, key, micros: at.timestamp_micros(), floor: None }
     }
 
-    /// The same, of an event that was shown while transactions ran that may write what stands before it. The oldest of them is `floor`.
+    /// The same for an event that was shown while transactions ran that may write earlier events.
+    /// `floor` is the oldest of them.
     pub(crate) fn above(self, floor: i64) -> Self {
         Self { floor: Some(floor).filter(|floor| *floor <= self.key.transaction), ..self }
     }
 
-    /// The event it is the place of.
+    /// The event of the position.
     pub(crate) fn mark(&self) -> Mark {
         Mark { key: self.key, at: self.at() }
     }
 
-    /// Before what the stream is to be read again, lest something be missed; `None` when it goes on behind the event.
+    /// The stream must be read again from before this key so that no event is missed; `None` when
+    /// it continues after the event.
     pub(crate) fn floor(&self) -> Option<EventKey> {
         self.floor.map(EventKey::before)
     }
 
-    /// When what stands there was written or reached.
+    /// When the event was written or reached.
     pub(crate) fn at(&self) -> DateTime<Utc> {
         DateTime::from_timestamp_micros(self.micros).unwrap_or_default()
     }
 
-    /// Why reading cannot go on here without missing something; `None` when it can. `now` was asked about the mark.
+    /// Why the stream cannot continue here without a gap; `None` when it can. `now` is the state of
+    /// the database for the mark.
     pub(crate) fn fault(&self, now: &Origin) -> Option<ResetReason> {
         let here = Self::new(now.server, self.key, DateTime::UNIX_EPOCH);
         if self.server != here.server || self.key.transaction > now.next_transaction {
             return Some(ResetReason::OtherDatabase);
         }
-        // What follows in the stream may have been written this much earlier.
+        // The following events may have been written this much earlier.
         let slack = TimeDelta::from_std(WRITES_WITHIN).unwrap_or_default();
         let followed_from = self.at().checked_sub_signed(slack)?;
         if now.oldest.is_some_and(|oldest| followed_from < oldest) {
             return Some(ResetReason::Expired);
         }
-        // It was told and is not there: what was committed after some instant is lost, and its numbers are given again.
+        // The event was sent and is gone: later commits were lost, and their ids are used again.
         (!now.is_there).then_some(ResetReason::OtherDatabase)
     }
 }
@@ -85,7 +89,8 @@ impl FromStr for Position {
 
     fn from_str(text: &str) -> Result<Self, NotAPosition> {
         let number = |part: &str| -> Option<i64> {
-            // What the numbers are written as, and nothing else that could be read as one.
+            // Only the digits that `Display` writes; `from_str_radix` also accepts signs and upper
+            // case.
             let is_plain = part.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
             i64::from_str_radix(part, 16).ok().filter(|_| is_plain)
         };

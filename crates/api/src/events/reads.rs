@@ -1,9 +1,9 @@
-//! Reading what lies behind in the stream of events, so that nobody else suffers from it.
+//! Reads of old events, bounded so that they do not slow other requests.
 //!
-//! Few reads run at once, and fewer of one tenant: whoever follows a stream with a filter that nothing matches, or lists what happened once
-//! in a year, waits for others of their kind and not they for them. Each read goes over a stretch of the stream that is found by trying
-//! ([`Stretch`]): longer where there is little to be seen, shorter where a read takes too long. Nothing is remembered but the permits,
-//! which go with whoever holds them.
+//! Few reads run at once, and fewer per tenant: a stream whose filter matches nothing, or a list of
+//! rare events, waits for other such reads and does not delay them. Each read covers a section of
+//! the stream whose length adapts ([`Stretch`]): longer where events are rare, shorter where a read
+//! takes too long. The only state is the permits, which return when their holder is dropped.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,20 +12,21 @@ use std::time::Duration;
 use sched_model::domain::ids::TenantId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Reads at once, of all; connections of the pool that they may take.
+/// Concurrent reads of all tenants, and so connections of the pool.
 const ALL: usize = 3;
-/// Reads of one tenant at once: one less, so that there is always one for others.
+/// Concurrent reads of one tenant: one fewer, so that one is always left for other tenants.
 const OF_TENANT: usize = 2;
-/// How long one statement may take before it is given up and the stretch is made shorter.
+/// Time limit of one statement. After it the section is made shorter.
 pub(crate) const STATEMENT_WITHIN: Duration = Duration::from_secs(2);
-/// A read that takes less may be followed by one of twice the stretch.
+/// After a faster read, the next section is twice as long.
 const QUICK: Duration = Duration::from_millis(200);
-/// Transactions that a read goes over at first.
+/// Transactions in the first section.
 const FIRST: i64 = 50_000;
-/// What a stretch is divided by when it was too long: it may have been doubled over an idle time, and busy times are much denser.
+/// Divisor of a section that was too long: it may have doubled over an idle time, and busy times
+/// are much denser.
 const SHORTER: i64 = 16;
 
-/// Who may read now.
+/// Permits for reads.
 #[derive(Debug)]
 pub(crate) struct Reads {
     all: Arc<Semaphore>,
@@ -46,10 +47,10 @@ impl Default for Reads {
 }
 
 impl Reads {
-    /// Waits for a turn. `None` never happens: nobody closes what is waited for.
+    /// Waits for a permit. `None` never happens: the semaphores are never closed.
     pub(crate) async fn turn(&self, tenant: TenantId) -> Option<Permit> {
         let own = self.of(tenant);
-        // One's own first, so that who waits for it keeps nobody else from reading.
+        // The permit of the tenant first: a tenant that waits for it blocks no other.
         let (own, all) = (own.acquire_owned().await.ok()?, self.all.clone().acquire_owned().await.ok()?);
         Some(Permit { _tenant: own, _all: all })
     }
@@ -66,7 +67,7 @@ impl Reads {
     }
 }
 
-/// How many transactions the next read goes over.
+/// Number of transactions that the next read covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stretch(i64);
 
@@ -77,12 +78,11 @@ impl Default for Stretch {
 }
 
 impl Stretch {
-    /// The number of transactions.
     pub(crate) fn transactions(self) -> i64 {
         self.0
     }
 
-    /// After a read that found so many events in that time.
+    /// The length after a read that found this many events in that time.
     pub(crate) fn after(self, found: usize, took: Duration) -> Self {
         match (found, took < QUICK) {
             (0, true) => Self(self.0.saturating_mul(2)),
@@ -91,7 +91,7 @@ impl Stretch {
         }
     }
 
-    /// After a read that took too long; `None` when it cannot be shorter.
+    /// The length after a read that took too long; `None` at the minimum.
     pub(crate) fn after_too_long(self) -> Option<Self> {
         (self.0 > 1).then_some(Self((self.0 / SHORTER).max(1)))
     }

@@ -1,8 +1,9 @@
-//! Reading objects by the names of their fields and in no other way.
+//! Deserializes objects by field names only.
 //!
-//! Readers that are derived for structures also take a list, whose items are the fields in the order of their declaration, so that what a list
-//! means would change with a release. Wrapped in [`ByName`] a value refuses to be read so, at any depth; but for what is read to see which of
-//! several shapes it has (untagged enumerations), because that is copied first. Pure.
+//! Derived readers of structs also accept a list with the fields in declaration order, so the
+//! meaning of a list would change between releases. A value in [`ByName`] rejects such a list at
+//! any depth. Untagged enums are an exception: serde copies their input before it selects a
+//! variant. Pure.
 
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{Deserializer, Error as _, IntoDeserializer, Visitor};

@@ -1,7 +1,9 @@
-//! Where a request comes from: the address of the client, behind proxies too, and whether it is on this machine.
+//! The address of the client of a request, also behind proxies, and whether the client is on this
+//! machine.
 //!
-//! A proxy says for whom it asks in `X-Forwarded-For`, which anybody can write. It is believed of those that are on this machine or named in
-//! `api-trusted-proxies`, and each of them only for the last address that it added itself. Pure.
+//! A proxy reports its client in `X-Forwarded-For`, which any client can write too. The API trusts
+//! the header from proxies on this machine and from those in `api-trusted-proxies`, and of each
+//! only the last address, which that proxy added itself. Pure.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -12,7 +14,7 @@ use actix_web::http::header::HeaderMap;
 const OF_PROXIES: [&str; 6] =
     ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"];
 
-/// Addresses that begin alike.
+/// An address range, by its prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -72,7 +74,7 @@ pub(crate) fn address(peer: Option<SocketAddr>, headers: &HeaderMap, proxies: &[
     Some(client)
 }
 
-/// Whether a request comes from this machine, and no proxy has sent it on for somebody else.
+/// Reports whether a request comes from this machine and was not forwarded by a proxy.
 pub(crate) fn is_local(peer: Option<SocketAddr>, headers: &HeaderMap) -> bool {
     peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback())
         && !OF_PROXIES.iter().any(|name| headers.contains_key(*name))

@@ -1,7 +1,8 @@
-//! Cursors of lists that can be sorted and filtered: where a page ended, and in which list.
+//! Cursors of lists that can be sorted and filtered: the end of a page, and its list.
 //!
-//! A cursor is opaque to clients and good for the list it came from alone: sent with other filters or another order it is refused,
-//! since it would mean nothing there. It holds nothing but what the last item of the page showed. Pure.
+//! A cursor is opaque to clients and valid for its own list only: with other filters or another
+//! order it has no meaning and is rejected. It contains only data that the last item of the page
+//! showed. Pure.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,26 +12,25 @@ use uuid::Uuid;
 
 use crate::error::ApiError;
 
-/// What a cursor holds.
+/// Content of a cursor.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Held {
-    /// Which list.
+    /// Mark of the list.
     l: String,
-    /// What the last item was sorted by.
+    /// Sort key of the last item.
     k: Option<String>,
-    /// Its id.
     i: Uuid,
 }
 
-/// The cursor after an item of a list, which `list` tells from all others.
+/// The cursor after an item of a list; `list` identifies the list and its filters.
 pub(crate) fn seal(list: &impl Serialize, key: Option<String>, id: Uuid) -> String {
     let held = Held { l: mark(list), k: key, i: id };
-    // Texts only: writing them cannot fail.
+    // Strings only: this cannot fail.
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&held).unwrap_or_default())
 }
 
-/// What the item after which a page of `list` begins was sorted by, and its id.
+/// The sort key and the id of the item after which the page of `list` begins.
 pub(crate) fn open(list: &impl Serialize, cursor: &str) -> Result<(Option<String>, Uuid), ApiError> {
     let bytes = URL_SAFE_NO_PAD.decode(cursor).ok();
     let held: Option<Held> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
@@ -42,17 +42,17 @@ pub(crate) fn open(list: &impl Serialize, cursor: &str) -> Result<(Option<String
     Ok((held.k, held.i))
 }
 
-/// What the cursor of a list holds whose order is that of one key.
+/// Content of a cursor for a list that is ordered by one key.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Place {
-    /// Which list.
+    /// Mark of the list.
     l: String,
-    /// The key of the last item.
+    /// Key of the last item.
     p: String,
 }
 
-/// The cursor after the item with this key, of a list that is told from all others by its mark.
+/// The cursor after the item with this key, in the list with this mark.
 pub(crate) fn seal_key(mark: &str, key: String) -> String {
     let place = Place { l: mark.to_owned(), p: key };
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&place).unwrap_or_default())
@@ -71,12 +71,12 @@ pub(crate) fn open_key(mark: &str, cursor: &str) -> Result<String, ApiError> {
     Ok(place.p)
 }
 
-/// What is no cursor.
+/// The error for a malformed cursor.
 pub(crate) fn broken() -> ApiError {
     ApiError::parameter("cursor", "must be the next_cursor of the page before")
 }
 
-/// What tells a thing from others that are written differently: the start of a hash.
+/// Identifies a serialized value: the start of its hash.
 pub(crate) fn mark(thing: &impl Serialize) -> String {
     let text = serde_json::to_string(thing).unwrap_or_default();
     digest(text.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()

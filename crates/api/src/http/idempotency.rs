@@ -1,8 +1,9 @@
-//! Requests that are to be done once, however often they are sent: those with an `Idempotency-Key`.
+//! Requests with an `Idempotency-Key`, which take effect once, however often the client sends them.
 //!
-//! The key and what is known of the request before its body are read where it is let in ([`crate::http::middleware`]), the body where it is read
-//! ([`crate::http::extract::Body`]); the answer is kept and given again where changes are written ([`crate::database::access`]). What is asked for or
-//! answered may be kept, so requests about secrets take no key.
+//! The middleware ([`crate::http::middleware`]) reads the key and the request line. The extractor
+//! ([`crate::http::extract::Body`]) adds the body. The write ([`crate::database::access`]) stores
+//! the answer and returns it again. Requests and answers may be stored, so requests about secrets
+//! accept no key.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,7 +17,8 @@ use sched_wire::{BASE_PATH, IDEMPOTENCY_KEY};
 
 use crate::error::ApiError;
 
-/// Paths below the base whose requests or answers carry what must not be kept, not even as a hash: guessing passwords against one is cheap.
+/// Paths below the base whose requests or answers must not be stored, not even as a hash: guessing
+/// passwords against a hash is cheap.
 const SECRET: [&str; 5] = ["/api-keys", "/me/password", "/secrets", "/sessions", "/users"];
 
 /// A request with a key.
@@ -30,10 +32,10 @@ pub(crate) struct Once {
     body: Arc<OnceLock<[u8; 32]>>,
 }
 
-/// The key under which a request is done once; `None` without one, and where nothing is changed.
+/// The key of a request; `None` without one, and for methods that change nothing.
 ///
 /// # Errors
-/// A key that is none, or a request that takes none.
+/// The key is malformed, or the path accepts no key.
 pub(crate) fn key(method: &Method, path: &str, headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     if method.is_safe() {
         return Ok(None);
@@ -55,7 +57,7 @@ pub(crate) fn key(method: &Method, path: &str, headers: &HeaderMap) -> Result<Op
     }
 }
 
-/// Whether requests for this path, below the base, take no key.
+/// Reports whether requests for this path, below the base, accept no key.
 pub(crate) fn is_about_secrets(path: &str) -> bool {
     SECRET
         .iter()
@@ -63,7 +65,7 @@ pub(crate) fn is_about_secrets(path: &str) -> bool {
 }
 
 impl Once {
-    /// A request that `caller` sends under a key.
+    /// A request that `caller` sends with a key.
     pub(crate) fn new(caller: &str, key: String, method: &Method, path: &str, query: &str) -> Self {
         Self {
             caller: caller.to_owned(),
@@ -75,17 +77,16 @@ impl Once {
         }
     }
 
-    /// Its key.
     pub(crate) fn key(&self) -> &str {
         &self.key
     }
 
-    /// Notes the body, which all that know of the request know then.
+    /// Adds the body, for all clones of the request.
     pub(crate) fn note_body(&self, bytes: &[u8]) {
         self.body.get_or_init(|| digest(bytes));
     }
 
-    /// The request as the database knows it.
+    /// The request in the form of the database.
     pub(crate) fn asked(&self, tenant: TenantId) -> Asked<'_> {
         let body = self.body.get_or_init(|| digest(b""));
         let fingerprint = Fingerprint::of(&self.method, &self.path, &self.query, body);

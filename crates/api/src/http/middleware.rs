@@ -1,9 +1,9 @@
-//! What surrounds every request: its id, who sends it, its time limit, the headers of its answer, its line in the log
-//! and its numbers in the metrics.
+//! The middleware of every request: id, caller, time limit, headers of the answer, log line and
+//! metrics.
 //!
-//! The one place where errors of requests are logged: causes inside at `warn` or `error`, refusals at `debug`. A request
-//! that is given up for its time is dropped where it waits; its database connection is then discarded, so a transaction
-//! under way is rolled back by the server.
+//! This is the only place that logs errors of requests: internal causes at `warn` or `error`,
+//! refusals at `debug`. When a request exceeds its time limit, it is dropped where it waits. Its
+//! database connection is discarded, so the server rolls back its open transaction.
 
 use std::time::{Duration, Instant};
 
@@ -38,16 +38,16 @@ use crate::{
     identity,
 };
 
-/// Longest service of a request: as long as the longest statement by default.
+/// Longest time of a request: the default limit of a statement.
 const REQUEST_WITHIN: Duration = Duration::from_secs(30);
-/// Longest id of a request that is taken over from the client.
+/// Longest request id that is accepted from the client.
 const LONGEST_ID: usize = 100;
 
-/// The id of a request: in its answer, in the log and in the audit log.
+/// The id of a request, for its answer, the log and the audit log.
 #[derive(Debug)]
 struct RequestId(String);
 
-/// Surrounds a request.
+/// Runs a request.
 pub(crate) async fn around(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
@@ -59,7 +59,7 @@ pub(crate) async fn around(
     let _entered = span.enter();
     let Ok(served) = served else {
         let response = facts.refuse(&ApiError::TimedOut);
-        // The request is gone with its service, so the answer has to travel as an error.
+        // The timeout has consumed the request, so the answer must travel as an error.
         return Err(InternalError::from_response(ApiError::TimedOut, facts.finish(response)).into());
     };
     let (request, response) = served?.into_parts();
@@ -71,7 +71,7 @@ pub(crate) async fn around(
     Ok(ServiceResponse::new(request, facts.finish(response)))
 }
 
-/// Lets the request in, or not.
+/// Admits the request, or rejects it.
 async fn serve(
     mut request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
@@ -86,7 +86,7 @@ async fn serve(
     }
 }
 
-/// Finds out who sends the request, where that matters, and notes it for the handler.
+/// Authenticates the caller, where the path requires it, and stores the identity for the handler.
 async fn admitted(request: &ServiceRequest, facts: &Facts) -> Result<(), ApiError> {
     let state = request.app_data::<web::Data<ApiState>>();
     let allowed = state.map(|state| state.allowed_hosts.as_slice()).unwrap_or_default();
@@ -112,8 +112,9 @@ async fn admitted(request: &ServiceRequest, facts: &Facts) -> Result<(), ApiErro
     Ok(())
 }
 
-/// What a path asks for before it is looked at: all of the API, that the caller is known, but for signing in; what says more of the
-/// installation than whether it is healthy, the right to see it, unless it is asked for on this machine.
+/// The requirement of a path before routing. Every path of the API requires a known caller, except
+/// for signing in. Pages that show more of the installation than its basic health require the
+/// permission to see it, unless the request comes from this machine.
 fn needs(method: &Method, path: &str, is_local: bool) -> Option<Needs> {
     if openapi::is_public(path) {
         return None;
@@ -128,19 +129,19 @@ fn needs(method: &Method, path: &str, is_local: bool) -> Option<Needs> {
     if of_api.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
         return Some(Needs::Identity);
     }
-    // By name: a path that is written in another way is matched later, when it has been decoded.
+    // By exact name: a path in another encoding matches later, after it was decoded.
     let is_for_all = matches!(path, "/health" | "/health/live" | "/health/ready");
     (!is_local && !is_for_all).then_some(Needs::Permission(Permission::FleetRead))
 }
 
-/// What is to be remembered of a request, which is consumed by its service.
+/// Facts of a request that are needed after the service has consumed it.
 struct Facts {
     id: RequestId,
     trace: TraceContext,
-    /// The span that it names as the one it is part of.
+    /// The parent span that the request names.
     caller: Option<TraceContext>,
     span: Span,
-    /// Where the span goes when the request has been served.
+    /// Receives the span of the request.
     traces: Traces,
     method: String,
     path: String,
@@ -153,7 +154,7 @@ impl Facts {
         let (id, caller) = (id_of(request.headers()), caller_of(request.headers()));
         let trace = trace_of(caller);
         let state = request.app_data::<web::Data<ApiState>>();
-        // What is not known yet is recorded when it is.
+        // Unknown values are recorded later.
         let span = tracing::info_span!(
             "request",
             trace_id = trace.trace_id(),
@@ -181,7 +182,7 @@ impl Facts {
         Self { route, ..self }
     }
 
-    /// The answer to a request that fails, once its causes are in the log.
+    /// Logs the causes of a failed request and returns its answer.
     fn refuse(&self, error: &ApiError) -> HttpResponse {
         let mut problem: Problem = error.problem();
         problem.request_id.clone_from(&self.id.0);
@@ -219,7 +220,7 @@ impl Facts {
 
     fn record(&self, status: StatusCode) {
         let took = monotonic_clock::monotonic().saturating_duration_since(self.started);
-        // Paths that no route takes are the client's invention: one label for all of them.
+        // Unknown paths are chosen by the client: one label for all of them bounds the metric.
         let route = self.route.clone().unwrap_or_else(|| "none".to_owned());
         let (method, status) = (&self.method, status.as_u16());
         self.span.record("http.route", &route).record("http.status", status);
@@ -232,21 +233,22 @@ impl Facts {
             "sched_api_requests_total", "route" => route, "method" => method, "status" => status.to_string()
         )
         .increment(1);
-        // Who asks for health and metrics, again and again, is not followed.
+        // Periodic requests for health and metrics have no span.
         if self.path.starts_with(BASE_PATH) {
             let ((trace, span), is_sampled) = (self.trace.ids(), self.trace.is_sampled());
             self.traces.ended(Place { trace, span, is_sampled }, took, || self.told(status));
         }
     }
 
-    /// What a collector of traces is told, under the names of OpenTelemetry's conventions for servers and those of the log.
+    /// The span for a trace collector, with the names of OpenTelemetry's conventions for servers
+    /// and those of the log.
     fn told(&self, status: u16) -> traces::Span {
         let mut attributes: Vec<(&'static str, traces::Value)> = vec![
             ("http.request.method", self.method.as_str().into()),
             ("http.response.status_code", i64::from(status).into()),
             ("request.id", self.id.0.as_str().into()),
         ];
-        // What was never routed could be called anything, and is not told.
+        // An unrouted path could be anything, so it is not sent.
         if let Some(route) = &self.route {
             attributes
                 .extend([("http.route", route.as_str().into()), ("url.path", self.path.as_str().into())]);
@@ -255,7 +257,7 @@ impl Facts {
             Some(route) => format!("{} {route}", self.method),
             None => "request".to_owned(),
         };
-        // What the client got wrong is no failure of a server.
+        // An error of the client is not a failure of the server.
         let failure = (status >= 500).then(|| format!("status {status}"));
         let parent = self.caller.map(|caller| caller.ids().1);
         traces::Span { parent, name, kind: Kind::Server, attributes, failure }
@@ -264,7 +266,8 @@ impl Facts {
 
 static REQUEST_ID_HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Headers of every answer that does not say otherwise: nothing here is a page, and nothing may be stored.
+/// Headers of every answer that does not set them: the answer is not a page, and must not be
+/// stored.
 static HEADERS: [(HeaderName, &str); 6] = [
     (CACHE_CONTROL, "no-store"),
     (CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
@@ -274,7 +277,7 @@ static HEADERS: [(HeaderName, &str); 6] = [
     (X_FRAME_OPTIONS, "DENY"),
 ];
 
-/// The client's own id if it is fit for a log line, else a new one.
+/// The id of the client if it is safe for a log line, else a new one.
 fn id_of(headers: &HeaderMap) -> RequestId {
     let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
     let is_fit = |id: &&str| {
@@ -284,17 +287,17 @@ fn id_of(headers: &HeaderMap) -> RequestId {
     RequestId(given.filter(is_fit).map_or_else(|| Uuid::new_v4().to_string(), str::to_owned))
 }
 
-/// The span that the request names as the one it is part of (W3C `traceparent`).
+/// The parent span of the request (W3C `traceparent`).
 fn caller_of(headers: &HeaderMap) -> Option<TraceContext> {
     let mut given = headers.get_all("traceparent");
     let given = given.next().filter(|_| given.next().is_none()).and_then(|value| value.to_str().ok());
     given.and_then(TraceContext::parse)
 }
 
-/// The span of the request: in the trace of its caller, or in a new one.
+/// The span of the request: in the trace of its parent, or in a new one.
 fn trace_of(caller: Option<TraceContext>) -> TraceContext {
     let random = Uuid::new_v4().as_u128();
-    // Random as well, and told apart from what the trace itself is called by.
+    // Random as well, and different from the id of the trace.
     let span = Uuid::new_v4().as_u64_pair().1;
     match caller {
         Some(caller) => caller.child(span),

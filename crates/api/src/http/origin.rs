@@ -1,9 +1,10 @@
-//! What keeps the pages of others from using somebody's browser against us.
+//! Protects against pages of other sites that use a browser against this API.
 //!
-//! A request with the header `Authorization` is no page's doing: only a program, or a page that knows the key anyway, can set it.
-//! For all others two rules hold: the request must be *for* a loopback name or one of `api-allowed-hosts`, so that a foreign name
-//! which resolves to our address (DNS rebinding) does not reach us; and a request that changes something must not come from a
-//! page of another origin. Pure functions over headers.
+//! A request with the header `Authorization` does not come from such a page: only a program, or a
+//! page that knows the key anyway, can set it. Two rules hold for all other requests. The request
+//! must name a loopback host or one of `api-allowed-hosts`, so that a foreign name that resolves to
+//! our address (DNS rebinding) does not get through. And a request that changes something must not
+//! come from a page of another origin. Pure functions over headers.
 
 use std::net::IpAddr;
 
@@ -12,7 +13,7 @@ use actix_web::http::{Method, Uri};
 
 use crate::error::ApiError;
 
-/// Judges a request by its target and headers.
+/// Checks a request by its target and headers.
 pub(crate) fn check(
     method: &Method,
     uri: &Uri,
@@ -21,7 +22,7 @@ pub(crate) fn check(
 ) -> Result<(), ApiError> {
     let has_key = headers.contains_key(AUTHORIZATION);
     let host = headers.get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    // The absolute form of a target names a host of its own, which a server has to prefer.
+    // A target in absolute form has its own host, which a server must prefer.
     for authority in [Some(host), uri.authority().map(|authority| authority.as_str())].into_iter().flatten() {
         let is_ours = has_key || is_loopback(authority) || is_one_of(authority, allowed);
         if headers.get_all(HOST).count() != 1 || !is_ours {
@@ -34,14 +35,14 @@ pub(crate) fn check(
     Err(ApiError::CrossSite)
 }
 
-/// Refuses requests of pages of other origins, also those that only read: for what browsers send cookies with by themselves, such as a
-/// WebSocket.
+/// Rejects requests of pages of other origins, also reads: for requests that browsers send with
+/// cookies automatically, such as a WebSocket.
 pub(crate) fn check_page(headers: &HeaderMap) -> Result<(), ApiError> {
     let host = headers.get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if is_same_origin(headers, host) { Ok(()) } else { Err(ApiError::CrossSite) }
 }
 
-/// Whether `authority`, a host with or without a port, is this host and nothing else.
+/// Reports whether `authority`, a host with or without a port, is a loopback host.
 fn is_loopback(authority: &str) -> bool {
     let Some(host) = host_of(authority) else { return false };
     let name = host.strip_suffix('.').unwrap_or(host);
@@ -52,13 +53,13 @@ fn is_loopback(authority: &str) -> bool {
     literal.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether `authority` names one of these hosts.
+/// Reports whether `authority` names one of these hosts.
 fn is_one_of(authority: &str, hosts: &[String]) -> bool {
     let name = host_of(authority).map(|host| host.strip_suffix('.').unwrap_or(host));
     name.is_some_and(|name| hosts.iter().any(|host| host.eq_ignore_ascii_case(name)))
 }
 
-/// The host of an authority, brackets included; `None` when there is something else in it.
+/// The host of an authority, with brackets; `None` when the authority has other parts.
 fn host_of(authority: &str) -> Option<&str> {
     let end_of_literal = authority.find(']').map_or(0, |position| position + 1);
     let colon = authority.get(end_of_literal..)?.find(':').map(|position| position + end_of_literal);
@@ -68,10 +69,11 @@ fn host_of(authority: &str) -> Option<&str> {
     port.bytes().all(|byte| byte.is_ascii_digit()).then_some(host)
 }
 
-/// Whether the request comes from no page, or from one that we served. Browsers set these headers; pages cannot.
+/// Reports whether the request comes from no page, or from a page of this API. Browsers set these
+/// headers; pages cannot.
 fn is_same_origin(headers: &HeaderMap, host: &str) -> bool {
     let is_own_site = |value: &str| value == "same-origin" || value == "none";
-    // Only on this machine are pages served without TLS.
+    // Pages are served without TLS on this machine only.
     let scheme = if is_loopback(host) { "http://" } else { "https://" };
     let is_own_origin = |value: &str| value.strip_prefix(scheme).is_some_and(|rest| rest == host);
     let all = |name: &str, holds: &dyn Fn(&str) -> bool| {

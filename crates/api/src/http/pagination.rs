@@ -1,7 +1,8 @@
-//! Cutting lists into pages.
+//! Splits lists into pages.
 //!
-//! A page is read with one row more than it shows; that row's presence says whether there is a next page. The cursor is
-//! the key of the last row shown, so that rows which come or go in between neither repeat nor hide others.
+//! A read returns one row more than the page shows. The extra row means that there is a next page.
+//! The cursor is the key of the last shown row, so rows that appear or disappear in between neither
+//! repeat nor hide others.
 
 use std::str::FromStr;
 
@@ -11,12 +12,12 @@ use serde::Serialize;
 use crate::error::ApiError;
 use crate::http::cursor;
 
-/// How many items a page shows.
+/// Items per page.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit(u32);
 
 impl Limit {
-    /// The limit a client asks for.
+    /// The limit of a request.
     pub(crate) fn new(asked: Option<u32>) -> Result<Self, ApiError> {
         let limit = asked.unwrap_or(DEFAULT_PAGE);
         if (1..=MAX_PAGE).contains(&limit) {
@@ -25,12 +26,12 @@ impl Limit {
         Err(ApiError::parameter("limit", format!("must be between 1 and {MAX_PAGE}, not {limit}")))
     }
 
-    /// How many rows to read.
+    /// Number of rows to read.
     pub(crate) fn rows(self) -> i64 {
         i64::from(self.0) + 1
     }
 
-    /// The page made of the rows that were read.
+    /// The page of the rows that were read.
     pub(crate) fn page<R, T>(
         self,
         mut rows: Vec<R>,
@@ -50,7 +51,7 @@ impl Limit {
     }
 }
 
-/// The pages of a list in the order of one key: which of them is asked for, and the cursors between them.
+/// Pages of a list that is ordered by one key: the requested page, and its cursors.
 #[derive(Debug, Clone)]
 pub(crate) struct Pages {
     limit: Limit,
@@ -59,7 +60,7 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// The page of a list, which `list` tells from all others, that a client asks for.
+    /// The requested page of a list; `list` identifies the list and its filters.
     pub(crate) fn of(
         list: &impl Serialize,
         limit: Option<u32>,
@@ -75,17 +76,15 @@ impl Pages {
         self.after.as_deref()
     }
 
-    /// The same, of keys that are no texts.
+    /// The same, for keys that are not strings.
     pub(crate) fn after_as<T: FromStr>(&self) -> Result<Option<T>, ApiError> {
         self.after().map(str::parse).transpose().map_err(|_other| cursor::broken())
     }
 
-    /// How many rows to read.
     pub(crate) fn rows(&self) -> i64 {
         self.limit.rows()
     }
 
-    /// The page made of the rows that were read.
     pub(crate) fn page<R, T>(
         &self,
         rows: Vec<R>,
@@ -95,13 +94,12 @@ impl Pages {
         self.limit.page(rows, |row| cursor::seal_key(&self.mark, key(row)), show)
     }
 
-    /// The cursor after the thing with this key.
     pub(crate) fn cursor(&self, key: String) -> String {
         cursor::seal_key(&self.mark, key)
     }
 }
 
-/// All of a list that is not cut.
+/// A whole list as one page.
 pub(crate) fn whole<R, T>(rows: Vec<R>, show: impl Fn(R) -> T) -> Page<T> {
     Page {
         items: rows.into_iter().map(show).collect(),
@@ -111,13 +109,14 @@ pub(crate) fn whole<R, T>(rows: Vec<R>, show: impl Fn(R) -> T) -> Page<T> {
     }
 }
 
-/// Up to this many items are counted when their number is asked for.
+/// Largest exact total.
 const MOST_COUNTED: usize = 10_000;
 
-/// How many rows to count at most for a total: one more tells that there are more.
+/// Rows to count at most for a total: one more means that there are more.
 pub(crate) const ROWS_COUNTED: i64 = 10_001;
 
-/// The page with the number of items in all, of which up to [`ROWS_COUNTED`] were counted, if anybody asked.
+/// Adds the total to a page, if the client requested one. At most [`ROWS_COUNTED`] rows were
+/// counted.
 pub(crate) fn with_total<T>(page: Page<T>, counted: Option<usize>) -> Page<T> {
     let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
     Page {

@@ -1,7 +1,8 @@
-//! Answers that can be kept, and given again to whoever sends the same request again ([`crate::http::idempotency`]).
+//! Answers that can be stored, and returned again for a repeated request
+//! ([`crate::http::idempotency`]).
 //!
-//! A reply is made inside the transaction of its change and becomes an HTTP answer after the commit, so that what is kept and what is told
-//! are the same. Holds nothing; nothing to lose.
+//! The transaction of a change creates the reply, and the HTTP answer is built after the commit. So
+//! the stored answer equals the sent one. This module stores nothing.
 
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
@@ -13,18 +14,18 @@ use serde_json::Value;
 
 use crate::error::ApiError;
 
-/// An answer that can be kept: no more than what a client is told.
+/// An answer that can be stored: exactly what the client receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reply {
     status: StatusCode,
     location: Option<String>,
     etag: Option<String>,
     body: Option<Value>,
-    /// What stands in place of the body when the same request is answered again.
+    /// Replaces the body when the answer is repeated.
     again: Option<Value>,
 }
 
-/// Says in an answer that it was given before, to the same request.
+/// Marks an answer as repeated.
 pub(crate) fn note_replay(response: &mut HttpResponse) {
     let name = HeaderName::from_static("idempotency-replayed");
     response.headers_mut().insert(name, HeaderValue::from_static("true"));
@@ -36,44 +37,42 @@ impl Reply {
         Self::with(StatusCode::OK, body)
     }
 
-    /// 201 with a body; say where it is with [`Self::location`].
+    /// 201 with a body. Set its URL with [`Self::location`].
     pub(crate) fn created(body: &impl Serialize) -> Result<Self, ApiError> {
         Self::with(StatusCode::CREATED, body)
     }
 
-    /// Any status with a body.
     pub(crate) fn with(status: StatusCode, body: &impl Serialize) -> Result<Self, ApiError> {
         let body = serde_json::to_value(body).map_err(ApiError::Unwritten)?;
         Ok(Self { status, location: None, etag: None, body: Some(body), again: None })
     }
 
-    /// 204.
     pub(crate) const fn no_content() -> Self {
         Self { status: StatusCode::NO_CONTENT, location: None, etag: None, body: None, again: None }
     }
 
-    /// Where the thing is that was made.
+    /// Sets the header `Location` of a new resource.
     pub(crate) fn location(self, location: String) -> Self {
         Self { location: Some(location), ..self }
     }
 
-    /// The entity tag of what is shown, with its quotes.
+    /// Sets the `ETag` of the shown resource, with its quotes.
     pub(crate) fn etag(self, etag: String) -> Self {
         Self { etag: Some(etag), ..self }
     }
 
-    /// The same with another body for whoever sends the request again.
+    /// Sets another body for repeated requests.
     pub(crate) fn or_again(self, body: &impl Serialize) -> Result<Self, ApiError> {
         let again = serde_json::to_value(body).map_err(ApiError::Unwritten)?;
         Ok(Self { again: Some(again), ..self })
     }
 
-    /// Whether it says that what was asked for was done.
+    /// Reports whether the status means success.
     pub(crate) fn is_success(&self) -> bool {
         self.status.is_success()
     }
 
-    /// The answer as it is kept for the same request.
+    /// The answer in its stored form.
     pub(crate) fn to_kept(&self) -> KeptAnswer {
         KeptAnswer {
             // Below 1000 by its type.
@@ -84,7 +83,7 @@ impl Reply {
         }
     }
 
-    /// An answer that was kept.
+    /// Reads a stored answer.
     pub(crate) fn of_kept(kept: KeptAnswer) -> Result<Self, ApiError> {
         let corrupt = |reason: String| DbError::Corrupt { what: "a kept answer".to_owned(), reason };
         let status = u16::try_from(kept.status).ok().and_then(|status| StatusCode::from_u16(status).ok());
@@ -98,7 +97,7 @@ impl Reply {
         })
     }
 
-    /// The answer itself, where none is kept.
+    /// The HTTP answer, without storing it.
     pub(crate) fn into_response(self) -> HttpResponse {
         let mut response = HttpResponse::build(self.status);
         if let Some(location) = self.location {

@@ -1,7 +1,8 @@
-//! Answers that go on for as long as the client reads them.
+//! Streamed answers that last as long as the client reads.
 //!
-//! What is sent is made by a task of its own, one piece ahead of what the client has taken. A client that does not take a piece for too
-//! long is left: the task ends and gives back what it held, whatever becomes of the connection. A client that goes ends the task, too.
+//! A separate task produces the stream, one piece ahead of the client. If the client does not
+//! accept a piece in time, the task ends and releases its resources, whatever the state of the
+//! connection. The task also ends when the client disconnects.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -13,7 +14,7 @@ use futures_util::{Stream, StreamExt};
 use sched_runtime::tasks::spawn_owned;
 use tokio::sync::mpsc;
 
-/// Server-sent events, made by `pieces`. Each must be taken within `patience`.
+/// Server-sent events from `pieces`. The client must accept each within `patience`.
 pub(crate) fn server_sent<S>(pieces: S, patience: Duration) -> HttpResponse
 where
     S: Stream<Item = String> + Send + 'static,

@@ -1,7 +1,8 @@
-//! Places of those who read for long, shared fairly.
+//! Limits of long-running reads, shared fairly.
 //!
-//! A process has so many places; one key has a part of them at most, and so have all keys of one tenant together, so that nobody takes
-//! what others need. A place is held for as long as its [`Place`] lives. Nothing is waited for: who finds no place is told to come back.
+//! A process has a fixed number of slots. One key, and all keys of one tenant together, may hold
+//! only a part of them, so that no caller takes all. A [`Place`] holds its slot while it lives.
+//! Nothing waits: a request without a slot is rejected and the client retries later.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,18 +12,16 @@ use sched_model::domain::ids::TenantId;
 use crate::error::ApiError;
 use crate::identity::Identity;
 
-/// How many places there are.
+/// Numbers of slots.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// For everybody together.
+    /// For all callers together.
     pub(crate) all: usize,
-    /// For one tenant.
     pub(crate) tenant: usize,
-    /// For one key.
     pub(crate) key: usize,
 }
 
-/// Places of one kind.
+/// Slots of one kind.
 #[derive(Debug, Clone)]
 pub(crate) struct Places {
     limits: Limits,
@@ -36,7 +35,7 @@ struct Taken {
     keys: HashMap<String, usize>,
 }
 
-/// One that is taken.
+/// A taken slot.
 #[derive(Debug)]
 pub(crate) struct Place {
     taken: Arc<Mutex<Taken>>,
@@ -45,15 +44,15 @@ pub(crate) struct Place {
 }
 
 impl Places {
-    /// All of them free.
+    /// All slots are free.
     pub(crate) fn new(limits: Limits) -> Self {
         Self { limits, taken: Arc::default() }
     }
 
-    /// Takes one for somebody.
+    /// Takes a slot for a caller.
     ///
     /// # Errors
-    /// There is none left: for them, or for anybody.
+    /// The share of the key or of the tenant, or the whole limit, is used up.
     pub(crate) fn take(&self, who: &Identity) -> Result<Place, ApiError> {
         self.take_for(who.tenant(), who.budget())
     }

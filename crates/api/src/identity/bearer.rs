@@ -1,14 +1,14 @@
-//! The bearer token of a request (RFC 6750), from its header alone: one in the path or the parameters would end up in logs.
-//! Pure.
+//! The bearer token of a request (RFC 6750), from its header only: a token in the path or the
+//! parameters would end up in logs. Pure.
 
 use actix_web::http::header::{AUTHORIZATION, HeaderMap};
 
 use crate::error::ApiError;
 
-/// Longest token that is looked at.
+/// Longest accepted token, in bytes.
 const LONGEST: usize = 8 * 1024;
 
-/// The token, which there must be one of.
+/// The token. A request must have exactly one.
 pub(super) fn token(headers: &HeaderMap) -> Result<&str, ApiError> {
     let mut values = headers.get_all(AUTHORIZATION);
     let wrong = |message: &str| ApiError::Unauthenticated(Some(message.to_owned()));

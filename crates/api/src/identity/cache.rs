@@ -1,9 +1,9 @@
-//! Who was found to stand behind which token, for a few seconds.
+//! Cache of authenticated tokens, for a few seconds.
 //!
-//! Saves a read of the database for each request. What is believed here may have been taken back since, so the time is what a
-//! revocation may take to be felt everywhere. That a token was refused is kept for a moment only, and of that text alone: who goes on
-//! sending it costs nothing, and a key that is made now works at once. Bounded: when it is full of tokens that are still believed, it begins
-//! anew.
+//! It saves one database read per request. A cached token may have been revoked since, so the cache
+//! time bounds the delay of a revocation. A rejected token is cached for a moment only, by its
+//! exact text: a client that repeats it costs nothing, and a newly created key works at once. The
+//! size is bounded: when the cache is full of valid tokens, it is cleared.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,17 +11,16 @@ use std::time::{Duration, Instant};
 
 use super::{Identity, Known};
 
-/// How long a token is believed; with the time that a look may take, a revocation is felt within five seconds.
+/// Cache time of a valid token. Together with the time of a lookup, a revocation takes effect
+/// within five seconds.
 pub(crate) const FOR: Duration = Duration::from_secs(4);
-/// How long a refusal is kept.
 const REFUSED_FOR: Duration = Duration::from_secs(1);
-/// Most tokens that are kept in mind.
 const MOST: usize = 10_000;
 
-/// What a token is known by; never the token itself.
+/// SHA-256 of the token. The cache never stores the token itself.
 pub(crate) type Fingerprint = [u8; 32];
 
-/// The tokens that are believed, and those that were just refused.
+/// Valid tokens, and recently rejected ones.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     known: Mutex<HashMap<Fingerprint, (Identity, Instant)>>,
@@ -29,26 +28,26 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// Who stands behind the token, if it is still believed.
+    /// The identity of a token, if its entry is still valid.
     pub(super) fn get(&self, token: &Fingerprint, now: Instant) -> Option<Identity> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let (identity, since) = known.get(token)?;
         is_fresh(*since, now).then(|| identity.clone())
     }
 
-    /// Whether the token was believed some time ago, so that it is most likely to be believed again.
+    /// Reports whether the token has an entry, even an expired one: it is most likely still valid.
     pub(super) fn was_believed(&self, token: &Fingerprint) -> bool {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).contains_key(token)
     }
 
-    /// Why the token was refused a moment ago.
+    /// Why the token was rejected a moment ago.
     pub(super) fn refusal(&self, token: &Fingerprint, now: Instant) -> Option<String> {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let (why, since) = refused.get(token)?;
         (now.saturating_duration_since(*since) < REFUSED_FOR).then(|| why.clone())
     }
 
-    /// Refuses from `since` on, for a moment.
+    /// Caches a rejection, from `since` on.
     pub(super) fn refuse(&self, token: Fingerprint, why: String, since: Instant) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         if refused.len() >= MOST {
@@ -57,7 +56,7 @@ impl Cache {
         refused.insert(token, (why, since));
     }
 
-    /// Believes from `since` on.
+    /// Caches an identity, from `since` on.
     pub(super) fn put(&self, token: Fingerprint, identity: Identity, since: Instant) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MOST {
@@ -69,7 +68,7 @@ impl Cache {
         known.insert(token, (identity, since));
     }
 
-    /// Believes no token any more that stands for one of these, and looks anew at those that were refused.
+    /// Removes all matching identities, and all rejections.
     pub(super) fn forget(&self, is_one: impl Fn(&Known) -> bool) {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,9 @@
-//! Whether somebody knows the password of a user: counted, held back when too many have not, and as slow for who does not exist.
+//! Checks the password of a sign-in: counts attempts, delays them after many failures, and takes as
+//! long for an unknown account.
 //!
-//! The attempt is counted in the database before the password is looked at, and taken back once it was right, so that all processes of the
-//! API count together and a process that dies has counted a failure. Whoever is not told that the password is right learns nothing of the
-//! account: not whether there is one, nor whether it may sign in.
+//! The database counts an attempt before the password is checked. A right password takes the count
+//! back. So all API processes count together, and a process that dies has counted a failure. A
+//! wrong password reveals nothing of the account: neither its existence nor whether it may sign in.
 
 use std::net::IpAddr;
 
@@ -19,17 +20,15 @@ use crate::error::ApiError;
 use crate::routes::compute;
 use crate::state::ApiState;
 
-/// Failures of an account from which on there is a pause before each further one, which bounds how many there are.
+/// After this many failures of an account, each further attempt waits for a pause. This bounds the
+/// number of attempts.
 const FEW: i32 = 5;
 
-/// What somebody claims.
+/// The credentials of a sign-in.
 #[derive(Debug)]
 pub(crate) struct Claim<'a> {
-    /// To be the user with this address.
     pub(crate) email: &'a str,
-    /// Because they know this.
     pub(crate) password: SecretString,
-    /// And they come from here.
     pub(crate) address: Option<IpAddr>,
 }
 
@@ -40,37 +39,37 @@ impl Claim<'_> {
     }
 }
 
-/// What a claim was worth.
+/// The outcome of a password check.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// The password is that of the account. Not yet whether it may sign in.
+    /// The password is right. Whether the account may sign in is not checked yet.
     Right {
-        /// The account.
         account: Account,
-        /// What is kept of the password.
+        /// The stored hash that was verified.
         verified: String,
-        /// What is to be taken back with [`forgive`].
+        /// The counters to reset with [`forgive`].
         subjects: Subjects,
     },
-    /// It is not, or there is no such account, which nobody is to be told.
+    /// The password is wrong, or the account does not exist. Clients must not see the difference.
     Wrong {
-        /// The account, if there is one.
+        /// `None` if the account does not exist.
         account: Option<Account>,
-        /// How many attempts for the account have failed in a row.
+        /// Consecutive failed attempts of the account.
         failures: i32,
     },
 }
 
-/// Looks whether a password is right.
+/// Checks a password.
 ///
 /// # Errors
-/// Too many were wrong, or the database cannot be asked.
+/// Too many attempts failed before, or the database fails.
 pub(crate) async fn verify(state: &ApiState, claim: Claim<'_>) -> Result<Verdict, ApiError> {
     if !state.is_open() {
         return Err(ApiError::Starting);
     }
     let (subjects, email) = (claim.subjects(), claim.email);
-    // Before the attempt is counted: one that is given up here costs its account nothing, and few at once ask the database.
+    // Before the attempt is counted: an attempt that ends here costs its account nothing, and few
+    // attempts reach the database at once.
     let turn = state.hashing_turn().await?;
     let begun =
         state.count(&Recognising(()), "admit_sign_in", async |conn: &mut Conn| {
@@ -94,10 +93,7 @@ pub(crate) async fn verify(state: &ApiState, claim: Claim<'_>) -> Result<Verdict
     }
 }
 
-/// Takes back what an attempt was counted as.
-///
-/// # Errors
-/// The database cannot be asked.
+/// Takes back the count of an attempt.
 pub(crate) async fn forgive(state: &ApiState, subjects: &Subjects) -> Result<(), ApiError> {
     state
         .count(&Recognising(()), "forgive_sign_in", async |conn: &mut Conn| {
@@ -106,17 +102,17 @@ pub(crate) async fn forgive(state: &ApiState, subjects: &Subjects) -> Result<(),
         .await
 }
 
-/// An attempt that led to no session.
+/// A sign-in that created no session.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vain {
-    /// How many of the account have failed in a row, this one included; `None` when the password was right.
+    /// Consecutive failures of the account, including this one; `None` when the password was right.
     pub(crate) failures: Option<i32>,
-    /// Where it came from.
     pub(crate) address: Option<IpAddr>,
 }
 
-/// Puts an attempt that led to no session into the audit log of tenants; of failed ones the first, and each that a pause follows. Nobody waits
-/// for it, since how long an answer takes would tell whether there is such an account; a process that dies at once has not written it.
+/// Writes an audit event for a sign-in without a session. Of failed attempts it writes the first
+/// one and each one that a pause follows. The request does not wait for it: the response time would
+/// reveal whether the account exists. A process that dies at this moment has not written it.
 pub(crate) async fn note_vain(
     state: &ApiState,
     tenants: &[TenantId],

@@ -1,7 +1,8 @@
-//! How many requests one key may send: a token bucket for each, in this process.
+//! Rate limit per key: one token bucket each, in this process.
 //!
-//! A bucket holds two seconds' worth and fills at the rate of the setting. Several API processes have a budget each, since asking
-//! the database would cost what the limit is to save. Bounded: full buckets are forgotten, which changes nothing.
+//! A bucket holds two seconds of requests and fills at the configured rate. Each API process has
+//! its own buckets, because a database query would cost what the limit saves. The size is bounded:
+//! full buckets are removed, which changes nothing.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,15 +10,14 @@ use std::time::Instant;
 
 use crate::error::ApiError;
 
-/// How many seconds' worth of requests may come at once.
+/// Capacity of a bucket, in seconds of its rate.
 const BURST_SECONDS: f64 = 2.0;
-/// Most buckets that are kept.
 const MOST: usize = 10_000;
 
-/// The budgets of all keys.
+/// The buckets of all keys.
 #[derive(Debug)]
 pub(crate) struct Rates {
-    /// Requests a second; `None` for any number.
+    /// Requests per second; `None` for no limit.
     rate: Option<f64>,
     buckets: Mutex<HashMap<String, Bucket>>,
 }
@@ -29,15 +29,15 @@ struct Bucket {
 }
 
 impl Rates {
-    /// `rate` requests a second for each; 0 for any number.
+    /// `rate` requests per second for each key; 0 for no limit.
     pub(crate) fn new(rate: u32) -> Self {
         Self { rate: (rate > 0).then(|| f64::from(rate)), buckets: Mutex::default() }
     }
 
-    /// Takes one request from a budget.
+    /// Takes one request from a bucket.
     ///
     /// # Errors
-    /// There is none left; the error says when there will be.
+    /// The bucket is empty. The error has the time until the next token.
     pub(super) fn take(&self, whose: &str, now: Instant) -> Result<(), ApiError> {
         let Some(rate) = self.rate else { return Ok(()) };
         let capacity = (rate * BURST_SECONDS).max(1.0);
@@ -48,7 +48,7 @@ impl Rates {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let left = buckets.get(whose).map_or(capacity, filled);
         if left < 1.0 {
-            // At a rate of one a second or more there is room for another within a second.
+            // At a rate of one per second or more, a token is there within a second.
             return Err(ApiError::TooManyRequests { after_seconds: 1 });
         }
         let bucket = Bucket { left: left - 1.0, at: now };
@@ -69,11 +69,11 @@ impl Rates {
 }
 
 impl Rates {
-    /// Gives back what was taken for something that turned out to be no matter.
+    /// Returns a token that was not needed after all.
     pub(super) fn give_back(&self, whose: &str) {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bucket) = buckets.get_mut(whose) {
-            // Filling it up bounds it.
+            // A refill caps it.
             bucket.left += 1.0;
         }
     }

@@ -1,8 +1,9 @@
-//! Sessions as requests show them: the cookie, and what proves that a request with it comes from a page of ours.
+//! Sessions in requests: the cookie, and the CSRF token.
 //!
-//! A browser sends a cookie whoever had it make the request. So a request with one must come from no page of another origin
-//! ([`crate::http::origin`]), and what changes something must show a token besides that only a page of ours can have read. Writes nothing but when
-//! a session was last used.
+//! A browser sends a cookie whichever page caused the request. So a request with a cookie must not
+//! come from a page of another origin ([`crate::http::origin`]). A request that changes something
+//! must also show a token that only our own pages can read. The only write is the time of the
+//! session's last use.
 
 use actix_web::http::Method;
 use actix_web::http::header::{COOKIE, HeaderMap, HeaderValue, InvalidHeaderValue, SET_COOKIE};
@@ -16,14 +17,15 @@ use super::{Identity, Recognising};
 use crate::error::ApiError;
 use crate::state::ApiState;
 
-/// What every cookie of ours says: no script reads it, it travels over TLS (or on this machine) alone, to this host alone, and not with what
-/// the pages of others ask for.
+/// Attributes of every cookie: no script reads it, it is sent over TLS (or on this machine) only,
+/// to this host only, and not with cross-site subrequests.
 const ATTRIBUTES: &str = "Path=/; Secure; HttpOnly; SameSite=Lax";
 
-/// What the cookie of a request shows; `None` without one.
+/// The session token of the cookie; `None` without a cookie.
 ///
 /// # Errors
-/// It is none of ours, or there are several, which the prefix of its name forbids to others.
+/// The token is malformed, or there are two cookies. The `__Host-` prefix prevents other hosts from
+/// setting one.
 pub(crate) fn cookie(headers: &HeaderMap) -> Result<Option<SessionToken>, ApiError> {
     let wrong = |message: String| ApiError::Unauthenticated(Some(message));
     let pairs = headers.get_all(COOKIE).filter_map(|value| value.to_str().ok());
@@ -36,10 +38,10 @@ pub(crate) fn cookie(headers: &HeaderMap) -> Result<Option<SessionToken>, ApiErr
     }
 }
 
-/// Has the browser keep a session.
+/// Sets the cookie of a session.
 ///
 /// # Errors
-/// Never, with tokens of ours.
+/// Never for a valid token.
 pub(crate) fn set_cookie(
     headers: &mut HeaderMap,
     token: &SessionToken,
@@ -53,17 +55,14 @@ pub(crate) fn set_cookie(
     Ok(())
 }
 
-/// Has the browser forget its session.
-///
-/// # Errors
-/// Never.
+/// Removes the cookie of a session.
 pub(crate) fn clear_cookie(headers: &mut HeaderMap) -> Result<(), InvalidHeaderValue> {
     let value = HeaderValue::from_str(&format!("{SESSION_COOKIE}=; {ATTRIBUTES}; Max-Age=0"))?;
     headers.append(SET_COOKIE, value);
     Ok(())
 }
 
-/// Whether a request of a session shows that it comes from a page of ours, where it has to.
+/// Rejects a request that changes something and does not show the CSRF token of its session.
 pub(super) fn check_csrf(token: &SessionToken, method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
     if method.is_safe() {
         return Ok(());
@@ -75,10 +74,10 @@ pub(super) fn check_csrf(token: &SessionToken, method: &Method, headers: &Header
     }
 }
 
-/// Finds out whose session is shown.
+/// Resolves a session token.
 ///
 /// # Errors
-/// It is none, or none any more, or the database cannot be asked.
+/// The session is unknown or has ended, or the database fails.
 pub(super) async fn look_up(state: &ApiState, token: &SessionToken) -> Result<Identity, ApiError> {
     let (this, id) = (Recognising(()), token.id());
     let found =
@@ -128,7 +127,7 @@ mod tests {
             (vec![format!("{ours}; {ours}")], Err(())),
             (vec![ours.clone(), ours.clone()], Err(())),
             (vec![format!("{SESSION_COOKIE}=x")], Err(())),
-            // Browsers take the prefix for what it says only as it is written.
+            // Browsers enforce the prefix only in its exact case.
             (vec![ours.to_lowercase()], Ok(false)),
         ] {
             let request = cookies

@@ -1,4 +1,4 @@
-//! The document, put together.
+//! Builds the OpenAPI document.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::http::idempotency::is_about_secrets;
 use crate::http::route::{Needs, Operation, Path};
 use crate::openapi::operation::{EVENT_STREAM, Given, Says, Taken};
 
-/// The document for these routes, which lie below [`BASE_PATH`].
+/// The document for these routes, which are below [`BASE_PATH`].
 pub(crate) fn document(table: &[Path]) -> Value {
     let mut writing = Writing::new();
     let mut paths = Map::new();
@@ -36,7 +36,7 @@ pub(crate) fn document(table: &[Path]) -> Value {
         "servers": [{"url": "/"}],
         "security": [{"bearer": []}, {"cookie": []}],
         "paths": paths,
-        // OpenAPI knows no WebSockets.
+        // OpenAPI has no WebSockets.
         "x-websockets": {EVENTS_SOCKET: {
             "summary": "Follow what happens over a WebSocket: the messages are those of `/api/v1/events/stream`, as JSON",
             "parameters": "those of `/api/v1/events/stream`",
@@ -50,7 +50,7 @@ pub(crate) fn document(table: &[Path]) -> Value {
     document
 }
 
-/// Makes schemas while the document is written.
+/// Generates the schemas of the document.
 struct Writing {
     taken: SchemaGenerator,
     answered: SchemaGenerator,
@@ -195,7 +195,7 @@ impl Writing {
         }
     }
 
-    /// The components; references of answers in the document are made to point at schemas of answers.
+    /// The components. References of answers in the document are changed to the schemas of answers.
     fn components(mut self, document: &mut Value) -> Value {
         let problem = self.answered.subschema_for::<Problem>().to_value();
         let taken: Schemas = self.taken.take_definitions(true);
@@ -241,7 +241,7 @@ impl Writing {
     }
 }
 
-/// One event of a stream, whose data are JSON of this schema.
+/// One event of a stream, whose data is JSON of this schema.
 fn event(data: &Value) -> Value {
     json!({
         "type": "object",
@@ -255,7 +255,7 @@ fn event(data: &Value) -> Value {
     })
 }
 
-/// What an answer's schema carries until names are settled.
+/// Marks the schemas of answers until their names are final.
 const MARK: &str = "x-answered";
 
 fn mark(schema: &mut Value) {
@@ -278,7 +278,7 @@ fn settle(value: &mut Value, renamed: &BTreeSet<String>) {
     }
 }
 
-/// A parameter is there or not; it cannot be `null`.
+/// A parameter is present or absent; it cannot be `null`.
 fn not_null(mut schema: Value) -> Value {
     let Some(fields) = schema.as_object_mut() else { return schema };
     if let Some(Value::Array(kinds)) = fields.get_mut("type") {
@@ -299,7 +299,7 @@ fn not_null(mut schema: Value) -> Value {
     schema
 }
 
-/// Statuses that refuse, and what they mean.
+/// Statuses of refusals and their meaning.
 const REFUSALS: [(StatusCode, &str); 15] = [
     (StatusCode::BAD_REQUEST, "The request cannot be understood; `errors` names the parameter."),
     (StatusCode::UNAUTHORIZED, "Nobody knows who sends the request."),
@@ -328,7 +328,7 @@ fn refusal(status: StatusCode) -> String {
     status.canonical_reason().unwrap_or("Problem").replace(' ', "")
 }
 
-/// The statuses that an operation may refuse with.
+/// The statuses with which an operation may refuse.
 fn refusals(path: &Path, method: &Method, says: &Says) -> Vec<StatusCode> {
     let is_change = method != Method::GET;
     let names_things = placeholders(path.pattern()).next().is_some()
@@ -348,7 +348,7 @@ fn refusals(path: &Path, method: &Method, says: &Says) -> Vec<StatusCode> {
     REFUSALS.iter().map(|(status, _)| *status).filter(|status| may(*status)).collect()
 }
 
-/// The header that a refusal comes with, and what it says.
+/// The header of a refusal and its meaning.
 fn told_with(status: StatusCode) -> Option<(&'static str, &'static str)> {
     match status {
         StatusCode::UNAUTHORIZED => Some(("WWW-Authenticate", "How to say who one is.")),
@@ -368,15 +368,15 @@ fn header(description: &str) -> Value {
     json!({"description": description, "schema": {"type": "string"}})
 }
 
-/// Whether an operation looks at `Idempotency-Key`.
+/// Reports whether an operation accepts `Idempotency-Key`.
 fn takes_key(path: &Path, method: &Method, says: &Says) -> bool {
     says.is_repeatable || !method.is_safe() && !is_about_secrets(path.pattern())
 }
 
-/// The headers that an answer may come with.
+/// The headers of an answer.
 fn headers(path: &Path, method: &Method, says: &Says, status: StatusCode) -> Map<String, Value> {
     let mut headers = Map::new();
-    // What can be asked to be as it was tells what it is like, unless the answer says that it is gone.
+    // A resource with conditional requests returns its tag, unless the answer reports its deletion.
     let has_tag = says.is_conditional || path.operations().any(|one| one.operation().is_conditional);
     if has_tag && method != Method::DELETE && matches!(status, StatusCode::OK | StatusCode::CREATED) {
         headers.insert("ETag".to_owned(), header("What it is like, for `If-Match`."));
@@ -396,7 +396,7 @@ pub(super) fn placeholders(pattern: &str) -> impl Iterator<Item = &str> {
     pattern.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
 }
 
-/// What stands in place of a name in braces.
+/// Schema and description of a path parameter.
 fn placeholder(name: &str) -> (Value, &'static str) {
     let text = json!({"type": "string", "minLength": 1});
     match name {
@@ -410,12 +410,12 @@ fn placeholder(name: &str) -> (Value, &'static str) {
     }
 }
 
-/// The area of a path: its first word.
+/// The tag of a path: its first segment.
 fn tag(pattern: &str) -> &str {
     pattern.trim_start_matches('/').split('/').next().unwrap_or_default()
 }
 
-/// A name for programs, from method and path: `GET /jobs/{job}/versions` is `get_jobs_job_versions`.
+/// The operation id, from method and path: `GET /jobs/{job}/versions` is `get_jobs_job_versions`.
 fn id(method: &Method, pattern: &str) -> String {
     let path = pattern.replace(['{', '}'], "").replace(['/', '-', '.'], "_");
     format!("{}{path}", word(method))

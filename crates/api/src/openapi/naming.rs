@@ -1,21 +1,21 @@
-//! Names of schemas that differ by direction.
+//! Names of schemas that differ between requests and answers.
 //!
-//! A type may be read more loosely than it is written: a field with a default may be left out by a client and always stands in an
-//! answer. Such a type is two schemas, and so is every type that refers to it; all others are one. Pure.
+//! A request may omit a field with a default; an answer always has it. Such a type has two schemas,
+//! and so has every type that refers to it; all other types have one. Pure.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// Where schemas are kept in the document.
+/// Prefix of references to schemas.
 pub(super) const SCHEMAS: &str = "#/components/schemas/";
-/// What the name of a schema ends in that is for answers only, where the same type is taken otherwise.
+/// Suffix of a schema for answers, if the same type has another schema for requests.
 const ANSWERED: &str = "Answer";
 
 /// Schemas by name.
 pub(super) type Schemas = Map<String, Value>;
 
-/// All schemas under names of their own, and those names that answers are to know by another.
+/// All schemas under unique names, and the names that answers must replace.
 pub(super) fn joined(taken: Schemas, answered: Schemas) -> (Schemas, BTreeSet<String>) {
     let renamed = renamed(&taken, &answered);
     let mut all = taken;
@@ -27,14 +27,14 @@ pub(super) fn joined(taken: Schemas, answered: Schemas) -> (Schemas, BTreeSet<St
     (all, renamed)
 }
 
-/// Names that mean one thing in requests and another in answers.
+/// Names whose meaning differs between requests and answers.
 fn renamed(taken: &Schemas, answered: &Schemas) -> BTreeSet<String> {
     let differs = |(name, schema): (&String, &Value)| {
         taken.get(name).is_some_and(|other| other != schema).then(|| name.clone())
     };
     let mut names: BTreeSet<String> = answered.iter().filter_map(differs).collect();
     loop {
-        // What refers to one that differs differs too, if it is in both.
+        // A schema that refers to a differing one differs too, if it is in both.
         let refers = |schema: &Value| references(schema).iter().any(|name| names.contains(*name));
         let more: Vec<String> = answered
             .iter()
@@ -63,7 +63,7 @@ fn references(schema: &Value) -> Vec<&str> {
     }
 }
 
-/// Makes references to names in `renamed` refer to the schemas of answers.
+/// Changes references to names in `renamed` to the schemas of answers.
 pub(super) fn rename(schema: &mut Value, renamed: &BTreeSet<String>) {
     match schema {
         Value::Object(fields) => {

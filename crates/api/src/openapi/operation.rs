@@ -1,6 +1,6 @@
-//! What is said of one operation: what it takes and what it answers, by the types that are read and written.
+//! Description of an operation: its input and its answers, by the types that are read and written.
 //!
-//! Said beside the handler in the table of routes ([`crate::routes::table`]), which takes no handler without it. Plain data.
+//! The table of routes ([`crate::routes::table`]) accepts no handler without it. Plain data.
 
 use actix_web::http::StatusCode;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -8,10 +8,9 @@ use serde_json::{Value, json};
 
 use crate::http::extract::MERGE_PATCH_JSON;
 
-/// Makes the schema of a type.
+/// Generates the schema of a type.
 pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
-/// What is said of an operation.
 #[derive(Debug, Clone)]
 pub(crate) struct Says {
     pub(super) summary: &'static str,
@@ -21,11 +20,10 @@ pub(crate) struct Says {
     pub(super) is_conditional: bool,
     pub(super) is_repeatable: bool,
     pub(super) is_resumable: bool,
-    /// What it is about may not be there, though the path names nothing.
+    /// Returns 404 although the path has no parameter.
     pub(super) may_be_missing: bool,
 }
 
-/// A body that is taken.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Taken {
     pub(super) schema: SchemaOf,
@@ -33,7 +31,6 @@ pub(super) struct Taken {
     pub(super) media_types: &'static [&'static str],
 }
 
-/// An answer that is given.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Given {
     pub(super) status: StatusCode,
@@ -44,10 +41,10 @@ pub(super) struct Given {
 
 /// Server-sent events.
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
-/// What bodies are by default.
+/// Default content type of bodies.
 const JSON: &[&str] = &["application/json"];
 
-/// The summary of an operation: what it does, as an order, without a full stop.
+/// An operation with this summary: an imperative sentence without a full stop.
 pub(crate) const fn operation(summary: &'static str) -> Says {
     Says {
         summary,
@@ -62,28 +59,28 @@ pub(crate) const fn operation(summary: &'static str) -> Says {
 }
 
 impl Says {
-    /// It has parameters: the fields of `T`.
+    /// Has query parameters: the fields of `T`.
     pub(crate) fn query<T: JsonSchema>(self) -> Self {
-        // Its fields become parameters, so it is no schema of its own.
+        // Its fields become parameters, so it has no schema of its own.
         Self { query: Some(T::json_schema), ..self }
     }
 
-    /// It needs a body.
+    /// Requires a body.
     pub(crate) fn takes<T: JsonSchema>(self) -> Self {
         self.body(schema_of::<T>, true, JSON)
     }
 
-    /// It needs a merge patch of a `T`: any of its fields.
+    /// Requires a merge patch of a `T`: any of its fields.
     pub(crate) fn merges<T: JsonSchema>(self) -> Self {
         self.body(patch_of::<T>, true, &["application/json", MERGE_PATCH_JSON])
     }
 
-    /// It needs a body whose name stands in the path, and so may be left out of it.
+    /// Requires a body. Its name is in the path, so the body may omit it.
     pub(crate) fn takes_named<T: JsonSchema>(self) -> Self {
         self.body(without_name::<T>, true, JSON)
     }
 
-    /// It takes a body and does without one.
+    /// Accepts an optional body.
     pub(crate) fn may_take<T: JsonSchema>(self) -> Self {
         self.body(schema_of::<T>, false, JSON)
     }
@@ -92,32 +89,33 @@ impl Says {
         Self { body: Some(Taken { schema, is_required, media_types }), ..self }
     }
 
-    /// It may answer with a `T` and this status.
+    /// Returns a `T` with this status.
     pub(crate) fn gives<T: JsonSchema>(self, status: StatusCode) -> Self {
         self.given(Given { status, media_type: "application/json", schema: Some(schema_of::<T>) })
     }
 
-    /// It answers with a `T`.
+    /// Returns a `T`.
     pub(crate) fn ok<T: JsonSchema>(self) -> Self {
         self.gives::<T>(StatusCode::OK)
     }
 
-    /// It answers with a `T` that is new.
+    /// Returns a new `T`.
     pub(crate) fn created<T: JsonSchema>(self) -> Self {
         self.gives::<T>(StatusCode::CREATED)
     }
 
-    /// It writes a `T` under its name: new, or over the old.
+    /// Creates or replaces a `T` under its name.
     pub(crate) fn put<T: JsonSchema>(self) -> Self {
         self.ok::<T>().created::<T>()
     }
 
-    /// It answers with nothing.
+    /// Returns no body.
     pub(crate) fn no_content(self) -> Self {
         self.given(Given { status: StatusCode::NO_CONTENT, media_type: "", schema: None })
     }
 
-    /// It answers with a stream of server-sent events, whose data are `T`s, and goes on after `Last-Event-ID`.
+    /// Returns a stream of server-sent events with `T` as data, and continues after
+    /// `Last-Event-ID`.
     pub(crate) fn streams<T: JsonSchema>(self) -> Self {
         let given = Given { status: StatusCode::OK, media_type: EVENT_STREAM, schema: Some(schema_of::<T>) };
         Self { is_resumable: true, ..self.given(given) }
@@ -128,24 +126,24 @@ impl Says {
         self
     }
 
-    /// It looks at `If-Match`.
+    /// Accepts `If-Match`.
     pub(crate) fn if_match(self) -> Self {
         Self { is_conditional: true, ..self }
     }
 
-    /// There may be nothing that it is about, though the path names nothing.
+    /// Returns 404 although the path has no parameter.
     pub(crate) fn may_be_missing(self) -> Self {
         Self { may_be_missing: true, ..self }
     }
 
-    /// It looks at `Idempotency-Key`.
+    /// Accepts `Idempotency-Key`.
     pub(crate) fn repeatable(self) -> Self {
         Self { is_repeatable: true, ..self }
     }
 }
 
 fn patch_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
-    // Not a schema of its own: it differs from that of `T` in nothing but what must be there.
+    // No schema of its own: it differs from that of `T` in the required fields only.
     let mut schema = T::json_schema(generator);
     let required: Vec<String> = match schema.remove("required") {
         Some(Value::Array(names)) => {
@@ -153,7 +151,7 @@ fn patch_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
         }
         _ => Vec::new(),
     };
-    // `null` takes a field away, which what must be there cannot be.
+    // `null` removes a field, which is impossible for a required field.
     if let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) {
         for (_, field) in fields.iter_mut().filter(|(name, _)| !required.contains(name)) {
             let kind = field.take();
@@ -167,7 +165,7 @@ fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// The schema of a type, whose `name` may be left out.
+/// The schema of a type with an optional `name`.
 fn without_name<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = T::json_schema(generator);
     if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {

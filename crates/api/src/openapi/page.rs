@@ -1,7 +1,8 @@
-//! The document as it is served, and a page to read it with.
+//! Serves the document, and a page to read it.
 //!
-//! Both are the same for everybody and say nothing of the installation, so they ask for no key. The page is Swagger UI, served from
-//! this program: it loads nothing from elsewhere, and a key that is typed into it stays in the browser.
+//! Both are the same for every caller and reveal nothing of the installation, so they need no key.
+//! The page is Swagger UI, served from this binary: it loads nothing from other hosts, and a key
+//! that a user types into it stays in the browser.
 
 use std::sync::LazyLock;
 
@@ -12,17 +13,15 @@ use utoipa_swagger_ui::Config;
 use crate::error::ApiError;
 use crate::routes::table;
 
-/// Where the document is.
 pub(crate) const DOCUMENT: &str = "/api/v1/openapi.json";
 
-/// The page may show what it brings with it, and ask this API. Its library writes styles into elements.
+/// The page may load its own files and call this API. Its library writes styles into elements.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
                       font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Where the page is.
 const PAGE: &str = "/api/docs";
 
-/// Whether a path is one that everybody may read.
+/// Reports whether a path needs no key.
 pub(crate) fn is_public(path: &str) -> bool {
     path == DOCUMENT || path.strip_prefix(PAGE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -1,13 +1,14 @@
-//! The page that the `type` of every problem leads to: each code, what it means and what to do.
+//! The page behind the `type` of every problem: each code, its meaning and its fix.
 //!
-//! Made once, from docs/reference/problems.md, whose few forms it knows: headings and paragraphs with code in backquotes. The same for everybody.
+//! Built once from docs/reference/problems.md, whose few forms it knows: headings and paragraphs
+//! with inline code. It is the same for every caller.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use actix_web::HttpResponse;
 
-/// The page as it is written.
+/// The source of the page.
 pub(crate) const TEXT: &str = include_str!("../../../../docs/reference/problems.md");
 
 static PAGE: LazyLock<String> = LazyLock::new(|| html(TEXT));
@@ -22,7 +23,7 @@ fn html(text: &str) -> String {
         String::from("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Problems</title>\n");
     for block in text.split("\n\n") {
         let block = inline(block.trim());
-        // Writing into a string cannot fail.
+        // Writing to a string cannot fail.
         let _written = if let Some(code) = block.strip_prefix("## ") {
             writeln!(page, "<h2 id=\"{code}\">{code}</h2>")
         } else if let Some(title) = block.strip_prefix("# ") {
@@ -35,7 +36,7 @@ fn html(text: &str) -> String {
     page
 }
 
-/// Text with its code marked.
+/// Text with inline code.
 fn inline(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
     let marked = text.split('`').enumerate().map(|(index, part)| match index % 2 {

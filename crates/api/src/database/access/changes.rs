@@ -1,6 +1,8 @@
-//! What requests change: one transaction with the change, its entry in the audit log and, of a request with a key, the answer.
+//! Writes of requests: one transaction with the change, its audit event and, with an idempotency
+//! key, the stored answer.
 //!
-//! A process that dies on any line has written nothing or all of it. A change that is only tried is one as any other, which is taken back.
+//! A process that dies at any point has written nothing or all of it. A dry run does the same and
+//! rolls back.
 
 use std::convert::Infallible;
 
@@ -18,20 +20,19 @@ use crate::http::reply::{Reply, note_replay};
 use crate::identity::{By, Identity};
 use crate::state::ApiState;
 
-/// What became of a change.
+/// The result of a write.
 #[derive(Debug)]
 pub(crate) struct Written<T> {
-    /// The answer.
     pub(crate) response: HttpResponse,
-    /// What the work gave besides, for hints after the commit; `None` when the answer is that of an earlier request.
+    /// Extra output of the work, for notifications after the commit; `None` when the answer is that
+    /// of an earlier request.
     pub(crate) extra: Option<T>,
 }
 
-/// How a transaction ends of which nothing is to be kept: with an error, whatever came of it.
+/// Ends a transaction that must roll back: always with an error.
 enum Rehearsal<T> {
-    /// It could have been committed.
+    /// The transaction could have been committed.
     Over(T),
-    /// It failed.
     Failed(ApiError),
 }
 
@@ -56,13 +57,14 @@ impl<T> TransactionError for Rehearsal<T> {
 }
 
 impl ApiState {
-    /// Runs `work` as one change, in the tenant of who asks. It may be run again.
+    /// Runs `work` as one write, in the tenant of the caller. `work` may run again.
     ///
-    /// Of a request with a key the answer is kept in the same transaction, and given again instead of running `work` again; one that is
-    /// refused leaves nothing.
+    /// With an idempotency key, the same transaction stores the answer. A repeated request gets the
+    /// stored answer and does not run `work`. A rejected request stores nothing.
     ///
     /// # Errors
-    /// What `work` returns, or that the database cannot be asked. Nothing was written then, unless the connection broke at the end.
+    /// What `work` returns, or the database fails. Nothing was written then, unless the connection
+    /// broke at the commit.
     pub(crate) async fn write<T, F>(
         &self,
         who: &Identity,
@@ -80,10 +82,10 @@ impl ApiState {
         self.write_in(Scope::tenant(who.tenant()), who, by, name, work).await
     }
 
-    /// As [`Self::write`], of what belongs to the installation.
+    /// Like [`Self::write`], for data of the installation.
     ///
     /// # Errors
-    /// As there, or who asks does not operate the installation.
+    /// Also when the caller is not a system operator.
     pub(crate) async fn write_installation<T, F>(
         &self,
         who: &Identity,
@@ -137,10 +139,8 @@ impl ApiState {
         Ok(Written { response, extra })
     }
 
-    /// Runs `work` as [`Self::write`] would, in the tenant of who asks, and keeps nothing of it. It may be run again.
-    ///
-    /// # Errors
-    /// What `work` returns, or that the database cannot be asked.
+    /// Runs `work` as [`Self::write`] does, in the tenant of the caller, and rolls back. `work` may
+    /// run again.
     pub(crate) async fn rehearse<T, F>(
         &self,
         who: &Identity,
@@ -164,11 +164,11 @@ impl ApiState {
         }
     }
 
-    /// Runs `work` as one of several changes of the installation that a request makes, whose answer is no single one's. What was done
-    /// stays done when a later one fails, so the request must be one that can be sent again.
+    /// Runs `work` as one of several writes of the installation in one request. Earlier writes stay
+    /// when a later one fails, so the request must be safe to repeat.
     ///
     /// # Errors
-    /// As of [`Self::write_installation`].
+    /// Those of [`Self::write_installation`].
     pub(crate) async fn change_installation<T, F>(
         &self,
         who: &Identity,
@@ -186,7 +186,7 @@ impl ApiState {
     }
 }
 
-/// The answer that was given to the same request; `None` when it is to be done now.
+/// The stored answer of the same request; `None` when the request must run now.
 async fn answered_before(conn: &mut Conn, asked: &Asked<'_>) -> Result<Option<Reply>, ApiError> {
     match idempotency::begin(conn, asked).await? {
         Begun::First => Ok(None),

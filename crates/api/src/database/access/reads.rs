@@ -1,6 +1,8 @@
-//! What requests read: one transaction that writes nothing, in the tenant of who asks or, for who operates it, of the installation.
+//! Reads of requests: one read-only transaction, in the tenant of the caller or, for a system
+//! operator, of the installation.
 //!
-//! What may take long waits for a turn and is bounded, so that it takes nothing from what is quick. A process that dies in the middle leaves nothing.
+//! Reads that may take long wait for a permit and have a time limit, so they do not delay quick
+//! ones. A process that dies in between leaves nothing.
 
 use std::time::Duration;
 
@@ -14,16 +16,12 @@ use crate::events::reads::STATEMENT_WITHIN;
 use crate::identity::Identity;
 use crate::state::ApiState;
 
-/// How often a read that collides with a change of the schema, as few do, is run again.
+/// Runs of a read that collides with a schema change. Collisions are rare.
 const COLLISIONS: u32 = 4;
-/// How long counting may take.
 const TOTALS_WITHIN: Duration = Duration::from_secs(10);
 
 impl ApiState {
-    /// Runs `work` as one read, in the tenant of who asks. It may be run again.
-    ///
-    /// # Errors
-    /// What `work` returns, or that the database cannot be asked.
+    /// Runs `work` as one read, in the tenant of the caller. `work` may run again.
     pub(crate) async fn read<T, F>(&self, who: &Identity, name: &'static str, work: F) -> Result<T, ApiError>
     where
         T: Send,
@@ -35,11 +33,9 @@ impl ApiState {
         self.sessions.run(Scope::tenant(who.tenant()).read_only(), name, work).await
     }
 
-    /// As [`Self::read`], in one round trip where the work asks for one thing, or for several at once ([`read_in`]). Its statements are planned
-    /// once: they are those whose plan is the same whatever is asked for, and planning them takes longer than they do.
-    ///
-    /// # Errors
-    /// As there.
+    /// Like [`Self::read`], in one round trip when the work sends one statement, or several at once
+    /// ([`read_in`]). PostgreSQL plans these statements once: their plan does not depend on the
+    /// parameters, and planning takes longer than running them.
     pub(crate) async fn look<T, F>(&self, who: &Identity, name: &'static str, work: F) -> Result<T, ApiError>
     where
         T: Send,
@@ -59,10 +55,10 @@ impl ApiState {
         }
     }
 
-    /// As [`Self::read`], of what belongs to the installation.
+    /// Like [`Self::read`], for data of the installation.
     ///
     /// # Errors
-    /// As there, or who asks does not operate the installation.
+    /// Also when the caller is not a system operator.
     pub(crate) async fn read_installation<T, F>(
         &self,
         who: &Identity,
@@ -79,11 +75,9 @@ impl ApiState {
         self.sessions.run(operator(who)?.read_only(), name, work).await
     }
 
-    /// As [`Self::read`], or as [`Self::read_installation`] if that is asked for: a piece of the stream of events, which may lie far
-    /// behind. Waits for a turn, and no statement takes long ([`crate::events::reads`]).
-    ///
-    /// # Errors
-    /// As there; [`ApiError::Busy`] when a statement took too long.
+    /// Like [`Self::read`], or [`Self::read_installation`] with `with_installation`, for a section
+    /// of the event stream, which may be old. Waits for a permit, and bounds the time of each
+    /// statement ([`crate::events::reads`]).
     pub(crate) async fn read_events<T, F>(
         &self,
         who: &Identity,
@@ -103,10 +97,11 @@ impl ApiState {
         self.sessions.run(scope.read_only().within(STATEMENT_WITHIN), name, work).await
     }
 
-    /// As [`Self::read`], of what takes long where there is much: waits for a turn, and no statement takes longer than [`TOTALS_WITHIN`].
+    /// Like [`Self::read`], for reads that take long on large data. Waits for a permit, and each
+    /// statement ends after [`TOTALS_WITHIN`].
     ///
     /// # Errors
-    /// As there; [`ApiError::Busy`] when a statement took too long.
+    /// [`ApiError::Busy`] when a statement took too long.
     pub(crate) async fn read_totals<T, F>(
         &self,
         who: &Identity,

@@ -7,7 +7,7 @@ fn the_document() -> Value {
     document(&table())
 }
 
-/// Every reference in a document.
+/// All references in a document.
 fn references(value: &Value) -> Vec<String> {
     match value {
         Value::Object(fields) => fields
