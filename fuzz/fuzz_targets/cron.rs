@@ -11,12 +11,12 @@
 #![no_main]
 
 mod reading;
-#[path = "../../crates/model/src/domain/schedule/tests/reference.rs"]
+#[path = "../../crates/timetable/src/tests/reference.rs"]
 mod reference;
 
 use chrono::{Datelike, NaiveDate, NaiveDateTime, TimeDelta, Timelike};
 use libfuzzer_sys::fuzz_target;
-use sched_model::domain::timetable::{CronOptions, CronSpec, ScheduleError, cron::MAX_EXPRESSION_LENGTH};
+use sched_timetable::{CronOptions, CronSpec, ScheduleError, cron::MAX_EXPRESSION_LENGTH};
 
 use self::{reading::slowly, reference::Reference};
 

@@ -13,11 +13,11 @@ mod laws;
 mod model;
 mod reading;
 #[expect(dead_code, reason = "only single minutes are asked about here")]
-#[path = "../../crates/model/src/domain/schedule/tests/reference.rs"]
+#[path = "../../crates/timetable/src/tests/reference.rs"]
 mod reference;
 
 use libfuzzer_sys::fuzz_target;
-use sched_model::domain::timetable::{Schedule, ScheduleSource};
+use sched_timetable::{Schedule, ScheduleSource};
 
 use self::case::Case;
 

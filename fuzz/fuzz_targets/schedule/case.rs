@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use chrono::{DateTime, Datelike, TimeDelta, Utc};
-use sched_model::domain::timetable::{DstGap, DstOverlap, JobType, MisfirePolicy, Zone};
+use sched_timetable::{DstGap, DstOverlap, JobType, MisfirePolicy, Zone};
 use serde_json::{Map, Value, json};
 
 /// Zones whose clocks did something odd once. After the last of them comes: the first line of the text.

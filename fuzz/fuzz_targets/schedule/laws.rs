@@ -4,7 +4,7 @@
 //! by listing every fire, as long as that is a short list.
 
 use chrono::{DateTime, Datelike, TimeDelta, Timelike, Utc};
-use sched_model::domain::timetable::{Count, CronOptions, CronSchedule, CronSpec, DstGap, JobType, MisfirePolicy, Plan, Schedule, ScheduleError, ScheduleSource, SkipReason, Timetable, TimetableSource, Zone, describe, misfire::{COUNT_LIMIT, DEFAULT_GRACE, MAX_FIRES}};
+use sched_timetable::{Count, CronOptions, CronSchedule, CronSpec, DstGap, JobType, MisfirePolicy, Plan, Schedule, ScheduleError, ScheduleSource, SkipReason, Timetable, TimetableSource, Zone, describe, misfire::{COUNT_LIMIT, DEFAULT_GRACE, MAX_FIRES}};
 
 use crate::{case::Case, model};
 
@@ -31,7 +31,7 @@ pub(crate) fn words(schedule: &Schedule, source: &ScheduleSource<'_>) {
     let sentence = describe(schedule);
     assert!(sentence.ends_with('.') && !sentence.contains(char::is_control), "{sentence:?}");
     let warnings =
-        sched_model::domain::timetable::warnings(&TimetableSource::from(*source), source.created_at);
+        sched_timetable::warnings(&TimetableSource::from(*source), source.created_at);
     for warning in warnings.unwrap_or_else(|error| panic!("{schedule:?} cannot be warned about: {error}")) {
         assert!(!warning.is_empty() && !warning.contains(char::is_control), "{warning:?}");
     }
@@ -101,7 +101,7 @@ pub(crate) fn daylight_saving(schedule: &Schedule, case: &Case) {
 pub(crate) fn preview(schedule: &Schedule, case: &Case) {
     let Ok(zone) = Zone::parse(&case.zone) else { panic!("{schedule:?} is in the zone {:?}", case.zone) };
     let shown =
-        sched_model::domain::timetable::preview(&Timetable::from(schedule.clone()), &zone, case.start, CHAIN)
+        sched_timetable::preview(&Timetable::from(schedule.clone()), &zone, case.start, CHAIN)
             .unwrap_or_else(|error| panic!("{schedule:?} has no preview after {}: {error}", case.start));
     let mut after = case.start;
     for fire in &shown {
@@ -120,7 +120,7 @@ pub(crate) fn plan(schedule: &Schedule, case: &Case) {
     let cursor = first.unwrap_or(case.start);
     // No database's clock shows a year that RFC 3339 cannot write.
     let now = cursor.checked_add_signed(case.outage).filter(|now| now.year() <= 9999).unwrap_or(cursor);
-    let plan = sched_model::domain::timetable::plan(schedule, cursor, now, case.policy, case.grace)
+    let plan = sched_timetable::plan(schedule, cursor, now, case.policy, case.grace)
         .unwrap_or_else(|error| panic!("{schedule:?} from {cursor} to {now} has no plan: {error}"));
 
     assert!(plan.fires.len() <= MAX_FIRES && plan.skipped.len() <= 1, "{plan:?}");

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
-use sched_model::domain::timetable::{CronSchedule, CronSpec, DstGap, DstOverlap};
+use sched_timetable::{CronSchedule, CronSpec, DstGap, DstOverlap};
 
 use crate::{case::HASH_KEY, reading::slowly};
 
