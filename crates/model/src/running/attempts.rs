@@ -1,8 +1,9 @@
-//! Ending attempts: the state of the dispatch, its history, its output and the job's counters, in one transaction.
+//! Ends attempts: one transaction writes the state of the run, its history, its output and the
+//! job's counters.
 //!
-//! Any number of attempts is ended at once, set-based. Each is fenced by its claim token: one that lost its claim
-//! changes nothing and is told so. The rows of the jobs are locked first and in order, so that two workers ending
-//! attempts of the same jobs cannot deadlock.
+//! The statements are set-based and end any number of attempts at once. The claim token fences each
+//! attempt: an attempt that lost its claim changes nothing, and its caller learns so. The job rows
+//! are locked first, in order, so two workers that end attempts of the same jobs cannot deadlock.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -21,76 +22,63 @@ use sched_domain::attempt::{AttemptOutcome, Verdict};
 use sched_domain::dispatch::{DispatchEvent, DispatchStatus};
 use sched_domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId};
 
-/// An attempt that has ended.
 #[derive(Debug, Clone)]
 pub struct Ended {
-    /// The dispatch.
     pub dispatch_id: DispatchId,
-    /// Owner.
     pub tenant_id: TenantId,
-    /// The job.
     pub job_id: JobId,
-    /// Token of the claim it ran under.
     pub token: ClaimToken,
-    /// How it ended.
     pub outcome: AttemptOutcome,
-    /// What that does to the dispatch.
     pub verdict: Verdict,
-    /// What is kept of it.
     pub record: Record,
 }
 
 impl Ended {
-    /// Whether anything of the attempt ran. One that was handed back without a moment's work was never started: it keeps its number and its
-    /// place in history, but its dispatch can still come too late.
+    /// Whether any part of the attempt ran. An attempt that was released with a zero duration never
+    /// started: it keeps its number and its history row, but its run can still expire.
     #[must_use]
     pub fn has_started(&self) -> bool {
         self.outcome != AttemptOutcome::Released || !self.record.duration.is_zero()
     }
 }
 
-/// What history keeps of an attempt.
 #[derive(Debug, Clone)]
 pub struct Record {
-    /// Identifier of the attempt.
     pub execution_id: ExecutionId,
-    /// When it started, by the database's clock.
+    /// By the database's clock.
     pub started_at: DateTime<Utc>,
-    /// How long it ran, by a monotonic clock; zero if it was handed back before it was started.
+    /// By a monotonic clock; zero if the attempt was released before it started.
     pub duration: Duration,
     /// Exit code of a process, or HTTP status.
     pub exit_code: Option<i32>,
-    /// What the handler returned.
     pub result: Option<serde_json::Value>,
-    /// Kind of error, stable for programs.
+    /// Class of the error; stable for programs.
     pub error_class: Option<String>,
-    /// What went wrong, for people.
+    /// The error text for people.
     pub error_message: Option<String>,
-    /// Where it went wrong, if the handler could tell.
+    /// Present if the handler reported one.
     pub traceback: Option<String>,
-    /// Numbers the handler reported: an object.
+    /// A JSON object of the numbers that the handler reported.
     pub metrics: Option<serde_json::Value>,
-    /// What it wrote.
     pub output: Vec<OutputChunk>,
-    /// How much it wrote in all, kept or not.
+    /// All bytes that the attempt wrote, kept or not.
     pub output_bytes: i64,
 }
 
-/// A piece of output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputChunk {
     /// `stdout`, `stderr` or `log`.
     pub stream: &'static str,
     /// Position in the stream, from 0.
     pub chunk: i32,
-    /// The text, without NUL.
+    /// Contains no NUL.
     pub content: String,
-    /// Bytes between this chunk and the one before that were not kept.
+    /// Bytes between the previous chunk and this one that were not kept.
     pub dropped_bytes: i64,
 }
 
 statement! {
-    /// Locks jobs in order, and reads what history and the dependents need of them.
+    /// Locks jobs in order, and reads the columns that history and the dependents need.
     LockJobs<'a> = "attempts/attempts_lock_jobs.sql", (
         tenants: &'a [Uuid] as Array<SqlUuid>,
         jobs: &'a [Uuid] as Array<SqlUuid>,
@@ -139,11 +127,12 @@ statement! {
     ReleaseClaims<'a> = "attempts/attempts_release_claims.sql", (claims: &'a [i64] as Array<BigInt>) -> BigInt
 }
 
-/// Ends attempts, and forgets claims of which every dispatch has ended. Returns the dispatches whose claim held; the
-/// others had been taken away, and nothing of their attempt was written.
+/// Ends attempts, and deletes claims whose runs have all ended. Returns the runs whose claim held.
+/// For the rest, the claim was lost and nothing is written.
 ///
-/// Ending an attempt twice is harmless: the second time its claim does not hold. So after an unknown outcome the
-/// caller simply calls again, and asks [`was_ended`] about those that are not returned.
+/// Ending an attempt twice is harmless: the second time its claim does not hold. After an unknown
+/// outcome the caller therefore calls again, and checks the attempts that are not returned with
+/// [`was_ended`].
 pub async fn end(conn: &mut Conn, ended: &[Ended], finished_claims: &[i64]) -> DbResult<Vec<DispatchId>> {
     let written = transaction::transact(conn, "end_attempts", async |conn: &mut Conn| {
         let written = end_in_transaction(conn, ended).await?;
@@ -156,7 +145,7 @@ pub async fn end(conn: &mut Conn, ended: &[Ended], finished_claims: &[i64]) -> D
     if let Err(error) = notify::dispatches_waiting(conn, &written.released_queues).await {
         tracing::debug!(
             error = error.with_causes(),
-            "Notifying the workers failed; they find the work when they poll."
+            "notifying the workers failed; they find the work at their next poll"
         );
     }
     if written.has_dependents
@@ -164,32 +153,32 @@ pub async fn end(conn: &mut Conn, ended: &[Ended], finished_claims: &[i64]) -> D
     {
         tracing::debug!(
             error = error.with_causes(),
-            "Notifying the leader failed; it finds the ends when it looks."
+            "notifying the leader failed; it finds the ended jobs at its next poll"
         );
     }
     Ok(written.held)
 }
 
-/// Forgets claims of which every dispatch has ended.
+/// Deletes claims whose runs have all ended.
 pub async fn release_claims(conn: &mut Conn, claims: &[i64]) -> DbResult<()> {
     ReleaseClaims { claims }.execute(conn).await?;
     Ok(())
 }
 
-/// What became of attempts that were ended.
+/// Result of [`end_in_transaction`].
 #[derive(Debug, Default)]
 pub(crate) struct Written {
-    /// Dispatches whose claim held.
+    /// Runs whose claim held.
     pub(crate) held: Vec<DispatchId>,
-    /// What they are now, which a wish to cancel them has a say in.
+    /// Their new states; a requested cancellation may have changed them.
     pub(crate) states: Vec<(DispatchId, DispatchStatus)>,
-    /// Queues in which dispatches wait now that had stood in line behind these.
+    /// Queues that received runs from the overlap queue of these jobs.
     pub(crate) released_queues: Vec<String>,
     /// Whether other jobs may run after these.
     pub(crate) has_dependents: bool,
 }
 
-/// The same within a transaction of the caller's, which may hold locks on schedulers but not yet on jobs.
+/// [`end`] within the caller's transaction, which may hold locks on schedulers but not yet on jobs.
 pub(crate) async fn end_in_transaction(conn: &mut Conn, ended: &[Ended]) -> DbResult<Written> {
     if ended.is_empty() {
         return Ok(Written::default());
@@ -208,17 +197,17 @@ pub(crate) async fn end_in_transaction(conn: &mut Conn, ended: &[Ended]) -> DbRe
     })
 }
 
-/// What is read of a job when it is locked.
+/// Columns of a job, read under its lock.
 #[derive(Debug, Clone)]
 struct LockedJob {
     name: String,
     project_id: Option<Uuid>,
-    /// Whether its history lies in schema `maintenance`.
+    /// Whether its history is in schema `maintenance`.
     is_apart: bool,
     has_dependents: bool,
 }
 
-/// Locks the jobs of the attempts, in order, before anything else is locked.
+/// Locks the jobs of the attempts, in order, before any other lock.
 async fn lock_jobs(conn: &mut Conn, ended: &[Ended]) -> DbResult<HashMap<(Uuid, Uuid), LockedJob>> {
     let named: BTreeSet<(Uuid, Uuid)> = ended.iter().map(|e| (e.tenant_id.0, e.job_id.0)).collect();
     let (tenants, jobs): (Vec<Uuid>, Vec<Uuid>) = named.into_iter().unzip();
@@ -230,8 +219,8 @@ async fn lock_jobs(conn: &mut Conn, ended: &[Ended]) -> DbResult<HashMap<(Uuid, 
     Ok(locked.collect())
 }
 
-/// Dispatch, token and new state of the dispatch of an attempt that was ended; or none of them, and whether others of the job stand in line
-/// and whether other jobs run after it.
+/// Either run, claim token and new state of an ended attempt; or none of these, and whether the job
+/// has queued runs and whether other jobs run after it.
 type EndedRow = (Option<DispatchId>, Option<ClaimToken>, TenantId, JobId, bool, bool, Option<DispatchStatus>);
 
 async fn write_ends(
@@ -240,7 +229,7 @@ async fn write_ends(
     jobs: &HashMap<(Uuid, Uuid), LockedJob>,
 ) -> DbResult<Vec<EndedRow>> {
     let records = || ended.iter().map(|e| &e.record);
-    // A job that is gone took its dispatches along: nothing is written for them, whatever stands here.
+    // A deleted job took its runs along: nothing is written for them, for any of these values.
     let of_jobs: Vec<Option<&LockedJob>> =
         ended.iter().map(|e| jobs.get(&(e.tenant_id.0, e.job_id.0))).collect();
     let rows = End {
@@ -305,8 +294,8 @@ statement! {
     WasEnded<'a> = "attempts/attempts_was_ended.sql", (executions: &'a [Uuid] as Array<SqlUuid>, since: DateTime<Utc> as Timestamptz) -> SqlUuid
 }
 
-/// Which of these attempts history knows: asked after [`end`] failed with an unknown outcome and then reported that the
-/// claim no longer holds. `since` is not later than any of their starts.
+/// Which of these attempts are in history. For use after [`end`] failed with an unknown outcome and
+/// then reported a lost claim. `since` is not later than the start of any of them.
 pub async fn was_ended(
     conn: &mut Conn,
     executions: &[ExecutionId],
@@ -316,7 +305,8 @@ pub async fn was_ended(
     Ok(WasEnded { executions: &executions, since }.load(conn).await?)
 }
 
-/// The state of a running dispatch after an event. A verdict never holds an event that a running dispatch refuses.
+/// State of a running run after an event. A verdict never holds an event that a running run
+/// refuses.
 pub(crate) fn status_after(event: DispatchEvent) -> DispatchStatus {
     DispatchStatus::InProgress.apply(event).unwrap_or(DispatchStatus::DeadLetter)
 }

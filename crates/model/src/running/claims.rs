@@ -1,13 +1,17 @@
-//! Claiming: how a worker takes waiting dispatches.
+//! Claiming: how a worker takes waiting runs.
 //!
-//! One statement takes up to the free slots of the worker from all its queues, skipping what others are about to take, and gives each
-//! dispatch a token that no claim ever had. It is fair between tenants: each that has due work gets an equal share of the slots, whatever
-//! the length of its line, and within the share the best priority comes first. Where there are more tenants than slots, the claims
-//! go round: each begins where the last one of the same worker ended. It reads the waiting line through its
-//! partial index, so its cost does not grow with history. It also notes the claim in `worker_claims`, in the same
-//! commit: that is how the work of a lost worker is found without an index on running rows. Queues with limits are left to
-//! [`claim_limited`], so that only they pay for them; so are all queues of tenants with a quota of what runs. A worker that is idle and
-//! hears of something tries [`claim_lone`] first, which is small.
+//! One statement takes up to the worker's free slots from all its queues and skips rows that
+//! another claim has locked. It gives each run a claim token that no claim ever had. It is fair
+//! between tenants: each tenant with due work gets an equal share of the slots, for any
+//! backlog, and within the share the best priority comes first. If there are more tenants than
+//! slots, claims take turns: each claim of a worker starts where its last one ended.
+//!
+//! The statement reads waiting runs through a partial index, so its cost does not grow with
+//! history. It writes the claim to `worker_claims` in the same commit: recovery finds the work of a
+//! lost worker there, without an index on running rows. [`claim_limited`] serves queues with
+//! limits, so only they pay for limits; it also serves all queues of tenants with a quota of
+//! running runs. An idle worker that receives a notification tries the small statement
+//! [`claim_lone`] first.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -27,84 +31,72 @@ use sched_domain::ids::{ClaimToken, DispatchId, JobId, TenantId, WorkerId};
 use sched_domain::job;
 use sched_domain::retry::RetryPolicy;
 
-/// A dispatch that was claimed, with everything needed to run and finish it.
+/// A claimed run, with all data needed to run and finish it.
 #[derive(Debug, Clone)]
 pub struct Claimed {
-    /// The claim statement that took it; see [`super::attempts::end`].
+    /// Id of the claim statement; see [`super::attempts::end`].
     pub claim_id: i64,
-    /// The dispatch.
     pub dispatch_id: DispatchId,
-    /// Owner.
     pub tenant_id: TenantId,
-    /// The job.
     pub job_id: JobId,
-    /// Its name.
     pub job_name: String,
-    /// Token that every write of this claim carries.
+    /// Every write of this claim carries this token.
     pub token: ClaimToken,
-    /// Number of this attempt, from 1.
+    /// From 1.
     pub attempt: u32,
-    /// Failures before it.
+    /// Failures of earlier attempts.
     pub failures: Failures,
-    /// The fire time, or when the trigger was made.
+    /// The fire time, or the time of the manual trigger.
     pub scheduled_for: DateTime<Utc>,
-    /// When the dispatch was created.
     pub created_at: DateTime<Utc>,
-    /// When it became available.
     pub available_at: DateTime<Utc>,
-    /// When it was claimed.
     pub claimed_at: DateTime<Utc>,
-    /// What created it.
     pub triggered_by: Trigger,
-    /// Whether its fire time had been missed and was caught up.
+    /// Whether the run is a catch-up for a misfire.
     pub is_catch_up: bool,
-    /// Arguments.
     pub args: serde_json::Value,
-    /// W3C trace context of what created it.
+    /// W3C trace context of the creator of the run.
     pub traceparent: Option<String>,
-    /// How it is run; a word this program may not know.
+    /// May be a word that this program does not know.
     pub handler_type: String,
-    /// Settings of the handler.
     pub handler_config: serde_json::Value,
-    /// Longest run of the attempt.
+    /// Timeout of the attempt.
     pub timeout: Duration,
     /// Retry policy of the job or its function; `None` for the installation's default.
     pub retry_policy: Option<RetryPolicy>,
-    /// The queue it was claimed from, if that has a limit: room for others when the attempt has ended. Empty for any queue, if its tenant
-    /// has a quota.
+    /// The queue of the claim, if that queue has a limit: it has room again when the attempt has
+    /// ended. Empty, meaning any queue, if the tenant has a quota.
     pub limited_queue: Option<String>,
 }
 
-/// What a worker wants.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
-    /// The worker.
     pub worker: WorkerId,
-    /// From which queues.
     pub queues: &'a [String],
-    /// How many at most.
     pub limit: u32,
-    /// The tenant whose turn it is least, because the last claim ended with it; [`Looked::last`]. Any, at first.
+    /// The tenant with the last turn, because the previous claim ended with it ([`Looked::last`]).
+    /// Any tenant for the first claim.
     pub last: TenantId,
 }
 
-/// What a claim got and saw.
+/// Result of a claim.
 #[derive(Debug, Clone)]
 pub struct Looked {
-    /// What was claimed, in the order in which it should start.
+    /// In the order in which the runs should start.
     pub claimed: Vec<Claimed>,
-    /// How many tenants (limited queues, in [`claim_limited`]) something was claimable of. If there are several and less was claimed
-    /// than wanted, some had less than their share, and others may have more.
+    /// Number of tenants (limited queues, in [`claim_limited`]) with claimable runs. If there are
+    /// several and the claim got less than the limit, some tenants had less than their share, and
+    /// the rest may have more.
     pub shared_by: u32,
-    /// The tenant with which it ended.
+    /// The last tenant of this claim.
     pub last: TenantId,
-    /// Whether something waits in a queue with a limit.
+    /// Whether a run waits in a queue with a limit.
     pub has_limited: bool,
-    /// When a queue whose rate is exhausted has room again.
+    /// When a queue with an exhausted rate has room again.
     pub room_in: Option<Duration>,
 }
 
-/// One row of the answer. What belongs to a dispatch is missing in the row that stands for none.
+/// One row of the result. The columns of a run are NULL in the row that represents no run.
 #[derive(Queryable)]
 struct Row {
     claim_id: Option<i64>,
@@ -145,7 +137,6 @@ type Columns = (
 );
 
 statement! {
-    /// The claim.
     Claim<'a> = "claims/claim.sql", (
         worker: WorkerId as SqlUuid,
         limit: i64 as BigInt,
@@ -155,7 +146,7 @@ statement! {
 }
 
 statement! {
-    /// The claim of one.
+    /// Claims a single run.
     ClaimLone<'a> = "claims/claim_lone.sql", (
         worker: WorkerId as SqlUuid,
         queues: &'a [String] as Array<Text>,
@@ -189,7 +180,7 @@ statement! {
 }
 
 statement! {
-    /// The claim from queues that are locked.
+    /// Claims from locked queues.
     ClaimLimited<'a> = "claims/claim_limited.sql", (
         worker: WorkerId as SqlUuid,
         limit: i64 as BigInt,
@@ -198,11 +189,11 @@ statement! {
     ) -> Columns
 }
 
-/// Claims dispatches, but none from queues that have limits. A worker whose lease was lost claims nothing.
+/// Claims runs, except from queues with limits. A worker that lost its lease claims nothing.
 ///
 /// # Errors
-/// When the database cannot be asked. If the connection broke, the claim may have taken effect: the worker keeps its
-/// lease and the dispatches are recovered by [`crate::recovery::dead_workers`] once it knows of them, so the caller asks
+/// If the connection broke, the claim may have taken effect. The worker then keeps its lease, so
+/// recovery does not find these runs until the worker reports them: call
 /// [`crate::recovery::dead_workers::unknown_claims`].
 pub async fn look(conn: &mut Conn, wanted: &Wanted<'_>) -> DbResult<Looked> {
     let &Wanted { worker, queues, limit, last } = wanted;
@@ -210,10 +201,11 @@ pub async fn look(conn: &mut Conn, wanted: &Wanted<'_>) -> DbResult<Looked> {
     Ok(looked(answered(conn, rows)?, last))
 }
 
-/// Claims the one dispatch that stands alone in the lines of `queues`, if one does.
+/// Claims the run that is alone in `queues`, if exactly one waits there.
 ///
-/// For a worker that has nothing to do and was told that something waits: in a fraction of the time of [`look`], which must follow, because
-/// nothing is said of what else there is. It takes only what [`look`] would have taken. Where anything else waits, were it for its time, it takes nothing.
+/// For an idle worker that received a notification. It takes a fraction of the time of [`look`],
+/// which must follow, because the result does not show whether more runs wait. It takes only a run
+/// that [`look`] would take. If another run waits, even one that is not due yet, it takes nothing.
 ///
 /// # Errors
 /// As [`look`].
@@ -230,11 +222,12 @@ fn answered(conn: &mut Conn, rows: QueryResult<Vec<Row>>) -> DbResult<Vec<Row>> 
     })
 }
 
-/// Claims dispatches from queues that have limits, as many as those leave room for.
+/// Claims runs from queues with limits, as many as the limits allow.
 ///
-/// The claims of all workers from such a queue come one after the other: each locks the row that counts the queue's rate, and only
-/// then looks what runs. Where a tenant has a quota of what runs, all its queues have that limit together, and claims of it come one after
-/// the other, too; those of which somebody claims already are left to them.
+/// Claims of all workers from such a queue run one after another: each locks the row that counts
+/// the queue's rate, and only then counts the running runs. If a tenant has a quota of running
+/// runs, all its queues share that limit, and claims of this tenant run one after another too. A
+/// claim skips tenants that another claim has locked.
 ///
 /// # Errors
 /// As [`look`].
@@ -257,7 +250,8 @@ pub async fn claim_limited(conn: &mut Conn, wanted: &Wanted<'_>) -> DbResult<Loo
     Ok(looked(rows, last))
 }
 
-/// Locks what may run of tenants with a quota, as far as nobody has; waits for one of them if there is nothing else to be had.
+/// Locks the tenants with a quota that no other claim has locked. Waits for one of them if there is
+/// no other work.
 async fn lock_tenants(conn: &mut Conn, waiting: &[(Uuid, String, bool)]) -> DbResult<Vec<Uuid>> {
     let with_quota = waiting.iter().filter(|(_, _, has_quota)| *has_quota).map(|(tenant, _, _)| *tenant);
     let tenants: Vec<Uuid> = with_quota.collect::<BTreeSet<_>>().into_iter().collect();
@@ -270,7 +264,7 @@ async fn lock_tenants(conn: &mut Conn, waiting: &[(Uuid, String, bool)]) -> DbRe
     Ok(vec![first])
 }
 
-/// Locks the rows of queues, and makes those that are missing.
+/// Locks the rows of queues, and inserts missing rows.
 async fn lock_queues(conn: &mut Conn, lanes: Vec<(Uuid, String)>) -> DbResult<(Vec<Uuid>, Vec<String>)> {
     let wanted = lanes.len();
     let (tenants, queues): (Vec<Uuid>, Vec<String>) = lanes.into_iter().unzip();
@@ -286,7 +280,7 @@ async fn lock_queues(conn: &mut Conn, lanes: Vec<(Uuid, String)>) -> DbResult<(V
     Ok(locked.into_iter().unzip())
 }
 
-/// [`look`] for one that claims once: what was claimed of up to `limit` in `queues`.
+/// [`look`] for a single claim: returns up to `limit` claimed runs of `queues`.
 ///
 /// # Errors
 /// As [`look`].
@@ -319,14 +313,15 @@ statement! {
     NextClaimable<'a> = "claims/claims_next_claimable.sql", (queues: &'a [String] as Array<Text>) -> Nullable<BigInt>
 }
 
-/// How long until something that waits in `queues` for its time (a retry) may be claimed; a hint, which may miss some.
+/// Time until a run in `queues` that is not due yet (a retry) becomes claimable. A hint, which may
+/// miss some runs.
 pub async fn next_claimable(conn: &mut Conn, queues: &[String]) -> DbResult<Option<Duration>> {
     let milliseconds: Option<i64> = NextClaimable { queues }.get_result(conn).await?;
     Ok(milliseconds.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))))
 }
 
 impl Row {
-    /// The dispatch, unless the row stands for none.
+    /// The run, unless the row represents none.
     fn into_claimed(self) -> Option<Claimed> {
         let count = |value: i32| u32::try_from(value).unwrap_or(0);
         let job_name = self.job_name?;

@@ -1,9 +1,11 @@
-//! Dead letters: dispatches that were given up for good, and what somebody decides about them.
+//! Dead letters: runs that failed finally, and the decisions of users about them.
 //!
-//! What ends an attempt writes a row here in the same statement, and retention removes it with its dispatch. Nothing is decided about a
-//! dead letter but once by discarding it, or by running it again ([`crate::dispatching::retries`]), which also serves one that was discarded. Commands
-//! for many work on a page of them, newest first, in one transaction of the caller's: a page that was done is not met again, and what
-//! dies anew meanwhile is not met at all. A process that dies before the commit has changed nothing.
+//! The statement that ends an attempt also inserts the row here, and retention deletes it together
+//! with its run. A user decides about a dead letter once: discards it, or retries it
+//! ([`crate::dispatching::retries`]). A discarded one can be retried too. Bulk commands work on one
+//! page of dead letters, newest first, in one transaction of the caller. They do not meet a
+//! finished page again, nor dead letters that appear until then. A process that dies before the
+//! commit has changed nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,18 +20,13 @@ use crate::{Conn, DbResult};
 use sched_domain::dispatch::Settlement;
 use sched_domain::ids::{DispatchId, JobId, ProjectId, TenantId};
 
-/// A dead letter, with what its dispatch keeps.
 #[derive(Debug, Clone, Queryable)]
 pub struct DeadLetter {
-    /// What is kept here.
     pub row: DeadLetterRow,
-    /// What its dispatch says.
     pub dispatch: DeadDispatch,
-    /// Name of its job.
     pub job_name: String,
 }
 
-/// The columns of a dead letter.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = dead_letters, check_for_backend(diesel::pg::Pg))]
 pub struct DeadLetterRow {
@@ -46,7 +43,6 @@ pub struct DeadLetterRow {
     pub retried_as: Option<DispatchId>,
 }
 
-/// What the dispatch of a dead letter says.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = job_dispatch, check_for_backend(diesel::pg::Pg))]
 pub struct DeadDispatch {
@@ -58,44 +54,40 @@ pub struct DeadDispatch {
     pub args: serde_json::Value,
 }
 
-/// Which dead letters are open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum State {
-    /// Nobody has decided about it.
+    /// Without a decision.
     #[default]
     Open,
-    /// Somebody has decided so.
+    /// With this decision.
     Settled(Settlement),
-    /// Whatever was decided.
+    /// With any decision or none.
     Any,
 }
 
-/// Which dead letters are meant.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// In this state.
     pub state: State,
-    /// Only of this job.
     pub job: Option<JobId>,
-    /// None of these jobs.
+    /// Excludes these jobs.
     pub without: Vec<JobId>,
-    /// Only of jobs that were in this project when they died.
+    /// Project of the job when the run became a dead letter.
     pub project: Option<ProjectId>,
-    /// Only those that waited in this queue.
+    /// Queue of the run.
     pub queue: Option<String>,
-    /// Only those whose last attempt had an error of this class.
+    /// Error class of the last attempt.
     pub error_class: Option<String>,
-    /// Only those that died then or later.
+    /// Inclusive.
     pub since: Option<DateTime<Utc>>,
-    /// Only those that died before then.
+    /// Exclusive.
     pub until: Option<DateTime<Utc>>,
-    /// Only those that follow this one in the order: the last of the page before.
+    /// The last item of the previous page.
     pub after: Option<DispatchId>,
-    /// The oldest first, by when their dispatches were created.
+    /// Ordered by creation of the run, oldest first.
     pub oldest_first: bool,
 }
 
-/// Restricts a boxed query to what a filter means.
+/// Applies a filter to a boxed query.
 macro_rules! filtered {
     ($query:expr, $tenant:expr, $filter:expr) => {{
         use dead_letters as l;
@@ -147,7 +139,7 @@ macro_rules! with_dispatch {
     };
 }
 
-/// Dead letters of the tenant, in the order of their dispatches, at most `limit`.
+/// Dead letters of the tenant, ordered by run id, at most `limit`.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -167,7 +159,7 @@ pub async fn list(
     Ok(rows.limit(limit).load(conn).await?)
 }
 
-/// The dead letter of this dispatch, if the tenant has one.
+/// The dead letter of this run, if the tenant has one.
 pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: DispatchId) -> DbResult<Option<DeadLetter>> {
     let found = with_dispatch!()
         .filter(dead_letters::dispatch_id.eq(id))
@@ -176,26 +168,23 @@ pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: DispatchId) -> DbResul
     Ok(found.get_result(conn).await.optional()?)
 }
 
-/// How many dead letters a filter means.
+/// Number of dead letters that match a filter.
 pub async fn count(conn: &mut Conn, tenant: TenantId, filter: &Filter) -> DbResult<i64> {
     Ok(filtered!(dead_letters::table, tenant, filter).count().get_result(conn).await?)
 }
 
-/// What a command did with a page of dead letters.
 #[derive(Debug, Clone, Default)]
 pub struct Settled<T> {
-    /// What was done, one for each.
     pub done: Vec<T>,
-    /// How many could not be run again, and why.
+    /// Number of runs that could not be retried, by reason.
     pub barred: BTreeMap<JobBar, usize>,
-    /// Their jobs.
     pub jobs: HashMap<JobId, RetriedJob>,
-    /// The last dead letter of the page, if others follow it.
+    /// The last dead letter of the page, if more follow.
     pub next: Option<DispatchId>,
 }
 
-/// Runs a page of open dead letters again. Call it in a transaction that holds no lock on a job yet, and
-/// [`crate::connection::notify::dispatches_waiting`] after it.
+/// Retries a page of open dead letters. Call it in a transaction that holds no lock on a job yet,
+/// and call [`crate::connection::notify::dispatches_waiting`] after the commit.
 pub async fn retry_page(
     conn: &mut Conn,
     order: &RetryOrder<'_>,
@@ -213,7 +202,7 @@ pub async fn retry_page(
         match settled.jobs.get(job).map(|job| job.bar) {
             Some(None) => free.push(*id),
             Some(Some(bar)) => *settled.barred.entry(bar).or_default() += 1,
-            // It was removed with its job meanwhile.
+            // Deleted in the meantime, together with its job.
             None => {}
         }
     }
@@ -236,21 +225,19 @@ pub async fn discard_page(
     Ok(Settled { done, barred: BTreeMap::new(), jobs: HashMap::new(), next })
 }
 
-/// What became of the command to discard a dead letter.
+/// Result of [`discard`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Discarded {
-    /// It is discarded now.
+    /// Discarded now.
     Done {
-        /// Its job.
         job_id: JobId,
-        /// Its project.
         project_id: Option<ProjectId>,
     },
-    /// It had been before.
+    /// Discarded earlier.
     Already,
-    /// It is run again, by this dispatch.
+    /// Retried as this run.
     Retried(DispatchId),
-    /// There is no such dead letter.
+    /// The tenant has no such dead letter.
     NoSuchDeadLetter,
 }
 
@@ -284,10 +271,9 @@ pub async fn discard(
     }
 }
 
-/// A dead letter and its job.
 type Letter = (DispatchId, JobId);
 
-/// The next dead letters that are open and meant, newest first, and the last of them if others follow.
+/// The next open dead letters that match, newest first, and the last of them if more follow.
 async fn page(
     conn: &mut Conn,
     tenant: TenantId,
@@ -308,7 +294,8 @@ async fn page(
     Ok((rows, next))
 }
 
-/// Locks those that are open still, in order. Their jobs, if they are to be locked, are so already.
+/// Locks those that are still open, in order. If their jobs need a lock, the caller holds it
+/// already.
 async fn hold(conn: &mut Conn, tenant: TenantId, page: &[Letter]) -> DbResult<Vec<DispatchId>> {
     use dead_letters as l;
     let ids: Vec<DispatchId> = page.iter().map(|(id, _)| *id).collect();
@@ -318,7 +305,7 @@ async fn hold(conn: &mut Conn, tenant: TenantId, page: &[Letter]) -> DbResult<Ve
     Ok(open.select(l::dispatch_id).order(l::dispatch_id).for_update().load(conn).await?)
 }
 
-/// Notes of open dead letters that are locked that they are discarded.
+/// Marks locked open dead letters as discarded.
 async fn write_discarded(
     conn: &mut Conn,
     tenant: TenantId,

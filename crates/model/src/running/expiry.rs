@@ -1,10 +1,10 @@
-//! What waits in vain: dispatches that nobody has begun in time, and queues that no living worker serves.
+//! Expiry: runs that no worker started in time, and queues without a live worker.
 //!
-//! A dispatch may carry an instant by which its first attempt must have begun. Claims pass over one whose instant has passed,
-//! and [`expire`] closes it, so that nothing is begun too late and nothing stays open for ever. Which queues are unserved
-//! is kept in a table, so that the beginning and the end are told once each, whichever leader notices. Every write here belongs into a
-//! fenced transaction; one that is rolled back, by the death of the process or otherwise, leaves the same to be found by the next
-//! look.
+//! A run may have a time by which its first attempt must start. Claims skip a run after that time,
+//! and [`expire`] closes it, so no run starts too late or stays open forever. A table stores the
+//! unserved queues, so each begin and end is reported once, whichever leader notices it. Every
+//! write belongs into a fenced transaction. If that transaction rolls back, for example because the
+//! process died, the next check finds the same work.
 
 use std::time::Duration;
 
@@ -16,30 +16,24 @@ use diesel_async::RunQueryDsl;
 use crate::{Conn, DbResult};
 use sched_domain::ids::{DispatchId, JobId, ProjectId, TenantId};
 
-/// A dispatch that was given up because nobody had begun it in time.
+/// A run that expired before a worker started it.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
 pub struct Expired {
-    /// The dispatch.
     pub dispatch_id: DispatchId,
-    /// Owner.
     pub tenant_id: TenantId,
-    /// Project of the job.
     pub project_id: Option<ProjectId>,
-    /// The job.
     pub job_id: JobId,
-    /// Its name.
     pub job_name: String,
-    /// The queue it waited in.
     pub queue: String,
-    /// The fire time, or when the trigger was made.
+    /// The fire time, or the time of the manual trigger.
     pub scheduled_for: DateTime<Utc>,
-    /// From when on it could have been begun.
+    /// From this time on a worker could have started it.
     pub available_at: DateTime<Utc>,
-    /// By when it was to be begun.
+    /// A worker had to start it before this time.
     pub expires_at: DateTime<Utc>,
-    /// Why it was not, in words; as the dispatch keeps it.
+    /// The reason for people, as stored in the run.
     pub message: String,
-    /// Whether others of the job stand in line and there may be room for one now.
+    /// Whether the job has queued runs and may have room for one now.
     pub has_line: bool,
 }
 
@@ -49,27 +43,27 @@ statement! {
     )
 }
 
-/// Closes up to `limit` dispatches that nobody has begun in time as FAILED, and returns them.
+/// Closes up to `limit` expired runs as FAILED, the earliest `expires_at` first, and returns them.
 ///
-/// Those first whose time was over first. Their jobs stay locked to the end of the transaction, so that the lines of those with
-/// [`Expired::has_line`] can be released in it.
+/// Their jobs stay locked until the end of the transaction, so the caller can release the overlap
+/// queues of those with [`Expired::has_line`] in it.
 pub async fn expire(conn: &mut Conn, limit: i64) -> DbResult<Vec<Expired>> {
     Ok(Expire { limit }.load(conn).await?)
 }
 
-/// What there is to do: whether something has expired, the queues that are unserved, and those that were when they were last noted; by name.
+/// Result of [`look`]; queues are sorted by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Found {
-    /// Whether there is anything for [`expire`] to do.
+    /// Whether [`expire`] has work.
     pub has_expired: bool,
     /// Unserved now.
     pub unserved: Vec<String>,
-    /// Unserved as noted.
+    /// Unserved according to the table.
     pub noted: Vec<String>,
 }
 
 impl Found {
-    /// Whether what is noted is what is so.
+    /// Whether the table is up to date.
     #[must_use]
     pub fn is_noted(&self) -> bool {
         self.unserved == self.noted
@@ -80,10 +74,10 @@ statement! {
     Look = "expiry/waiting_look.sql", (seconds: f64 as Double) -> (Nullable<Text>, Bool)
 }
 
-/// Looks for dispatches that have expired, at the end of an index, and for unserved queues.
+/// Checks for expired runs, at the end of an index, and for unserved queues.
 ///
-/// Those are queues in which something could have been
-/// claimed for as long as `patience` and that no living worker serves. A worker that drains takes nothing new and does not count.
+/// A queue is unserved if it has had claimable runs for `patience` and no live worker serves it. A
+/// draining worker takes no new runs and does not count.
 pub async fn look(conn: &mut Conn, patience: Duration) -> DbResult<Found> {
     let rows: Vec<(Option<String>, bool)> = Look { seconds: patience.as_secs_f64() }.load(conn).await?;
     let mut found = Found::default();
@@ -102,20 +96,18 @@ pub async fn look(conn: &mut Conn, patience: Duration) -> DbResult<Found> {
 /// A queue that has become unserved.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
 pub struct Begun {
-    /// The queue.
     pub queue: String,
-    /// Since when its oldest dispatch could have been claimed.
+    /// The time since when its oldest run was claimable.
     pub since: DateTime<Utc>,
 }
 
-/// A queue that is unserved no more.
+/// A queue that is no longer unserved.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
 pub struct Over {
-    /// The queue.
     pub queue: String,
-    /// Since when its oldest dispatch could have been claimed, when that was noticed.
+    /// The time since when its oldest run was claimable, as stored.
     pub since: DateTime<Utc>,
-    /// Whether a worker serves it now; otherwise nothing waits in it any more.
+    /// Whether a worker serves it now; otherwise no run waits in it.
     pub has_live_worker: bool,
 }
 
@@ -127,7 +119,7 @@ statement! {
     ForgetUnserved<'a> = "expiry/waiting_forget_unserved.sql", (queues: &'a [String] as Array<Text>) -> (Text, Timestamptz, Bool)
 }
 
-/// Notes that these queues and no others are unserved; returns what has changed.
+/// Stores these queues as the unserved ones; returns the changes.
 pub async fn note_unserved(conn: &mut Conn, queues: &[String]) -> DbResult<(Vec<Begun>, Vec<Over>)> {
     let over = ForgetUnserved { queues }.load(conn).await?;
     let begun = NoteUnserved { queues }.load(conn).await?;

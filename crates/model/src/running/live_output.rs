@@ -1,9 +1,10 @@
-//! What running attempts tell before they end: output as it comes, and progress.
+//! Live output: output and progress of running attempts.
 //!
-//! Written by workers for all of their attempts at once, read by those who watch. A courtesy and not the record: nothing decides by
-//! it, and the tables do not outlive a crash of the database. Every write is fenced by claim tokens, so a worker learns here too that
-//! a claim of its was taken away. Each function is one statement; a process that dies around it leaves rows that the leader removes
-//! ([`crate::retention::retain::live`]).
+//! A worker writes for all its attempts at once; clients that follow a run read it. It is not a
+//! record: no decision depends on it, and the tables do not survive a crash of the database
+//! (unlogged). Claim tokens fence every write, so a worker also learns here that it lost a claim.
+//! Each function is one statement. A process that dies around it leaves rows that the leader
+//! removes ([`crate::retention::retain::live`]).
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -17,31 +18,28 @@ use sched_domain::attempt::AttemptOutcome;
 use sched_domain::dispatch::DispatchStatus;
 use sched_domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId, execution_id, first_of};
 
-/// What one attempt has told since the last time.
+/// New output and progress of one attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Told {
-    /// The dispatch.
     pub dispatch_id: DispatchId,
-    /// Token of the claim it runs under.
+    /// Token of its claim.
     pub token: ClaimToken,
-    /// Pieces of output, in order.
     pub pieces: Vec<Piece>,
-    /// Pieces before this number are let go, so that a talkative attempt keeps its latest output only.
+    /// Pieces before this number are deleted, so an attempt with much output keeps only its latest.
     pub keep_from: i64,
-    /// How far it is, if that is news: percent, where it is known, and what it does.
+    /// New progress: the percentage, if known, and a message.
     pub progress: Option<(Option<f32>, String)>,
 }
 
-/// A piece of output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// Its place among all pieces of the attempt, from 1.
+    /// Position among all pieces of the attempt, from 1.
     pub seq: i64,
     /// `stdout`, `stderr` or `log`.
     pub stream: &'static str,
-    /// Bytes of the stream before it.
+    /// Bytes of the stream before this piece.
     pub starts_at: i64,
-    /// The text, without NUL.
+    /// Contains no NUL.
     pub content: String,
 }
 
@@ -61,7 +59,8 @@ statement! {
     ) -> BigInt
 }
 
-/// Shows what attempts have told; returns the claims that held. Writing the same again changes nothing.
+/// Writes output and progress; returns the claims that held. Writing the same again changes
+/// nothing.
 pub async fn write(conn: &mut Conn, told: &[Told]) -> DbResult<Vec<ClaimToken>> {
     let pieces = || told.iter().flat_map(|t| t.pieces.iter().map(move |piece| (t.token.0, piece)));
     let held = Write {
@@ -95,39 +94,37 @@ statement! {
     ) -> BigInt
 }
 
-/// Takes away what attempts that are over have told; returns those of which it is gone. The others' ends are not stored yet.
+/// Deletes the live output of attempts that have ended; returns the tokens of deleted ones. The
+/// ends of the rest are not stored yet.
 pub async fn forget(conn: &mut Conn, attempts: &[(DispatchId, ClaimToken)]) -> DbResult<Vec<ClaimToken>> {
     let dispatches: Vec<Uuid> = attempts.iter().map(|(id, _)| id.0).collect();
     let tokens: Vec<i64> = attempts.iter().map(|(_, token)| token.0).collect();
     Ok(Forget { dispatches: &dispatches, tokens: &tokens }.load(conn).await?)
 }
 
-/// How far a running attempt has come.
+/// Progress of a running attempt.
 #[derive(Debug, Clone, PartialEq, Queryable, Selectable)]
 #[diesel(table_name = live_progress, check_for_backend(diesel::pg::Pg))]
 pub struct Progress {
-    /// From 0 to 100, where it is known.
+    /// From 0 to 100, if known.
     pub percent: Option<f32>,
-    /// What it does, for people.
+    /// For people.
     pub message: String,
-    /// When it was told, by the database's clock.
+    /// By the database's clock.
     pub updated_at: DateTime<Utc>,
 }
 
-/// A dispatch that is watched.
+/// A run that a client follows.
 #[derive(Debug, Clone)]
 pub struct Watched {
-    /// Its job.
     pub job_id: JobId,
-    /// When it was created.
     pub created_at: DateTime<Utc>,
-    /// What it has come to.
     pub status: DispatchStatus,
-    /// Attempts begun so far.
+    /// Attempts started so far.
     pub attempt: i32,
-    /// The attempt that runs.
+    /// The running attempt.
     pub running: Option<(ExecutionId, ClaimToken)>,
-    /// How far that is.
+    /// Progress of the running attempt.
     pub progress: Option<Progress>,
 }
 
@@ -150,7 +147,7 @@ statement! {
     )
 }
 
-/// How a dispatch of the tenant stands at this moment, if there is one with this id.
+/// The current state of a run of the tenant, if it exists.
 pub async fn look(conn: &mut Conn, tenant: TenantId, id: DispatchId) -> DbResult<Option<Watched>> {
     let row: Option<LookRow> = Look { tenant, id }.get_result(conn).await.optional()?;
     Ok(row.map(|(job_id, created_at, status, attempt, claimed_at, token, percent, message, updated_at)| {
@@ -170,20 +167,18 @@ pub async fn look(conn: &mut Conn, tenant: TenantId, id: DispatchId) -> DbResult
     }))
 }
 
-/// A piece of output as it was told.
+/// A piece of live output.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
 pub struct LivePiece {
-    /// Its place among all pieces of the attempt.
     pub seq: i64,
     /// `stdout`, `stderr` or `log`.
     pub stream: String,
-    /// Bytes of the stream before it.
+    /// Bytes of the stream before this piece.
     pub starts_at: i64,
-    /// The text.
     pub content: String,
 }
 
-/// How many pieces [`pieces`] gives at most; it stands in its text.
+/// Maximum number of pieces that [`pieces`] returns; the SQL text contains the same number.
 pub const PIECES_AT_ONCE: usize = 200;
 
 statement! {
@@ -195,7 +190,8 @@ statement! {
     ) -> (BigInt, Text, BigInt, Text)
 }
 
-/// What the attempt under this claim has written after the piece `after` (0 for all that is there), a page of it.
+/// A page of the output that the attempt of this claim has written after the piece `after` (0 for
+/// all).
 pub async fn pieces(
     conn: &mut Conn,
     tenant: TenantId,
@@ -206,16 +202,11 @@ pub async fn pieces(
     Ok(Pieces { tenant, dispatch, token, after }.load(conn).await?)
 }
 
-/// A finished attempt of a dispatch that is watched.
 #[derive(Debug, Clone, Queryable)]
 pub struct Finished {
-    /// The attempt.
     pub id: ExecutionId,
-    /// Its number.
     pub attempt: i32,
-    /// How it ended.
     pub status: AttemptOutcome,
-    /// What went wrong.
     pub error_message: Option<String>,
 }
 
@@ -229,7 +220,7 @@ statement! {
     ) -> (SqlUuid, Int4, Text, Nullable<Text>)
 }
 
-/// Finished attempts of a dispatch, oldest first, from `from` on, at most a hundred.
+/// Finished attempts of a run from `from` on, oldest first, at most a hundred.
 pub async fn finished(
     conn: &mut Conn,
     tenant: TenantId,
@@ -237,7 +228,8 @@ pub async fn finished(
     watched: &Watched,
     from: Option<ExecutionId>,
 ) -> DbResult<Vec<Finished>> {
-    // A worker's start lies a little after the claim, and that after the creation; a minute covers every rounding.
+    // The worker starts an attempt shortly after the claim, which follows the creation; a minute
+    // covers every rounding.
     let since = watched.created_at - chrono::TimeDelta::minutes(1);
     let from = from.map_or_else(|| first_of(since), |id| id.0);
     Ok(Attempts { tenant, job: watched.job_id, dispatch, from, since }.load(conn).await?)

@@ -1,8 +1,8 @@
 //! Worker processes and their leases.
 //!
-//! A worker is alive by its one row here, not by one row per dispatch. A worker whose row says OFFLINE has lost its
-//! lease for good: its work was or will be given to others, its heartbeat is refused, and it must kill its work and
-//! register under a new identity.
+//! One row here keeps a worker alive, not one row per run. A worker whose row is OFFLINE has lost
+//! its lease permanently: recovery gives its work to other workers, and its heartbeat is rejected.
+//! It must kill its work and register under a new id.
 
 use std::time::Duration;
 
@@ -21,29 +21,28 @@ use crate::{
 use sched_domain::ids::WorkerId;
 use sched_domain::instance::WorkerStatus;
 
-/// A worker as it registers itself.
+/// Registration of a worker.
 #[derive(Debug, Clone, Insertable)]
 #[diesel(table_name = worker_registration, check_for_backend(diesel::pg::Pg))]
 pub struct NewWorker {
-    /// Random identity, made when the process started or lost its lease.
+    /// Random id, generated when the process started or lost its lease.
     pub worker_id: WorkerId,
-    /// Host, a label.
+    /// A label.
     pub hostname: String,
     /// Operating system and architecture.
     pub platform: String,
-    /// Process id, a label.
+    /// A label.
     pub process_id: i32,
-    /// Version of the program.
     pub version: String,
-    /// Queues it serves.
     pub queues: Vec<String>,
-    /// How many dispatches it runs at once.
+    /// Maximum number of concurrent runs.
     pub concurrency: i32,
-    /// How long it trusts itself without a heartbeat, in milliseconds; it is not given up earlier.
+    /// How long the worker trusts itself without a heartbeat, in milliseconds; it is not marked
+    /// OFFLINE earlier.
     pub lease_ms: i32,
 }
 
-/// A worker as it is registered.
+/// A registered worker.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = worker_registration, check_for_backend(diesel::pg::Pg))]
 pub struct Worker {
@@ -63,41 +62,39 @@ pub struct Worker {
     pub drain_requested_at: Option<DateTime<Utc>>,
 }
 
-/// What a worker says with a heartbeat.
 #[derive(Debug, Clone, Copy)]
 pub struct Beat {
-    /// What it is doing; never OFFLINE.
+    /// Never OFFLINE.
     pub status: WorkerStatus,
-    /// How many dispatches it runs.
     pub running: i32,
-    /// How many attempts it has finished.
+    /// Number of attempts that it has finished.
     pub jobs_processed: i64,
 }
 
-/// What became of a heartbeat.
+/// Result of a heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BeatOutcome {
-    /// The lease is renewed.
     Renewed {
-        /// Whether an operator asks the worker to take nothing new.
+        /// Whether an operator requested a drain.
         drain_requested: bool,
-        /// How long the leader has been silent, by the database's clock; `None` if nobody leads.
+        /// Time since the leader's last heartbeat, by the database's clock; `None` without a
+        /// leader.
         leader_silence: Option<Duration>,
     },
-    /// The lease was lost: kill all work, it belongs to others.
+    /// The lease is lost: kill all work, because other workers may run it.
     LeaseLost,
 }
 
-/// What the same process was before it lost its lease.
+/// The previous registration of a process that lost its lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Predecessor {
-    /// Its identity.
     pub worker_id: WorkerId,
-    /// Whether an operator had asked it to take nothing new, as far as it had heard.
+    /// Whether an operator had requested a drain, as far as the process knew.
     pub was_draining: bool,
 }
 
-/// Registers a worker. One that was asked to drain under its identity before drains under this one; returns whether it does.
+/// Registers a worker. If the previous id was draining, the new one drains too; returns whether it
+/// does.
 pub async fn register(conn: &mut Conn, worker: &NewWorker, before: Option<Predecessor>) -> DbResult<bool> {
     use worker_registration as w;
     transaction::transact(conn, "register_worker", async |conn: &mut Conn| {
@@ -107,7 +104,7 @@ pub async fn register(conn: &mut Conn, worker: &NewWorker, before: Option<Predec
             .execute(conn)
             .await?;
         let is_draining = match before {
-            // Where the note is gone with the registration, the process knows of it.
+            // If the registration is gone, and with it the request, the process knows.
             Some(before) => note_of(conn, before.worker_id).await?.unwrap_or(before.was_draining),
             None => false,
         };
@@ -141,7 +138,7 @@ pub async fn by_id(conn: &mut Conn, id: WorkerId) -> DbResult<Option<Worker>> {
     Ok(found.get_result(conn).await.optional()?)
 }
 
-/// Whether an operator asks a registered worker to drain; `None` if there is no such registration.
+/// Whether an operator requested a drain of a worker; `None` if it is not registered.
 async fn note_of(conn: &mut Conn, worker_id: WorkerId) -> DbResult<Option<bool>> {
     use worker_registration as w;
     let note = w::table.find(worker_id).select(w::drain_requested_at.is_not_null());
@@ -153,7 +150,8 @@ fn event(event_type: &'static str, payload: serde_json::Value) -> NewEvent {
 }
 
 statement! {
-    /// Renews the lease. A statement of its own because an update made by the query builder is prepared anew each time: two transactions.
+    /// Renews the lease. A named statement, because an update of the query builder is prepared
+    /// again each time: two transactions.
     Renew = "workers/worker_heartbeat.sql",
     (status: WorkerStatus as Text, running: i32 as Int4, jobs_processed: i64 as BigInt, worker_id: WorkerId as SqlUuid)
     -> (Nullable<Timestamptz>, Nullable<Double>)
@@ -162,22 +160,22 @@ statement! {
 /// Renews the lease of a worker.
 ///
 /// # Errors
-/// When the database cannot be asked; the caller must then not assume that the lease was renewed.
+/// The caller must not assume that the lease was renewed.
 pub async fn heartbeat(conn: &mut Conn, worker_id: WorkerId, beat: Beat) -> DbResult<BeatOutcome> {
     let Beat { status, running, jobs_processed } = beat;
     let row: Option<(Option<DateTime<Utc>>, Option<f64>)> =
         Renew { status, running, jobs_processed, worker_id }.get_result(conn).await.optional()?;
     Ok(row.map_or(BeatOutcome::LeaseLost, |(drain, silence)| BeatOutcome::Renewed {
         drain_requested: drain.is_some(),
-        // What does not fit is as good as nobody.
+        // An invalid duration counts as no leader.
         leader_silence: silence.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
     }))
 }
 
-/// Asks a worker to take nothing new, or takes that back.
+/// Requests a drain, or withdraws the request.
 ///
-/// Claims obey at once, the worker with its next heartbeat. Returns whether it was asked before, and the worker as it is; `None` if no such
-/// worker lives. Call it in a transaction.
+/// Claims obey at once, the worker at its next heartbeat. Returns the previous request and the
+/// worker; `None` if no such worker is alive. Call it in a transaction.
 pub async fn set_drain(
     conn: &mut Conn,
     worker_id: WorkerId,
@@ -207,30 +205,29 @@ pub async fn set_drain(
 }
 
 statement! {
-    /// Removes the claims of a worker whose dispatches have all finished.
+    /// Removes the claims of a worker whose runs have all finished.
     RemoveFinishedClaims = "workers/worker_claims_remove_finished.sql", (worker_id: WorkerId as SqlUuid) -> BigInt
 }
 statement! {
-    /// Removes a worker that has no claims left.
     Remove = "workers/worker_remove.sql", (worker_id: WorkerId as SqlUuid) -> SqlUuid
 }
 statement! {
-    /// Marks a worker as gone at once.
+    /// Marks a worker OFFLINE at once.
     GiveUp = "workers/worker_give_up.sql", (worker_id: WorkerId as SqlUuid) -> SqlUuid
 }
 
-/// Removes the registration of a worker that stops. If it still holds work (it should not), the worker is marked OFFLINE
-/// instead, so that the work is recovered at once.
+/// Removes the registration of a worker that stops. A worker that still holds work (it should not)
+/// is marked OFFLINE instead, so recovery takes the work at once.
 ///
 /// # Errors
-/// When the database cannot be asked; the lease then expires by itself.
+/// The lease then expires automatically.
 pub async fn unregister(conn: &mut Conn, worker_id: WorkerId) -> DbResult<()> {
     transaction::transact(conn, "unregister_worker", async |conn: &mut Conn| {
         RemoveFinishedClaims { worker_id }.execute(conn).await?;
         let removed = Remove { worker_id }.execute(conn).await?;
         let given_up = if removed == 0 { GiveUp { worker_id }.execute(conn).await? } else { 0 };
         if removed == 0 && given_up == 0 {
-            // It is gone already: this is done again because nobody heard that it was.
+            // Removed already: the caller repeats this after an unknown outcome.
             return Ok(());
         }
         let payload = json!({"worker_id": worker_id, "held_work": removed == 0});
@@ -240,11 +237,11 @@ pub async fn unregister(conn: &mut Conn, worker_id: WorkerId) -> DbResult<()> {
 }
 
 statement! {
-    /// Removes long-gone workers without claims.
+    /// Removes workers without claims that have long been OFFLINE.
     RemoveStale = "workers/workers_remove_stale.sql", (seconds: f64 as Double) -> SqlUuid
 }
 
-/// Removes workers that have been OFFLINE for `silence` and hold nothing; returns them.
+/// Removes workers that have been OFFLINE for `silence` and hold no claims; returns them.
 pub async fn remove_stale(conn: &mut Conn, silence: Duration) -> DbResult<Vec<WorkerId>> {
     Ok(RemoveStale { seconds: silence.as_secs_f64() }.load(conn).await?)
 }
@@ -253,24 +250,21 @@ statement! {
     Living = "workers/workers_living.sql", () -> BigInt
 }
 
-/// How many workers there are that nobody has given up.
+/// Number of workers that are not OFFLINE.
 pub async fn living(conn: &mut Conn) -> DbResult<u64> {
     let count: i64 = Living {}.get_result(conn).await?;
     Ok(u64::try_from(count).unwrap_or(0))
 }
 
-/// Which workers to list.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only in this state.
     pub status: Option<WorkerStatus>,
-    /// Only those that serve this queue.
     pub queue: Option<String>,
-    /// Only those behind this one in the order: the last of the page before.
+    /// The last item of the previous page.
     pub after: Option<Place>,
 }
 
-/// Where a worker stands in the list: the living by when they started, then those that are gone, the latest first.
+/// Position in the list: live workers by start time, then OFFLINE ones, the latest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     pub offline_since: Option<DateTime<Utc>>,
@@ -279,7 +273,6 @@ pub struct Place {
 }
 
 impl Worker {
-    /// Where it stands in the list.
     #[must_use]
     pub fn place(&self) -> Place {
         let Self { offline_since, started_at, worker_id, .. } = *self;
@@ -287,7 +280,7 @@ impl Worker {
     }
 }
 
-/// Registered workers that a filter means, the living first, at most `limit`.
+/// Registered workers that match a filter, live ones first, at most `limit`.
 pub async fn list(conn: &mut Conn, filter: &Filter, limit: i64) -> DbResult<Vec<Worker>> {
     use worker_registration as w;
     let order = (w::offline_since.desc().nulls_first(), w::started_at.asc(), w::worker_id.asc());

@@ -1,4 +1,4 @@
-//! Quotas of tenants: what runs, and what is kept of output.
+//! Quotas of tenants: running runs and kept output.
 
 use futures_util::future::join_all;
 use sched_model::connection::row_security::Scope;
@@ -107,7 +107,7 @@ async fn who_writes_the_jobs_of_a_tenant_holds_up_no_claim() {
     world.dispatches(job.id, QUEUE, 5).await;
     let worker = world.worker().await;
     let writer = world.db.client().await;
-    // As whoever saves a job does, and holds until the last of them is written.
+    // As a writer of jobs does, until it has written the last one.
     writer.batch_execute(&format!("{BEGIN}; SELECT FROM tenants FOR NO KEY UPDATE")).await.unwrap();
     let plain = world.claim(worker, 5).await;
     assert!(plain.is_empty(), "the quota is not passed by");
@@ -144,7 +144,7 @@ async fn a_worker_that_loses_its_lease_goes_on_with_its_drain_under_its_next_id(
     };
     assert!(!next(&mut conn, first, false).await.1, "it was not asked to");
     workers::set_drain(&mut conn, first, true).await.unwrap();
-    // It was asked while it could not hear.
+    // The drain was requested while the process could not receive it.
     let (second, is_draining) = next(&mut conn, first, false).await;
     assert!(is_draining);
     let job = world.job("busy").await;
@@ -152,11 +152,11 @@ async fn a_worker_that_loses_its_lease_goes_on_with_its_drain_under_its_next_id(
     assert!(world.claim(second, 1).await.is_empty());
     let told = "SELECT count(*) FROM events WHERE event_type = 'worker_online' AND (payload ->> 'draining')::boolean";
     assert_eq!(world.number(told).await, 1);
-    // The registration went with the lease.
+    // The registration was removed with the lease.
     workers::unregister(&mut conn, second).await.unwrap();
     let (third, is_draining) = next(&mut conn, second, true).await;
     assert!(is_draining);
-    // That was taken back while it could not hear.
+    // The drain was withdrawn while the process could not receive it.
     workers::set_drain(&mut conn, third, false).await.unwrap();
     let (fourth, is_draining) = next(&mut conn, third, true).await;
     assert!(!is_draining);
@@ -166,7 +166,7 @@ async fn a_worker_that_loses_its_lease_goes_on_with_its_drain_under_its_next_id(
     assert_eq!(world.number(stopped).await, 1, "one that is gone stops only once");
 }
 
-/// As the API asks: the transaction names the tenant.
+/// As in the API: the transaction names the tenant.
 async fn used(world: &World) -> (Quotas, Used) {
     let scope = Scope::tenant(TENANT).read_only();
     let mut conn = world.conn().await;
@@ -208,7 +208,7 @@ async fn output_beyond_the_quota_of_the_day_is_not_kept_and_that_is_told() {
     run_with_output(&world, &["9", "toolong", "too"]).await;
     let kept = "SELECT o.content, o.dropped_bytes FROM job_execution_output o JOIN job_execution_log l ON l.id = o.execution_id
                 ORDER BY l.completed_at, o.chunk";
-    let marker = "[not kept: the tenant may have 10 bytes of output kept in a day]";
+    let marker = "[output not kept: the tenant's quota of 10 bytes per day is used up]";
     assert_eq!(
         world.rows(kept).await,
         [["free", "0"], ["12345", "0"], ["678", "0"], ["9", "0"], [marker, "10"]]
@@ -250,7 +250,8 @@ async fn what_is_no_quota_is_refused_by_the_database() {
     assert_eq!((used.jobs, used.running, used.dispatches), (0, 0, Some(0)));
 }
 
-/// Deletes a project while somebody puts a job into it; what became of it, and how many jobs are left.
+/// Deletes a project while another transaction puts a job into it; returns the result and the
+/// number of remaining jobs.
 async fn deleted_meanwhile(with_jobs: bool) -> (Result<DeletedProject, DeleteError>, i64) {
     let world = World::new().await;
     world

@@ -1,4 +1,5 @@
-//! What waits in vain: dispatches expire before their first attempt and never after it, and queues without workers are noticed.
+//! Expiry: runs expire before their first attempt and never after it, and queues without workers
+//! are noticed.
 
 use std::time::Duration;
 
@@ -24,14 +25,14 @@ async fn has_expired(world: &World) -> bool {
     expiry::look(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().has_expired
 }
 
-/// Moves the instant by which dispatches must have begun into the past.
+/// Moves the start deadline of runs into the past.
 async fn let_time_pass(world: &World) {
     world
         .sql("UPDATE job_dispatch SET expires_at = now() - interval '1 second' WHERE expires_at IS NOT NULL")
         .await;
 }
 
-/// A job with that many waiting dispatches that expire in an hour.
+/// A job with that many waiting runs that expire in an hour.
 async fn expiring(world: &World, name: &str, count: i64) {
     let job = world.save(&JobSettings { start_within_seconds: Some(3_600), ..settings(name) }).await.job;
     world.dispatches(job.id, QUEUE, count).await;
@@ -69,7 +70,7 @@ async fn a_dispatch_that_nobody_has_begun_in_time_is_given_up_and_says_why() {
     assert_eq!(rows[0], ["patient", "PENDING", "0", "f", "-"]);
     assert_eq!(rows[1][..4], ["urgent", "FAILED", "0", "t"]);
     assert_eq!(rows[1][4], expired[0].message);
-    for part in ["expired: not started by", "in queue \"default\" since", "which no living worker serves"] {
+    for part in ["expired: no worker started the run by", "in queue \"default\" since", "which no living worker serves"] {
         assert!(rows[1][4].contains(part), "{part}: {}", rows[1][4]);
     }
     let jobs = "SELECT name, active_dispatches, last_status, last_run_at FROM scheduled_jobs ORDER BY name";
@@ -134,7 +135,7 @@ async fn what_was_handed_back_unstarted_can_still_come_too_late() {
 async fn a_dispatch_that_leaves_the_line_by_expiring_is_counted_out_of_it() {
     let world = World::new().await;
     expiring(&world, "urgent", 3).await;
-    // Two stand in line, one of which expires with the one that does not.
+    // Two are queued; one of them expires together with the one that is not.
     world
         .sql(
             "UPDATE job_dispatch SET claimable_at = 'infinity' WHERE id IN (SELECT id FROM job_dispatch LIMIT 2);
@@ -147,7 +148,7 @@ async fn a_dispatch_that_leaves_the_line_by_expiring_is_counted_out_of_it() {
     assert_eq!(expired.len(), 2);
     assert!(expired.iter().all(|one| one.has_line), "one is left in it");
     assert_eq!(
-        expired.iter().filter(|one| one.message.contains("in line behind others of its job")).count(),
+        expired.iter().filter(|one| one.message.contains("queued behind other runs of its job")).count(),
         1
     );
     let counters = "SELECT active_dispatches, queued_dispatches FROM scheduled_jobs";
@@ -205,7 +206,7 @@ pub(crate) async fn unserved(world: &World) -> Vec<String> {
     expiry::look(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().unserved
 }
 
-/// Notes what is unserved, as the leader does.
+/// Stores the unserved queues, as the leader does.
 async fn note(world: &World) -> (Vec<String>, Vec<(String, bool)>) {
     let noted: Result<(Vec<Begun>, Vec<Over>), DbError> =
         transact(&mut world.conn().await, "test_note", async |conn: &mut Conn| {
@@ -278,7 +279,7 @@ async fn the_fleet_is_counted_and_the_oldest_that_waits_is_found_in_whatever_lin
     let job = world.job("hourly").await;
     let other = "INSERT INTO tenants (slug, name) VALUES ('other', 'Other') RETURNING id";
     world.text(other).await;
-    // Dispatches of three queues, three priorities and two tenants; the oldest in turn in each line.
+    // Runs of three queues, three priorities and two tenants; each lane has the oldest in turn.
     for queue in ["a", "b", "c"] {
         world.queue(queue).await;
         world.dispatches(job.id, queue, 9).await;

@@ -1,8 +1,9 @@
--- Every row is read once and joined with nothing: what the jobs say was read when they were locked and comes along, because a join of
--- what the parts below return is planned for one row and takes the square of them. Both sides of a batch may name a dispatch twice: an end
--- that is told again, because its outcome was unknown, and the end of the next attempt; the token tells them apart. A dispatch that somebody
--- wants cancelled does not go back to waiting, and is cancelled whatever became of it short of success. Ends of jobs after which others run
--- are told in job_ends.
+-- Every row is read once, without joins. The columns of the jobs come as parameters, read when the
+-- jobs were locked: the planner expects one row from the CTEs below, so a join of them would take
+-- quadratic time. A batch may name a run twice: an end that is repeated because its outcome was
+-- unknown, and the end of the next attempt; the claim token tells them apart. A run with a
+-- requested cancellation does not go back to waiting: it becomes CANCELLED unless the attempt
+-- succeeded. Ends of jobs with dependents go into job_ends.
 WITH ended AS (
     UPDATE job_dispatch d
     SET status = CASE WHEN d.cancel_requested_at IS NOT NULL AND i.outcome <> 'COMPLETED' THEN 'CANCELLED' ELSE i.status END,
@@ -26,7 +27,8 @@ WITH ended AS (
                   duration_ms, exit_code, result, error_class, error_message, output_bytes, project_id, is_apart, has_dependents, has_started, job_name,
                   traceback, metrics)
     ) AS i
-    -- Not `d.status = …`: statistics of a moment in which nothing ran promise no row at all, and the table is read once for each end.
+    -- Not `d.status = …`: statistics from a moment without running runs promise no row, and the
+    -- plan then reads the table once for each end.
     WHERE d.id = i.dispatch_id AND d.claim_token = i.claim_token AND CASE d.status WHEN 'IN_PROGRESS' THEN true ELSE false END
     RETURNING d.id, d.tenant_id, d.job_id, d.status, d.attempt, d.scheduled_for, d.worker_id, d.claim_token, d.triggered_by, d.queue,
               i.outcome, i.execution_id, i.started_at, i.ended_at, i.duration_ms, i.exit_code, i.result, i.error_class, i.error_message,
@@ -56,10 +58,11 @@ followed AS (
            jsonb_strip_nulls(jsonb_build_object('job_name', job_name, 'execution_id', execution_id, 'attempt', attempt, 'status', outcome, 'dispatch_status', status,
                                                 'error_class', error_class, 'error', left(error_message, 1000), 'exit_code', exit_code,
                                                 'duration_ms', duration_ms))
-    -- An attempt that is lost has an event of its own, and one that is handed back has not ended anything, unless somebody wanted it cancelled.
+    -- A lost attempt has its own event. A released attempt ends nothing, unless its cancellation
+    -- was requested.
     FROM ended WHERE outcome <> 'LOST' AND (outcome <> 'RELEASED' OR status <> 'PENDING')
     UNION ALL
-    -- What was lost with its worker is told by the leader.
+    -- The leader reports the dead letters of lost attempts.
     SELECT tenant_id, project_id, job_id, id, 'dispatch_dead_letter',
            jsonb_strip_nulls(jsonb_build_object('job_name', job_name, 'attempt', attempt, 'reason', 'retries_exhausted', 'error_class', error_class))
     FROM ended WHERE status = 'DEAD_LETTER' AND outcome <> 'LOST'
@@ -83,13 +86,13 @@ counted AS (
     SET last_run_at = greatest(j.last_run_at, b.last_run_at),
         last_status = coalesce(b.last_status, j.last_status),
         active_dispatches = greatest(j.active_dispatches - b.closed::integer, 0),
-        -- Whatever the counters say: what has run is stored.
+        -- Defends against wrong counters: a run that has run must be stored.
         queued_dispatches = least(j.queued_dispatches, greatest(j.active_dispatches - b.closed::integer, 0))
     FROM by_job b
     WHERE j.tenant_id = b.tenant_id AND j.id = b.job_id
     RETURNING j.tenant_id, j.id, b.closed > 0 AND j.queued_dispatches > 0 AS has_line, b.closed > 0 AND j.has_dependents AS has_dependents
 )
--- Two kinds of rows: the dispatches that were ended, and the jobs for which something is left to do.
+-- Two kinds of rows: ended runs, and jobs with work left to do.
 SELECT id, claim_token, tenant_id, job_id, false, false, status FROM ended
 UNION ALL
 SELECT NULL, NULL, tenant_id, id, has_line, has_dependents, NULL FROM counted WHERE has_line OR has_dependents

@@ -1,6 +1,7 @@
--- What goes beyond a tenant's quota of output is not kept, but for a line that says so; nothing is looked at or written where no tenant has
--- one. The row that counts is locked until the attempts are over: what was granted to this statement stands in it, since how much was left
--- is known to nobody before.
+-- Output above the tenant's quota is not kept; one line of text replaces it. A tenant without a
+-- quota causes no read and no write. The usage row stays locked until the transaction that ends the
+-- attempts is over. It stores the bytes granted to this statement, because the rest of the quota is
+-- unknown before the row is locked.
 WITH input AS (
     SELECT u.*, d.tenant_id, j.scope
     FROM unnest($1::uuid[], $2::text[], $3::integer[], $4::text[], $5::bigint[], $6::uuid[], $7::timestamptz[]) WITH ORDINALITY
@@ -45,7 +46,7 @@ granted AS (
     WHERE s.so_far <= u.granted_bytes
     UNION ALL
     SELECT s.tenant_id, s.scope, s.execution_id, s.started_at, s.stream, min(s.chunk),
-           '[not kept: the tenant may have ' || s.most || ' bytes of output kept in a day]', sum(s.dropped_bytes + s.bytes)::bigint
+           '[output not kept: the tenant''s quota of ' || s.most || ' bytes per day is used up]', sum(s.dropped_bytes + s.bytes)::bigint
     FROM sized s JOIN used u ON u.tenant_id = s.tenant_id
     WHERE s.so_far > u.granted_bytes
     GROUP BY s.tenant_id, s.scope, s.execution_id, s.started_at, s.stream, s.most

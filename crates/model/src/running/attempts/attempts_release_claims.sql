@@ -1,4 +1,5 @@
--- A claim that still names a running dispatch stays: it is how that dispatch would be found if its worker were lost.
+-- A claim that still names a running run stays: recovery finds that run through the claim if the
+-- worker is lost.
 DELETE FROM worker_claims c
 WHERE c.id = ANY ($1::bigint[])
   AND NOT EXISTS (SELECT 1 FROM job_dispatch d

@@ -1,12 +1,15 @@
--- Fair between tenants, by leaps: `turn` reads off the waiting line which tenants have work, one descent for each, beginning below
--- the one the last claim ended with and going round; a share of the free slots is taken from each, in its order. Downwards, because
--- the end of a tenant's part of the line is alive while its head is full of what was just claimed. The priorities are leapt over in the
--- same way, since behind what is due of each stands what waits for its time, which may be much and is not read.
--- `claimable_at < 'infinity'` is the predicate of job_dispatch_waiting_idx. `status = 'PENDING'` is tested again on the locked row.
+-- Fair between tenants, by skip scan: `turn` reads from the index of waiting runs which tenants
+-- have work, one descent for each. It starts below the last tenant of the previous claim and wraps
+-- around. A share of the free slots comes from each tenant, in its order. The scan goes downwards:
+-- the end of a tenant's part of the index holds live entries, and its head is full of dead entries
+-- of just-claimed runs. The priorities are scanned in the same way: behind the due runs of each
+-- priority are runs that are not due, which may be many and are not read. `claimable_at <
+-- 'infinity'` is the predicate of job_dispatch_waiting_idx. `status = 'PENDING'` is tested again on
+-- the locked row.
 WITH RECURSIVE input AS (
     SELECT $1::uuid AS worker_id, $2::bigint AS free, $3::text[] AS queues, $4::uuid AS below
 ),
--- The few queues that this statement passes over. Those with limits are claimed from by claim_limited.
+-- The few queues that this statement skips. claim_limited claims from the limited ones.
 apart AS MATERIALIZED (
     SELECT q.tenant_id, q.name AS queue, NOT q.is_paused AS is_limited
     FROM queues q
@@ -15,8 +18,8 @@ apart AS MATERIALIZED (
 pauses AS MATERIALIZED (
     SELECT ARRAY(SELECT o.tenant_id FROM projects o WHERE o.is_paused UNION SELECT f.tenant_id FROM task_functions f WHERE f.is_paused) AS tenants
 ),
--- A quota of what runs limits all queues of its tenant: those are left to claim_limited, too. Whether a tenant that has work has one is
--- asked when its turn comes, so that the number of quotas costs nothing.
+-- A quota of running runs limits all queues of its tenant: claim_limited serves those too. Whether
+-- a tenant with work has a quota is checked at its turn, so the number of quotas costs nothing.
 turn (tenant_id, lap, steps, places, queues, priorities, is_limited) AS (
     SELECT input.below, 0, 0, least(input.free, 100), NULL::text[], NULL::smallint[], false FROM input
     UNION ALL
@@ -41,9 +44,9 @@ turn (tenant_id, lap, steps, places, queues, priorities, is_limited) AS (
                                      WHERE d.queue = s.queue AND d.tenant_id >= input.below AND d.claimable_at < 'infinity'
                                      ORDER BY d.tenant_id DESC LIMIT 1) AS w
                  ORDER BY w.tenant_id DESC LIMIT 1) END) AS tenant_id
-            -- Read once, wherever it stands above.
+            -- OFFSET 0 keeps the planner from evaluating this for every use above.
             OFFSET 0) AS f
-        -- In which queues something is due, and of which priorities.
+        -- The queues with due runs, and the priorities of these runs.
         CROSS JOIN LATERAL (
             SELECT array_agg(s.queue ORDER BY p.priority) AS queues, array_agg(p.priority ORDER BY p.priority) AS priorities,
                    EXISTS (SELECT 1 FROM tenants x WHERE x.id = f.tenant_id AND x.quotas ? 'running_dispatches') AS has_quota
@@ -71,13 +74,14 @@ turn (tenant_id, lap, steps, places, queues, priorities, is_limited) AS (
         ) AS due
         OFFSET 0
     ) AS n
-    -- A thousand tenants of which nothing is due or that are all paused do not hold up the others for more than one claim.
+    -- A thousand tenants without due runs, or with only paused queues, delay the rest by at most
+    -- one claim.
     WHERE t.places > 0 AND t.steps < 1000 AND n.tenant_id IS NOT NULL AND (n.lap = 0 OR n.tenant_id >= input.below)
 ),
 share AS MATERIALIZED (
     SELECT greatest(count(t.queues), 1) AS tenants, count(t.queues) AS open,
            (array_agg(t.tenant_id ORDER BY t.steps DESC))[1] AS last,
-           -- Where all places are taken not everybody's turn has come.
+           -- If all slots are taken, not every tenant had its turn.
            coalesce(bool_or(t.is_limited), false)
            OR (min(t.places) <= 0 AND EXISTS (SELECT 1 FROM tenants x WHERE x.quotas ? 'running_dispatches'))
            OR EXISTS (SELECT 1
@@ -114,7 +118,7 @@ picked AS MATERIALIZED (
         CROSS JOIN LATERAL (SELECT l.queue, array_agg(l.priority ORDER BY l.priority) AS priorities
                             FROM unnest(t.queues, t.priorities) AS l (queue, priority) GROUP BY l.queue) AS s
         CROSS JOIN LATERAL (
-            -- One priority after the other, and none that is not needed.
+            -- One priority after another, and none that is not needed.
             SELECT w.*
             FROM unnest(s.priorities) AS p (priority)
             CROSS JOIN LATERAL (
@@ -122,9 +126,9 @@ picked AS MATERIALIZED (
                 FROM job_dispatch w
                 WHERE w.queue = s.queue AND w.tenant_id = t.tenant_id AND w.priority = p.priority
                   AND w.claimable_at <= now() AND w.claimable_at < 'infinity'
-                  -- Only what has not begun can come too late.
+                  -- Only a run that has not started can expire.
                   AND (w.expires_at IS NULL OR w.attempt > w.unstarted_count OR w.expires_at > now())
-                  -- Asked for each dispatch only of tenants of which some project or function is paused.
+                  -- Checked for each run only of tenants with a paused project or function.
                   AND (w.tenant_id <> ALL ((SELECT tenants FROM pauses)::uuid[])
                        OR NOT EXISTS (SELECT 1
                                       FROM scheduled_jobs j
@@ -141,7 +145,7 @@ picked AS MATERIALIZED (
                         AND r.drain_requested_at IS NULL)
     ) AS r, input, share
     WHERE r.nth <= (input.free + share.tenants - 1) / share.tenants
-    -- What every tenant is due comes first, what is left over goes by priority.
+    -- The equal share of every tenant comes first; the rest goes by priority.
     ORDER BY r.nth > input.free / share.tenants, r.priority, r.claimable_at, r.id
     LIMIT (SELECT free FROM input)
 ),
@@ -150,12 +154,14 @@ claimed AS (
     SET status = 'IN_PROGRESS', claimable_at = NULL, claimed_at = clock_timestamp(), worker_id = input.worker_id,
         claim_token = nextval('claim_token_seq'), attempt = d.attempt + 1
     FROM picked, input
-    -- Found where it was locked, however many the planner expects. One that was changed while it was being locked is left for the next claim.
+    -- Found by its locked ctid, for any row count that the planner expects. A row that changed while it
+    -- was being locked is left for the next claim.
     WHERE d.ctid = ANY (ARRAY(SELECT p.at FROM picked p)) AND d.ctid = picked.at AND d.id = picked.id AND d.status = 'PENDING'
     RETURNING d.id, d.tenant_id, d.job_id, d.claim_token, d.attempt, d.retry_count, d.lost_count, d.scheduled_for, d.created_at,
               d.available_at, d.claimed_at, d.priority, d.triggered_by, d.is_catch_up, d.args, d.traceparent
 ),
--- What each is run with, read once: the answer says it, and the note how long it may run.
+-- Job and function are read once: the result contains them, and worker_claims stores the time
+-- limit.
 described AS (
     SELECT c.*, j.project_id, j.name AS job_name, f.handler_type, f.handler_config,
            coalesce(j.timeout_seconds, f.default_timeout_seconds) AS timeout_seconds,
@@ -165,14 +171,15 @@ described AS (
     JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
 ),
 started AS (
-    -- The claim begins the attempt: its worker starts the work at once, or hands it back within a second.
+    -- The claim begins the attempt: the worker starts the work at once, or releases it within a
+    -- second.
     INSERT INTO events (tenant_id, project_id, job_id, dispatch_id, event_type, payload)
     SELECT d.tenant_id, d.project_id, d.job_id, d.id, 'schedule_execution_started',
            jsonb_build_object('job_name', d.job_name, 'attempt', d.attempt, 'worker_id', input.worker_id, 'scheduled_for', d.scheduled_for)
     FROM described d, input
 ),
 noted AS (
-    -- The grace as the worker reads it: 10 where the function does not say, at most 300.
+    -- The grace as the worker reads it: 10 where the function has none, at most 300.
     INSERT INTO worker_claims (worker_id, dispatch_ids, limit_seconds)
     SELECT input.worker_id, array_agg(d.id),
            array_agg(least(d.timeout_seconds, 1000000000) + CASE WHEN jsonb_typeof(d.handler_config -> 'grace_seconds') = 'number'
@@ -181,7 +188,7 @@ noted AS (
     GROUP BY input.worker_id
     RETURNING id
 )
--- One row at least: what this look has seen is told even if it took nothing.
+-- At least one row: the result contains what the scan found even if it took nothing.
 SELECT noted.id, c.id, c.tenant_id, c.job_id, c.job_name, c.claim_token, c.attempt, c.retry_count, c.lost_count,
        c.scheduled_for, c.created_at, c.available_at, c.claimed_at, c.triggered_by, c.is_catch_up,
        c.args, c.traceparent, c.handler_type, c.handler_config, c.timeout_seconds, c.retry_policy, NULL::text,

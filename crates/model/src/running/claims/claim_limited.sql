@@ -1,6 +1,8 @@
--- As claim, of queues with limits, whose rows in queue_usage, and the tenants of which with a quota, the caller has locked in statements
--- before this one: so this one sees everything that was claimed of them. What runs is counted, never kept in a counter that could drift. The rate is kept by tenths of
--- its period, each at the time of its last claim, so that in no stretch of time as long as the period more is claimed than it says.
+-- As claim, for queues with limits. The caller has locked their rows in queue_usage, and the
+-- tenants with a quota, in earlier statements: so the snapshot of this statement contains every
+-- earlier claim from them. The running runs are counted, never kept in a counter that could drift.
+-- The rate is kept by tenths of its period, each at the time of its last claim, so no stretch of
+-- time as long as the period has more claims than the rate allows.
 WITH input AS MATERIALIZED (
     SELECT $1::uuid AS worker_id, $2::bigint AS free, $3::uuid[] AS tenants, $4::text[] AS queues, clock_timestamp() AS at
 ),
@@ -12,8 +14,8 @@ asked AS MATERIALIZED (
     JOIN tenants t ON t.id = q.tenant_id
     WHERE NOT q.is_paused
 ),
--- Counted once for all of them, since others wait meanwhile. A dispatch that was claimed again by the same worker may be named by two of
--- its claims.
+-- Counted once for all of them, because other claims wait for it. Two claims of the same worker
+-- may name a run that this worker claimed again.
 running AS MATERIALIZED (
     SELECT d.tenant_id, d.queue, count(DISTINCT d.id) AS count
     FROM worker_claims c
@@ -24,7 +26,7 @@ running AS MATERIALIZED (
            OR d.tenant_id IN (SELECT q.tenant_id FROM asked q WHERE q.quota IS NOT NULL))
     GROUP BY d.tenant_id, d.queue
 ),
--- What is left of the quotas of tenants.
+-- The rest of the quotas of tenants.
 tenant_room AS MATERIALIZED (
     SELECT a.tenant_id, a.quota - coalesce((SELECT sum(r.count) FROM running r WHERE r.tenant_id = a.tenant_id), 0) AS room
     FROM (SELECT DISTINCT q.tenant_id, q.quota FROM asked q WHERE q.quota IS NOT NULL) AS a
@@ -34,7 +36,7 @@ pauses AS MATERIALIZED (
 ),
 lane AS MATERIALIZED (
     SELECT q.tenant_id, q.name AS queue, q.rate_limit_period_seconds AS period,
-           -- What is NULL limits nothing.
+           -- NULL means no limit.
            least(input.free, q.max_running - running.count, q.rate_limit_count - used.count, o.room) AS room,
            o.room AS tenant_room,
            CASE WHEN used.count >= q.rate_limit_count AND (running.count >= q.max_running OR o.room <= 0) IS NOT TRUE
@@ -117,7 +119,8 @@ claimed AS (
     RETURNING d.id, d.tenant_id, d.job_id, d.claim_token, d.attempt, d.retry_count, d.lost_count, d.scheduled_for, d.created_at,
               d.available_at, d.claimed_at, d.priority, d.queue, d.triggered_by, d.is_catch_up, d.args, d.traceparent
 ),
--- What each is run with, read once: the answer says it, and the note how long it may run.
+-- Job and function are read once: the result contains them, and worker_claims stores the time
+-- limit.
 described AS (
     SELECT c.*, j.project_id, j.name AS job_name, f.handler_type, f.handler_config,
            coalesce(j.timeout_seconds, f.default_timeout_seconds) AS timeout_seconds,
@@ -127,14 +130,15 @@ described AS (
     JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
 ),
 started AS (
-    -- The claim begins the attempt: its worker starts the work at once, or hands it back within a second.
+    -- The claim begins the attempt: the worker starts the work at once, or releases it within a
+    -- second.
     INSERT INTO events (tenant_id, project_id, job_id, dispatch_id, event_type, payload)
     SELECT d.tenant_id, d.project_id, d.job_id, d.id, 'schedule_execution_started',
            jsonb_build_object('job_name', d.job_name, 'attempt', d.attempt, 'worker_id', input.worker_id, 'scheduled_for', d.scheduled_for)
     FROM described d, input
 ),
 noted AS (
-    -- The grace as the worker reads it: 10 where the function does not say, at most 300.
+    -- The grace as the worker reads it: 10 where the function has none, at most 300.
     INSERT INTO worker_claims (worker_id, dispatch_ids, limit_seconds)
     SELECT input.worker_id, array_agg(d.id),
            array_agg(least(d.timeout_seconds, 1000000000) + CASE WHEN jsonb_typeof(d.handler_config -> 'grace_seconds') = 'number'
@@ -164,7 +168,7 @@ used AS (
 SELECT noted.id, c.id, c.tenant_id, c.job_id, c.job_name, c.claim_token, c.attempt, c.retry_count, c.lost_count,
        c.scheduled_for, c.created_at, c.available_at, c.claimed_at, c.triggered_by, c.is_catch_up,
        c.args, c.traceparent, c.handler_type, c.handler_config, c.timeout_seconds, c.retry_policy,
-       -- Where a tenant has a quota there is room in any queue of it afterwards.
+       -- If a tenant has a quota, the end of the attempt makes room in any of its queues.
        CASE WHEN EXISTS (SELECT 1 FROM tenant_room o WHERE o.tenant_id = c.tenant_id) THEN '' ELSE c.queue END,
        share.open, NULL::uuid, true, CASE WHEN share.wait IS NOT NULL THEN greatest(ceil(extract(epoch FROM share.wait) * 1000), 0)::bigint END
 FROM share

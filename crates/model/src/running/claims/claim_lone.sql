@@ -1,13 +1,16 @@
--- One dispatch, for a worker that has nothing to do and is told that something waits: the one that stands alone in the lines of all its
--- queues, so that nobody's turn is before it. Much of what claim costs is the beginning of so large a statement, whatever it finds.
--- It takes nothing that claim would pass over, nor anything that is limited; what it leaves, claim finds.
--- `claimable_at < 'infinity'` is the predicate of job_dispatch_waiting_idx. `status = 'PENDING'` is tested again on the locked row.
+-- One run, for an idle worker that received a notification: the run that is alone in all queues of
+-- the worker, so no other tenant has an earlier turn. Much of the cost of claim is the start of
+-- such a large statement. This statement takes no run that claim would skip, and
+-- none with a limit. The next claim finds the runs that it leaves. `claimable_at < 'infinity'` is
+-- the predicate of job_dispatch_waiting_idx. `status = 'PENDING'` is tested again on the locked
+-- row.
 WITH input AS (SELECT $1::uuid AS worker_id, $2::text[] AS queues),
 line AS MATERIALIZED (
     SELECT w.*
     FROM input
     CROSS JOIN unnest(input.queues) AS s (queue)
-    -- From its end, which is alive while its head is full of what was just claimed.
+    -- From the end of the index, which holds live entries; its head is full of dead entries of
+    -- just-claimed runs.
     CROSS JOIN LATERAL (SELECT d.ctid AS at, d.id, d.tenant_id, d.job_id, d.queue
                         FROM job_dispatch d
                         WHERE d.queue = s.queue AND d.claimable_at < 'infinity'
@@ -44,14 +47,12 @@ claimed AS (
               d.available_at, d.claimed_at, d.triggered_by, d.is_catch_up, d.args, d.traceparent
 ),
 started AS (
-    -- As claim does.
     INSERT INTO events (tenant_id, project_id, job_id, dispatch_id, event_type, payload)
     SELECT c.tenant_id, picked.project_id, c.job_id, c.id, 'schedule_execution_started',
            jsonb_build_object('job_name', picked.job_name, 'attempt', c.attempt, 'worker_id', input.worker_id, 'scheduled_for', c.scheduled_for)
     FROM claimed c, picked, input
 ),
 noted AS (
-    -- As claim does.
     INSERT INTO worker_claims (worker_id, dispatch_ids, limit_seconds)
     SELECT input.worker_id, ARRAY[c.id],
            ARRAY[least(picked.timeout_seconds, 1000000000) + CASE WHEN jsonb_typeof(picked.handler_config -> 'grace_seconds') = 'number'

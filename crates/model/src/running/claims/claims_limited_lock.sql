@@ -1,4 +1,5 @@
--- Waits for whoever is claiming from one of them, which is over soon: who claims waits for nothing but other claims.
+-- Waits for a claim that holds one of these rows. The wait is short: a claim waits for nothing but
+-- other claims.
 SELECT u.tenant_id, u.queue
 FROM unnest($1::uuid[], $2::text[]) AS l (tenant_id, queue)
 JOIN queue_usage u ON u.tenant_id = l.tenant_id AND u.queue = l.queue

@@ -1,4 +1,4 @@
--- Queues get their row when something is first claimed from them under a limit, of their own or of their tenant.
+-- A queue gets its row at the first claim under a limit, of the queue or of its tenant.
 INSERT INTO queue_usage (tenant_id, queue)
 SELECT q.tenant_id, q.name
 FROM unnest($1::uuid[], $2::text[]) AS l (tenant_id, queue)

@@ -1,6 +1,7 @@
--- Some of the limited queues in which something is due: all of them unless they are many, then others every time. Queues with limits of their
--- own are few and are asked one after the other. Tenants with a quota may be everybody: those are found by leaps over the waiting line, as
--- in claim, from where chance will have it, and asked for their quota when something of theirs waits.
+-- Some of the limited queues with due runs: all of them unless there are many, then a random choice
+-- each time. Queues with own limits are few and are checked one after another. Any number
+-- of tenants may have a quota: a skip scan over the waiting runs finds the tenants, as in claim,
+-- from a random start, and their quota is checked when they have waiting runs.
 WITH RECURSIVE input AS MATERIALIZED (SELECT $1::text[] AS queues, gen_random_uuid() AS below),
 turn (tenant_id, lap, steps) AS (
     SELECT input.below, 0, 0 FROM input WHERE EXISTS (SELECT 1 FROM tenants x WHERE x.quotas ? 'running_dispatches')
@@ -34,7 +35,7 @@ limited AS MATERIALIZED (
     WHERE q.name = ANY (input.queues) AND (q.max_running IS NOT NULL OR q.rate_limit_count IS NOT NULL) AND NOT q.is_paused
       AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.id = q.tenant_id AND (t.is_paused OR t.quotas ? 'running_dispatches'))
     UNION ALL
-    -- A quota of what runs limits all queues of its tenant.
+    -- A quota of running runs limits all queues of its tenant.
     SELECT t.tenant_id, s.queue, true
     FROM turn t
     CROSS JOIN input
@@ -45,7 +46,7 @@ limited AS MATERIALIZED (
 )
 SELECT q.tenant_id, q.name, q.has_quota
 FROM limited q
--- As in claim: what waits for its time is leapt over.
+-- As in claim: the skip scan passes over runs that are not due.
 CROSS JOIN LATERAL (
     WITH RECURSIVE found (priority) AS (
         SELECT 32767::smallint

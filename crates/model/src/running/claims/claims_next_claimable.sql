@@ -1,5 +1,6 @@
--- Bounded: reads one entry of each queue, tenant and priority of the waiting line, and of no more than 200 of these, whatever the length of
--- the line. Missing an earlier one costs the difference up to the poll interval and nothing else.
+-- Bounded: reads one index entry for each queue, tenant and priority, and at most 200 of these,
+-- for any number of waiting runs. A missed earlier run costs the difference up to the poll
+-- interval and nothing else.
 WITH RECURSIVE lane (queue, tenant_id, priority) AS (
     SELECT s.queue, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid, 32767::smallint FROM unnest($1::text[]) AS s (queue)
     UNION ALL

@@ -10,7 +10,8 @@ page AS (
 )
 SELECT p.id, p.job_id, j.name, p.dispatch_id, p.attempt, p.status, p.scheduled_for, p.started_at, p.completed_at, p.duration_ms, p.exit_code,
        p.result, p.error_class, p.error_message, p.output_bytes, p.worker_id, p.triggered_by,
-       -- A fire time begins a trace of its own, so there is nothing to look up for it; empty where something else has no context.
+       -- A fire time begins its own trace, so it needs no lookup; empty where another trigger has
+       -- no context.
        CASE WHEN p.triggered_by <> 'scheduler'
             THEN (SELECT coalesce(d.traceparent, '') FROM job_dispatch d WHERE d.id = p.dispatch_id AND d.tenant_id = p.tenant_id) END,
        p.metrics, p.traceback

@@ -1,5 +1,5 @@
--- Jobs are locked before dispatches, and neither is waited for: what somebody holds is left for the next look. A dispatch that stood
--- in line leaves it.
+-- Jobs are locked before runs, and the statement waits for neither: it leaves locked rows for the
+-- next check. A queued run leaves the overlap queue.
 WITH late AS MATERIALIZED (
     SELECT d.id, d.tenant_id, d.job_id
     FROM job_dispatch d
@@ -25,17 +25,17 @@ held AS MATERIALIZED (
 expired AS (
     UPDATE job_dispatch d
     SET status = 'FAILED', claimable_at = NULL, completed_at = clock_timestamp(),
-        error_message = format('expired: not started by %s; it had waited in queue "%s" since %s%s',
+        error_message = format('expired: no worker started the run by %s; it waited in queue "%s" since %s%s',
             to_char(d.expires_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), d.queue,
             to_char(d.available_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
-            CASE WHEN h.is_in_line THEN ', in line behind others of its job'
+            CASE WHEN h.is_in_line THEN ', queued behind other runs of its job'
                  WHEN EXISTS (SELECT 1 FROM worker_registration r WHERE d.queue = ANY (r.queues) AND r.status IN ('IDLE', 'BUSY')) THEN ''
                  ELSE ', which no living worker serves' END)
     FROM held h
     WHERE d.id = h.id AND d.status = 'PENDING' AND d.attempt = d.unstarted_count
     RETURNING d.id, d.tenant_id, d.job_id, d.queue, d.scheduled_for, d.available_at, d.expires_at, d.error_message, d.completed_at, h.is_in_line
 ),
--- Jobs that run after these are the leader's next task.
+-- The leader dispatches the dependents of these jobs.
 told AS (
     INSERT INTO job_ends (tenant_id, job_id, dispatch_id, status, ended_at)
     SELECT e.tenant_id, e.job_id, e.id, 'FAILED', e.completed_at

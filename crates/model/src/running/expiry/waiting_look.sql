@@ -1,6 +1,7 @@
--- Queues with work that could have been claimed so many seconds ago and that no living worker serves; those that are known of; and one row
--- without a queue when a dispatch has expired. One statement, as a leader that has nothing to do asks it every few seconds.
--- The names of the queues are read off the waiting line by leaping from one to the next, whatever its length.
+-- Queues with work that has been claimable for the given seconds and that no live worker serves;
+-- the stored unserved queues; and one row without a queue if a run has expired. One statement,
+-- because an idle leader runs it every few seconds. A skip scan reads the names of the queues,
+-- for any number of waiting runs.
 WITH RECURSIVE waiting (queue) AS (
     (SELECT d.queue FROM job_dispatch d WHERE d.claimable_at < 'infinity' ORDER BY d.queue LIMIT 1)
     UNION ALL

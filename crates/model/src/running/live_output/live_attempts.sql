@@ -1,4 +1,5 @@
--- By the index of history by job, from the first attempt that the dispatch can have had, and only in the months since.
+-- Reads the index of history by job from the first possible attempt of the run, and only the
+-- partitions since then.
 WITH input AS (
     SELECT $1::uuid AS tenant_id, $2::uuid AS job_id, $3::uuid AS dispatch_id, $4::uuid AS from_id, $5::timestamptz AS since
 )

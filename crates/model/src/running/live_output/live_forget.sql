@@ -1,4 +1,4 @@
--- An attempt whose end is not stored yet keeps its rows, and is asked about again.
+-- An attempt whose end is not stored yet keeps its rows, and the worker calls again.
 WITH input AS (SELECT u.* FROM unnest($1::uuid[], $2::bigint[]) AS u (dispatch_id, claim_token)),
 over AS MATERIALIZED (
     SELECT i.dispatch_id, i.claim_token, d.tenant_id

@@ -1,5 +1,6 @@
--- Fenced by what the dispatches say at this moment, without locking them: they are the hot table. A row that slips in beside the end of
--- its attempt says nothing false, is shown to nobody, and goes as all others of the attempt do.
+-- Fenced by the current rows of job_dispatch, without locking them, because it is the hot table. A
+-- row written in a race with the end of its attempt is still true, is not shown to clients, and is
+-- deleted with the rest of the attempt's rows.
 WITH attempts AS (
     SELECT u.* FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::boolean[], $5::real[], $6::text[])
         AS u (dispatch_id, claim_token, keep_from, has_progress, percent, message)
@@ -17,7 +18,7 @@ written AS (
     INSERT INTO live_output (tenant_id, dispatch_id, claim_token, seq, stream, starts_at, content)
     SELECT h.tenant_id, h.dispatch_id, h.claim_token, p.seq, p.stream, p.starts_at, p.content
     FROM pieces p JOIN held h ON h.claim_token = p.claim_token
-    -- The answer to an earlier try may have been lost.
+    -- The response to an earlier try may have been lost.
     ON CONFLICT DO NOTHING
 ),
 let_go AS (

@@ -2,5 +2,5 @@ UPDATE worker_registration
 SET last_heartbeat = clock_timestamp(), status = $1, running = $2, jobs_processed = $3
 WHERE worker_id = $4 AND status <> 'OFFLINE'
 RETURNING drain_requested_at,
-          -- How long the leader has been silent, if there is one: at most one row is a leader's.
+          -- Time since the leader's last heartbeat; at most one row is a leader's.
           (SELECT abs(extract(epoch FROM clock_timestamp() - s.last_heartbeat))::float8 FROM scheduler_instances s WHERE s.is_leader)
