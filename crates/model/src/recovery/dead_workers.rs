@@ -1,13 +1,15 @@
-//! Recovery: finding work that nobody does any more, and ending its attempts as lost.
+//! Recovery: finds attempts that no worker runs any more, and ends them as lost.
 //!
-//! A worker whose heartbeat is older than its lease (or from the future by more than the lease, see
-//! [`crate::cluster::leadership`]) is marked OFFLINE. From then on its heartbeats and claims are refused, and it will have killed its
-//! own work before, because it stops trusting itself earlier. What it ran is found through `worker_claims` and ended under
-//! its own claim tokens; a late completion then changes nothing.
+//! A worker is marked OFFLINE if its heartbeat is older than its lease (or from the future by more
+//! than the lease, see [`crate::cluster::leadership`]). From then on its heartbeats and claims are
+//! rejected. It has killed its own work before, because it stops trusting itself earlier. Its
+//! attempts are found through `worker_claims` and ended under its own claim tokens; a late
+//! completion then changes nothing.
 //!
-//! A worker that lives may still have lost hold of an attempt, so that it neither ends nor is killed. [`overdue`] finds those by what
-//! their claims say about how long they may run, which is what the worker was told and not what the settings say by now. Nothing here
-//! looks for running dispatches in the table of dispatches itself: an index for that costs every completion.
+//! A live worker may still have lost track of an attempt, so that it neither ends nor kills it.
+//! [`overdue`] finds those by the time limits in their claims: the limits that the worker received,
+//! not the current settings. Nothing here searches job_dispatch itself for running runs: an index
+//! for that would cost every completion.
 
 use std::time::Duration;
 
@@ -29,55 +31,45 @@ use sched_domain::retry::RetryPolicy;
 /// A running attempt, as the database sees it.
 #[derive(Debug, Clone)]
 pub struct OpenAttempt {
-    /// The dispatch.
     pub dispatch_id: DispatchId,
-    /// Owner.
     pub tenant_id: TenantId,
-    /// Project of the job.
     pub project_id: Option<ProjectId>,
-    /// The job.
     pub job_id: JobId,
-    /// Its name.
     pub job_name: String,
-    /// Token of the claim.
     pub token: ClaimToken,
-    /// Number of the attempt.
     pub attempt: u32,
-    /// Failures before it.
+    /// Failures of earlier attempts.
     pub failures: Failures,
-    /// When it was claimed.
     pub claimed_at: DateTime<Utc>,
-    /// The database's clock at the time of asking.
+    /// The database's clock at the time of the query.
     pub now: DateTime<Utc>,
-    /// The worker that claimed it.
     pub worker_id: WorkerId,
     /// Retry policy of the job or its function; `None` for the installation's default.
     pub retry_policy: Option<RetryPolicy>,
 }
 
 impl OpenAttempt {
-    /// How long ago it was claimed, by the database's clock.
+    /// Time since the claim, by the database's clock.
     #[must_use]
     pub fn running_for(&self) -> Duration {
         (self.now - self.claimed_at).to_std().unwrap_or_default()
     }
 }
 
-/// An attempt that runs for longer than it may, on a worker that lives.
+/// An attempt that exceeds its time limit on a live worker.
 #[derive(Debug, Clone)]
 pub struct OverdueAttempt {
-    /// The attempt.
     pub attempt: OpenAttempt,
-    /// How long it may run: its time-out and its grace.
+    /// Its timeout and its grace.
     pub limit: Duration,
 }
 
-/// What a look for lost work finds.
+/// Result of [`look`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
 pub struct Found {
-    /// Workers whose lease has expired and that are not OFFLINE yet.
+    /// Workers with an expired lease that are not OFFLINE yet.
     pub silent_workers: bool,
-    /// Claims of workers that are OFFLINE.
+    /// Claims of OFFLINE workers.
     pub claims_of_the_lost: bool,
 }
 
@@ -130,8 +122,8 @@ statement! {
     Look = "dead_workers/recovery_look.sql", (seconds: f64 as Double) -> (Bool, Bool)
 }
 
-/// Whether there is anything for [`expire_workers`] and [`lost_attempts`] to do: one cheap statement, so that looking often costs
-/// little. Needs no fence, because it decides nothing.
+/// Whether [`expire_workers`] and [`lost_attempts`] have work: one cheap statement, so frequent
+/// checks cost little. Needs no fence, because it decides nothing.
 pub async fn look(conn: &mut Conn, lease: Duration) -> DbResult<Found> {
     Ok(Look { seconds: lease.as_secs_f64() }.get_result(conn).await?)
 }
@@ -140,10 +132,11 @@ statement! {
     Alone = "dead_workers/recovery_alone.sql", (seconds: f64 as Double) -> Bool
 }
 
-/// Whether a worker may recover in this transaction: nobody leads, or the leader has been silent for `silence`, and no other worker is at it.
+/// Whether a worker may recover in this transaction: there is no leader, or the leader has been
+/// silent for `silence`, and no other worker recovers.
 ///
-/// It saves work and is no fence: a leader may come back a moment later, and then both end attempts under their claim tokens, each of
-/// them once.
+/// It saves work but does not fence. A leader may return a moment later; then both end attempts under
+/// their claim tokens, and each attempt ends once.
 pub async fn may_recover_alone(conn: &mut Conn, silence: Duration) -> DbResult<bool> {
     Ok(Alone { seconds: silence.as_secs_f64() }.get_result(conn).await?)
 }
@@ -152,8 +145,8 @@ statement! {
     ExpireWorkers = "dead_workers/recovery_expire_workers.sql", (seconds: f64 as Double) -> (SqlUuid, Text)
 }
 
-/// Marks workers OFFLINE that have been silent for `lease`, and for their own lease; returns them with their hosts. Call it in a
-/// fenced transaction.
+/// Marks workers OFFLINE that have been silent for `lease` and for their own lease; returns them
+/// with their hosts. Call it in a fenced transaction.
 pub async fn expire_workers(conn: &mut Conn, lease: Duration) -> DbResult<Vec<(WorkerId, String)>> {
     Ok(ExpireWorkers { seconds: lease.as_secs_f64() }.load(conn).await?)
 }
@@ -162,7 +155,7 @@ statement! {
     LostAttempts = "dead_workers/recovery_lost_attempts.sql", (limit: i64 as BigInt) -> Columns
 }
 
-/// Attempts that run on workers that are OFFLINE, at most `limit`.
+/// Attempts of OFFLINE workers, at most `limit`.
 pub async fn lost_attempts(conn: &mut Conn, limit: i64) -> DbResult<Vec<OpenAttempt>> {
     let rows: Vec<Row> = LostAttempts { limit }.load(conn).await?;
     Ok(rows.into_iter().map(Row::into_open).collect())
@@ -176,10 +169,10 @@ statement! {
     ) -> (Columns, Double)
 }
 
-/// Attempts that living workers have been running for longer than they may, at most `limit`.
+/// Attempts that exceed their time limit on live workers, at most `limit`.
 ///
-/// `unknown_limit` applies, if it is more than the present settings say, to claims of older releases, which do not tell how long
-/// their dispatches may run.
+/// Claims of older releases have no limit. For these, `unknown_limit` applies if it is more than
+/// the limit in the current settings.
 pub async fn overdue(conn: &mut Conn, unknown_limit: Duration, limit: i64) -> DbResult<Vec<OverdueAttempt>> {
     let margin_seconds = OVERDUE_MARGIN.as_secs_f64();
     let unknown_limit_seconds = unknown_limit.as_secs_f64();
@@ -188,7 +181,7 @@ pub async fn overdue(conn: &mut Conn, unknown_limit: Duration, limit: i64) -> Db
         attempt: row.into_open(),
         limit: Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX),
     });
-    // The statement knows the least margin only.
+    // The statement knows only the smallest margin.
     Ok(found.filter(|overdue| overdue.attempt.running_for() > overdue_after(overdue.limit)).collect())
 }
 
@@ -199,8 +192,9 @@ statement! {
     ) -> Columns
 }
 
-/// Attempts that the database holds for a living worker which the worker knows nothing of, by their tokens: claims whose commit
-/// was confirmed to nobody. The worker ends them as released.
+/// Attempts that a live worker holds according to the database, but whose tokens the worker does
+/// not know: no client received the confirmation of the claim's commit. The worker ends them as
+/// released.
 pub async fn unknown_claims(
     conn: &mut Conn,
     worker: WorkerId,
@@ -216,7 +210,7 @@ pub async fn unknown_claims(
 pub struct StrayAttempt {
     /// The attempt.
     pub attempt: OpenAttempt,
-    /// Whether its worker is given up, or not registered at all.
+    /// Whether its worker is OFFLINE or not registered.
     pub is_worker_gone: bool,
 }
 
@@ -228,10 +222,10 @@ statement! {
     ) -> (Columns, Bool, Double)
 }
 
-/// Attempts that run although no claim of their worker names them, at most `limit`.
+/// Running attempts that no claim of their worker names, at most `limit`.
 ///
-/// Those of workers that are gone, and those of living ones
-/// that are overdue, where they may run for `unknown_limit` at least. Reads the whole table of dispatches.
+/// Includes those of lost workers, and those of live workers that are overdue with at least
+/// `unknown_limit`. Reads the whole table job_dispatch.
 pub async fn strays(conn: &mut Conn, unknown_limit: Duration, limit: i64) -> DbResult<Vec<StrayAttempt>> {
     let unknown_limit_seconds = unknown_limit.as_secs_f64();
     let margin_seconds = OVERDUE_MARGIN.as_secs_f64();
@@ -248,7 +242,8 @@ pub async fn strays(conn: &mut Conn, unknown_limit: Duration, limit: i64) -> DbR
 
 /// Ends lost attempts within the caller's fenced transaction.
 ///
-/// Returns those whose claim still held, with what has become of their dispatches: one that somebody wants cancelled is, whatever the verdict was.
+/// Returns those whose claim still held, with the new states of their runs: a run with a requested
+/// cancellation is CANCELLED for any verdict.
 pub async fn end_lost(conn: &mut Conn, ended: &[Ended]) -> DbResult<Vec<(DispatchId, DispatchStatus)>> {
     Ok(attempts::end_in_transaction(conn, ended).await?.states)
 }
@@ -257,7 +252,8 @@ statement! {
     ForgetClaims = "dead_workers/recovery_forget_claims.sql", () -> BigInt
 }
 
-/// Forgets the claims of OFFLINE workers that hold nothing any more, so that their registration can go.
+/// Deletes the claims of OFFLINE workers that hold no work, so that their registration can be
+/// removed.
 pub async fn forget_finished_claims(conn: &mut Conn) -> DbResult<usize> {
     Ok(ForgetClaims {}.execute(conn).await?)
 }

@@ -1,8 +1,10 @@
-//! Ending attempts as lost: what history, the dispatch and the events say about it; and recovery, which finds those of dead workers.
+//! Ends attempts as lost, with their history, run state and events; and recovery, which finds the
+//! attempts of dead workers.
 //!
-//! Shared by all who find such attempts. Each is ended under its own claim token, so that a worker which reports on it later
-//! changes nothing, and of two who end it one does. All of it happens in the caller's transaction, events included: either the attempt
-//! is lost and told, or neither.
+//! All finders of lost attempts share it. Each attempt is ended under its own claim token: a later
+//! report of its worker changes nothing, and of two processes that end it, one succeeds. Everything
+//! happens in the caller's transaction, events included: an attempt is lost and reported, or
+//! neither.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,27 +20,27 @@ use sched_domain::dispatch::DispatchStatus;
 use sched_domain::ids::{DispatchId, InstanceId, Term, WorkerId, execution_id};
 use sched_domain::retry::RetryPolicy;
 
-/// Most attempts of dead workers that are ended in one transaction.
+/// Maximum number of attempts of dead workers that one transaction ends.
 const BATCH: i64 = 500;
 
 /// Why an attempt is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// Its worker was given up.
+    /// Its worker was marked OFFLINE.
     WorkerLost {
-        /// After this much silence.
+        /// The silence that caused it.
         lease: Duration,
     },
-    /// Its worker lives, and has neither ended nor killed it though its time is over.
+    /// Its worker is alive, but neither ended nor killed it within the time limit.
     Overdue {
-        /// How long it may run, its grace included.
+        /// Includes the grace.
         limit: Duration,
     },
-    /// No claim names it, and its worker is gone or its time over.
+    /// No claim names it, and its worker is gone or its time limit exceeded.
     Stray,
 }
 
-/// Shows the counters of what is lost before anything is.
+/// Registers the counters with zero before the first loss.
 pub fn show_counters() {
     for reason in ["worker_lost", "overdue", "claim_missing"] {
         metrics::counter!("sched_attempts_lost_total", "reason" => reason).increment(0);
@@ -48,7 +50,7 @@ pub fn show_counters() {
 }
 
 impl Cause {
-    /// The class of the error in history, and the reason in events.
+    /// Error class in history, and reason in events.
     const fn class(self) -> &'static str {
         match self {
             Self::WorkerLost { .. } => "worker_lost",
@@ -61,16 +63,16 @@ impl Cause {
         let worker = attempt.worker_id;
         match self {
             Self::WorkerLost { lease } => format!(
-                "worker {worker} was given up after {lease:?} without a heartbeat; how far the attempt came is unknown"
+                "worker {worker} sent no heartbeat for {lease:?} and is marked offline; the progress of the attempt is unknown"
             ),
             Self::Overdue { limit } => format!(
-                "overdue: worker {worker} lives but has not ended the attempt after {}s, though it may run for {}s, its \
-                 grace included; how far it came is unknown",
+                "overdue: worker {worker} is alive but has not ended the attempt after {}s (limit {}s, grace included); \
+                 the progress of the attempt is unknown",
                 attempt.running_for().as_secs(),
                 limit.as_secs()
             ),
             Self::Stray => format!(
-                "no claim of worker {worker} names the attempt, so nobody would have ended it; how far it came is unknown"
+                "no claim of worker {worker} names the attempt, so it would never end; the progress of the attempt is unknown"
             ),
         }
     }
@@ -83,19 +85,19 @@ pub struct Lost {
     cause: Cause,
     verdict: Verdict,
     message: String,
-    /// What its dispatch is after it.
+    /// State of its run afterwards.
     status: DispatchStatus,
 }
 
-/// How attempts are ended as lost.
+/// Settings for ending attempts as lost.
 #[derive(Debug, Clone, Copy)]
 pub struct Losses {
-    /// Attempts of jobs without a policy.
+    /// Maximum attempts of jobs without a policy.
     pub max_attempts: u32,
 }
 
 impl Losses {
-    /// Ends attempts as lost and records the events. Returns those whose claim still held.
+    /// Ends attempts as lost and appends the events. Returns those whose claim still held.
     pub async fn end(self, conn: &mut Conn, found: Vec<(OpenAttempt, Cause)>) -> DbResult<Vec<Lost>> {
         let lost: Vec<Lost> = found.into_iter().map(|(attempt, cause)| self.decide(attempt, cause)).collect();
         let held = dead_workers::end_lost(conn, &lost.iter().map(Lost::ended).collect::<Vec<_>>()).await?;
@@ -109,7 +111,7 @@ impl Losses {
         Ok(lost)
     }
 
-    /// What the dispatch of a running attempt would be once this were ended as lost, if nobody wants it cancelled.
+    /// State of the run if this attempt were ended as lost, without a requested cancellation.
     pub(crate) fn foresee(self, attempt: OpenAttempt, cause: Cause) -> DispatchStatus {
         status_after(self.decide(attempt, cause).verdict.event)
     }
@@ -121,7 +123,7 @@ impl Losses {
         let verdict = decide(AttemptOutcome::Lost, class, attempt.failures, policy, rand::random());
         let mut message = cause.message(&attempt);
         if is_poison(&attempt) {
-            message.push_str("; it was lost so often that it is not tried again");
+            message.push_str("; the run is not retried because its attempts were lost too often");
         }
         Lost { attempt, cause, verdict, message, status: DispatchStatus::InProgress }
     }
@@ -183,54 +185,52 @@ impl Lost {
         events
     }
 
-    /// Logs and counts it, after the commit.
+    /// Logs and counts it; call it after the commit.
     pub fn tell(&self) {
         let OpenAttempt { dispatch_id, job_name, attempt, worker_id, .. } = &self.attempt;
         tracing::warn!(
             dispatch.id = %dispatch_id, job.name = job_name, attempt, worker.id = %worker_id, error = self.message,
-            "An attempt was lost."
+            "attempt lost"
         );
         metrics::counter!("sched_attempts_lost_total", "reason" => self.cause.class()).increment(1);
         if is_poison(&self.attempt) && self.status == DispatchStatus::DeadLetter {
             tracing::error!(
-                dispatch.id = %dispatch_id, job.name = job_name,
-                "A dispatch is given up as poison: its attempts were lost {POISON_AFTER_LOSSES} times."
+                dispatch.id = %dispatch_id, job.name = job_name, losses = POISON_AFTER_LOSSES,
+                "run became a dead letter: too many of its attempts were lost"
             );
             metrics::counter!("sched_dispatches_poisoned_total").increment(1);
         }
     }
 }
 
-/// Whether losing it makes its dispatch poison, whatever its policy.
+/// Whether the run becomes poison with this loss, for any policy.
 const fn is_poison(attempt: &OpenAttempt) -> bool {
     attempt.failures.lost + 1 >= POISON_AFTER_LOSSES
 }
 
-/// What a recovery has done.
+/// Result of a recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Recovered {
-    /// Workers that were given up.
+    /// Number of workers marked OFFLINE.
     pub workers: usize,
-    /// Attempts that were ended.
+    /// Number of ended attempts.
     pub attempts: usize,
 }
 
-/// Who recovers.
+/// The process that recovers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// The leader, in its term.
     Leader {
-        /// Who it is.
         instance: InstanceId,
-        /// Its term.
         term: Term,
     },
-    /// A worker, because nobody leads.
+    /// A worker, because there is no leader.
     Worker,
 }
 
 impl By {
-    /// Whether it may, for the length of the transaction.
+    /// Whether it may recover; valid for the length of the transaction.
     async fn may(self, conn: &mut Conn, lease: Duration) -> DbResult<bool> {
         match self {
             Self::Leader { instance, term } => tick::fence(conn, instance, term).await.map(|_at| true),
@@ -239,27 +239,27 @@ impl By {
     }
 }
 
-/// Finding the work of dead workers and ending its attempts, so that others do it again.
+/// Finds the work of dead workers and ends its attempts, so that other workers take it.
 #[derive(Debug, Clone, Copy)]
 pub struct Recovery {
-    /// Who does it.
     pub by: By,
-    /// Silence after which a worker is given up, if its own lease is no longer.
+    /// Silence after which a worker is marked OFFLINE, unless its own lease is longer.
     pub lease: Duration,
-    /// How attempts are ended.
     pub losses: Losses,
 }
 
 impl Recovery {
-    /// Looks, in one statement, whether there is anything to do. If so it marks workers OFFLINE whose lease has expired, and then ends the
-    /// attempts of OFFLINE workers as lost, until none is left or `is_stopped`.
+    /// Checks for work in one statement. If there is some, it marks workers with an expired lease
+    /// OFFLINE, and then ends the attempts of OFFLINE workers as lost, until none is left or
+    /// `is_stopped`.
     ///
-    /// These are separate transactions, because jobs are locked before workers everywhere; whoever dies between them leaves the rest to the
-    /// next. Each begins with the question whether we may, and changes nothing if not. It looks at every OFFLINE worker that still has claims, so
-    /// nothing depends on having seen the moment.
+    /// These are separate transactions, because every transaction locks jobs before workers; if the
+    /// process dies between them, the next recovery does the rest. Each transaction begins with the
+    /// permission check, and changes nothing without it. It covers every OFFLINE worker that still
+    /// has claims, so recovery does not depend on seeing the moment of the loss.
     ///
     /// # Errors
-    /// When the database cannot be asked, or the term is over.
+    /// The term is over, or the database failed.
     pub async fn run(self, conn: &mut Conn, is_stopped: impl Fn() -> bool) -> DbResult<Recovered> {
         let found = dead_workers::look(conn, self.lease).await?;
         let mut offline = Vec::new();
@@ -301,7 +301,7 @@ impl Recovery {
     }
 }
 
-/// Tells whoever can go on now.
+/// Notifies the processes that can continue now.
 async fn tell_others(conn: &mut Conn, recovered: Recovered) {
     if recovered == Recovered::default() {
         return;
@@ -309,7 +309,7 @@ async fn tell_others(conn: &mut Conn, recovered: Recovered) {
     if let Err(error) = notify::dispatches_wait_again(conn).await {
         tracing::debug!(
             error = error.with_causes(),
-            "Notifying the workers failed; they find the work when they poll."
+            "notifying the workers failed; they find the work at their next poll"
         );
     }
     if recovered.attempts > 0
@@ -317,13 +317,13 @@ async fn tell_others(conn: &mut Conn, recovered: Recovered) {
     {
         tracing::debug!(
             error = error.with_causes(),
-            "Waking the task that runs dependents failed; it looks by itself."
+            "notifying the leader failed; it finds the ended jobs at its next poll"
         );
     }
 }
 
 fn tell_offline((worker, hostname): &(WorkerId, String)) {
-    tracing::error!(worker.id = %worker, worker.hostname = hostname, "A worker is given up: its lease has expired.");
+    tracing::error!(worker.id = %worker, worker.hostname = hostname, "worker marked offline because its lease expired");
     metrics::counter!("sched_workers_lost_total").increment(1);
 }
 

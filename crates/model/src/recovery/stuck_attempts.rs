@@ -1,7 +1,9 @@
-//! What is stuck: the attempts that a reset would end as lost, and what would become of their dispatches.
+//! Stuck attempts: the attempts that a reset would end as lost, and the resulting states of their
+//! runs.
 //!
-//! For who only wants to be told (`dry_run`), so it changes nothing and needs no fence. It says in one statement what [`crate::recovery::dead_workers`] finds in
-//! three, and a test holds both against each other; what is told may be over by the time it is read.
+//! For `dry_run`: it changes nothing and needs no fence. One statement finds what
+//! [`crate::recovery::dead_workers`] finds in three, and a test compares both. The result may be
+//! outdated when it is read.
 
 use std::time::Duration;
 
@@ -16,37 +18,31 @@ use sched_domain::attempt::{OVERDUE_MARGIN, overdue_after};
 use sched_domain::dispatch::DispatchStatus;
 use sched_domain::ids::{DispatchId, WorkerId};
 
-/// From when on something is stuck, as the schedulers have it in their settings.
+/// Limits as in the settings of the schedulers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thresholds {
-    /// Silence after which a worker is given up, if its own lease is no longer.
+    /// Silence after which a worker is marked OFFLINE, unless its own lease is longer.
     pub worker_lease: Duration,
-    /// How long an attempt may run at least where no claim says.
+    /// Minimum time limit of an attempt without a limit in its claim.
     pub unknown_limit: Duration,
-    /// Attempts of jobs without a policy.
+    /// Maximum attempts of jobs without a policy.
     pub max_attempts: u32,
 }
 
 /// An attempt that a reset would end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StuckAttempt {
-    /// The dispatch.
     pub dispatch_id: DispatchId,
-    /// Slug of the tenant.
     pub tenant: String,
-    /// Name of the job; `None` when it is of another tenant than that of the transaction.
+    /// `None` if the job belongs to a tenant other than the transaction's.
     pub job: Option<String>,
-    /// Number of the attempt.
     pub attempt: u32,
-    /// When it was claimed.
     pub claimed_at: DateTime<Utc>,
-    /// The worker that claimed it.
     pub worker_id: WorkerId,
-    /// Its host; `None` when the worker is not registered any more.
+    /// `None` if the worker is no longer registered.
     pub hostname: Option<String>,
-    /// Why it would be ended.
     pub cause: Cause,
-    /// What its dispatch would be then.
+    /// State of its run after the reset.
     pub becomes: DispatchStatus,
 }
 
@@ -59,8 +55,8 @@ statement! {
     ) -> (Columns, Text, Nullable<Text>, Bool, Bool, Bool, Double)
 }
 
-/// What is stuck, at most `limit` attempts. Reads the whole table of dispatches. Call it in a transaction of the installation; in another it finds
-/// nothing.
+/// Stuck attempts, at most `limit`. Reads the whole table job_dispatch. Call it in a transaction of
+/// the installation; in a transaction of a tenant it finds nothing.
 pub async fn find(conn: &mut Conn, thresholds: Thresholds, limit: i64) -> DbResult<Vec<StuckAttempt>> {
     let Thresholds { worker_lease, unknown_limit, max_attempts } = thresholds;
     let statement = Stuck {
@@ -74,8 +70,8 @@ pub async fn find(conn: &mut Conn, thresholds: Thresholds, limit: i64) -> DbResu
     Ok(rows.into_iter().filter_map(|found| stuck(found, worker_lease, losses)).collect())
 }
 
-/// The attempt; the slug of its tenant and the host of its worker; whether its cancellation is wanted, a claim names it, and its worker is gone; and
-/// how many seconds it may run.
+/// The attempt; tenant slug; host of the worker; whether cancellation is requested, a claim names
+/// it, its worker is gone; time limit in seconds.
 type Found = (Row, String, Option<String>, bool, bool, bool, f64);
 
 fn stuck(found: Found, lease: Duration, losses: Losses) -> Option<StuckAttempt> {

@@ -1,4 +1,4 @@
--- Asked at every look, so one statement for all of it.
+-- Runs at every check, so it is one statement.
 SELECT EXISTS (SELECT 1 FROM worker_registration
                WHERE status <> 'OFFLINE'
                  AND abs(extract(epoch FROM clock_timestamp() - last_heartbeat)) > greatest($1, lease_ms / 1000.0)),

@@ -1,4 +1,4 @@
--- A dispatch that was claimed again by the same worker may be named by two of its claims.
+-- Two claims of the same worker may name a run that this worker claimed again.
 SELECT DISTINCT ON (d.id) d.id, d.tenant_id, j.project_id, d.job_id, j.name, d.claim_token, d.attempt, d.retry_count, d.lost_count, d.claimed_at,
        clock_timestamp(), d.worker_id, coalesce(j.retry_policy, f.retry_policy)
 FROM worker_registration w

@@ -1,5 +1,6 @@
--- Claims of living workers whose dispatches run for longer than their limit and a margin. Where several claims of the worker name a
--- dispatch, the latest is the one it runs under. No dispatch is looked up before its claim says that it may be overdue.
+-- Claims of live workers with runs that exceed their limit plus a margin. If several claims of the
+-- worker name a run, the latest one is current. No run is read before its claim shows that it may
+-- be overdue.
 WITH input AS (SELECT $1::float8 AS margin_seconds, $2::float8 AS unknown_limit_seconds, $3::bigint AS max_rows),
 running AS (
     SELECT DISTINCT ON (u.id, c.worker_id) u.id, c.worker_id, c.claimed_at, u.limit_seconds
@@ -16,7 +17,8 @@ JOIN job_dispatch d ON d.id = r.id AND d.worker_id = r.worker_id AND d.status = 
 JOIN scheduled_jobs j ON j.tenant_id = d.tenant_id AND j.id = d.job_id
 JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
 CROSS JOIN LATERAL (
-    -- Claims of older releases do not say: then what the settings say now, and no less than the standard.
+    -- Claims of older releases have no limit: then the current settings apply, and at least the
+    -- default.
     SELECT coalesce(r.limit_seconds::float8,
                     greatest(coalesce(j.timeout_seconds, f.default_timeout_seconds), input.unknown_limit_seconds)) AS seconds
 ) AS allowed

@@ -1,5 +1,6 @@
--- By token: the end of an earlier claim of the same dispatch may be known to the worker and its answer lost, as well as that of this one.
--- A dispatch that was claimed again by the same worker may be named by two of its claims.
+-- By token: for an earlier claim of the same run, as for this one, the worker may know the end
+-- while its response was lost. Two claims of the same worker may name a run that this worker
+-- claimed again.
 SELECT DISTINCT ON (d.id) d.id, d.tenant_id, j.project_id, d.job_id, j.name, d.claim_token, d.attempt, d.retry_count, d.lost_count, d.claimed_at,
        clock_timestamp(), d.worker_id, coalesce(j.retry_policy, f.retry_policy)
 FROM worker_claims c
