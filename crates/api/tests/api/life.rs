@@ -69,7 +69,7 @@ async fn while_there_is_no_database_it_waits_and_says_so() {
     assert!(answer.header("retry-after").is_some());
     wait_for("the log says what is waited for", LIMIT, async || {
         let log = api.stderr();
-        if log.contains("The database cannot be used yet") { Ok(()) } else { Err(log) }
+        if log.contains("the database cannot be used yet; trying again") { Ok(()) } else { Err(log) }
     })
     .await;
     assert_eq!(api.stop_gracefully(LIMIT).await.code(), Some(0), "{}", api.stderr());

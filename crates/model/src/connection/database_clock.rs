@@ -1,4 +1,4 @@
-//! The one clock that decides: the database's.
+//! The database's clock, the only clock that decides.
 
 use chrono::{DateTime, Utc};
 use diesel_async::RunQueryDsl;
@@ -6,11 +6,11 @@ use diesel_async::RunQueryDsl;
 use crate::{Conn, DbResult};
 
 diesel::define_sql_function! {
-    /// The server's wall clock, moving on within a transaction.
+    /// The server's wall clock; it advances within a transaction.
     fn clock_timestamp() -> Timestamptz;
 }
 
-/// What time it is, by the database.
+/// The current time by the database's clock.
 pub async fn now(conn: &Conn) -> DbResult<DateTime<Utc>> {
     Ok(diesel::select(clock_timestamp()).get_result(&mut { conn }).await?)
 }

@@ -1,83 +1,77 @@
-//! What can go wrong with the database, by what the caller can do about it.
+//! Database errors, by what the caller can do about them.
 //!
-//! The driver tells constraint names and a few kinds; for the rest it gives the server's message only. The one place
-//! that looks at such messages is [`DbError::from`], and `tests/errors.rs` provokes each against a real server.
+//! The driver reports constraint names and a few kinds; for the rest it has only the server's
+//! message. [`DbError::from`] is the only place that reads such messages, and `tests/errors.rs`
+//! provokes each of them on a real server.
 
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 
-/// Why a database call did not do what it should.
 #[derive(Debug, thiserror::Error)]
 pub enum DbError {
-    /// No connection could be had or the one in use broke. Whether a commit under way took effect is unknown.
+    /// No connection was available, or the current one broke. Whether a commit in flight took
+    /// effect is unknown.
     #[error("the database cannot be reached")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Nothing was done because somebody else was at it: serialization failure or deadlock. Trying again is right.
-    #[error("the transaction collided with another")]
+    /// Serialization failure or deadlock: nothing was written; run the transaction again.
+    #[error("the transaction conflicted with another")]
     Collision(#[source] DieselError),
-    /// A statement or a lock took longer than the settings allow.
+    /// A statement or a lock exceeded the timeout in the settings.
     #[error("the database did not answer in time")]
     TimedOut(#[source] DieselError),
-    /// A unique key, foreign key or CHECK refused the write.
-    #[error("constraint {name} refused the write")]
+    /// A unique key, foreign key or CHECK rejected the write.
+    #[error("constraint {name} rejected the write")]
     Constraint {
-        /// Name of the constraint.
         name: String,
-        /// What kind it is.
         kind: ConstraintKind,
-        /// The driver's error.
         #[source]
         source: DieselError,
     },
-    /// The row that was asked for does not exist.
+    /// The requested row does not exist.
     #[error("no such row")]
     NotFound,
-    /// This leader's term is over; nothing was written.
+    /// The term of this leader is over; nothing was written.
     #[error("the term of leadership is over")]
     TermOver,
-    /// A row does not hold what our own code writes: someone else wrote it, or a defect did.
+    /// A row has a value that this program never writes: another program wrote it, or a defect.
     #[error("{what} cannot be read: {reason}")]
     Corrupt {
-        /// The row.
         what: String,
-        /// What is wrong with it.
         reason: String,
     },
-    /// Anything else the database or the driver said.
-    #[error("the database refused the statement")]
+    /// Any other error of the database or the driver.
+    #[error("the database rejected the statement")]
     Other(#[source] DieselError),
 }
 
-/// Kinds of constraint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConstraintKind {
-    /// A unique key.
     Unique,
-    /// A foreign key.
     ForeignKey,
-    /// A CHECK or NOT NULL.
+    /// CHECK or NOT NULL.
     Check,
 }
 
 impl DbError {
-    /// For what was read before a lock was had and is different under it: the transaction is run again, and reads it anew.
+    /// For data that was read before a lock and changed before the lock was held: the transaction
+    /// runs again and reads it again.
     #[must_use]
     pub(crate) const fn outdated() -> Self {
         Self::Collision(DieselError::RollbackTransaction)
     }
 
-    /// Whether the whole transaction may simply be run again.
+    /// Whether the whole transaction can be run again.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::Collision(_))
     }
 
-    /// Whether the database could not be asked at all, so that waiting may help.
+    /// Whether no query is possible, so that waiting may help.
     #[must_use]
     pub const fn is_outage(&self) -> bool {
         matches!(self, Self::Unavailable(_))
     }
 
-    /// Whether the server takes no writes: it stands by, or was told not to.
+    /// Whether the server accepts no writes: it is a standby, or is set to read-only.
     #[must_use]
     pub fn is_of_read_only_server(&self) -> bool {
         let Self::Unavailable(source) = self else { return false };
@@ -93,7 +87,7 @@ impl DbError {
         super::pool::with_causes(self)
     }
 
-    /// The name of the constraint that refused the write, if one did.
+    /// Name of the constraint that rejected the write, if any.
     #[must_use]
     pub fn constraint(&self) -> Option<&str> {
         match self {
@@ -129,7 +123,7 @@ impl From<DieselError> for DbError {
         }
         match kind {
             DatabaseErrorKind::SerializationFailure => Self::Collision(error),
-            // A read-only server is one that is being failed over: as good as none.
+            // A read-only server is being failed over: it counts as no server.
             DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::ReadOnlyTransaction => {
                 Self::Unavailable(Box::new(error))
             }
@@ -143,8 +137,8 @@ impl From<DieselError> for DbError {
     }
 }
 
-/// Sorts errors for which the driver gives no kind. The messages are those of a server that speaks English, which
-/// [`super::pool`] asks for (`lc_messages`).
+/// Classifies errors without a kind from the driver. The messages are in English, because
+/// [`super::pool`] sets `lc_messages`.
 fn classify(message: &str) -> Class {
     const OUTAGES: &[&str] = &[
         "connection closed",
@@ -155,7 +149,7 @@ fn classify(message: &str) -> Class {
         "sorry, too many clients",
         "remaining connection slots are reserved",
         "could not receive data",
-        // The server lacks something: nothing that is asked of it is wrong, and it may be asked again.
+        // The server lacks a resource: the statement is correct and can be repeated.
         "could not extend file",
         "could not write",
         "could not open file",
@@ -168,7 +162,7 @@ fn classify(message: &str) -> Class {
         "permission denied",
         "read-only transaction",
     ];
-    // Who may not act as the owner of the tables will not be let to by waiting.
+    // Waiting does not help a login that may not act as the owner of the tables.
     const REFUSALS: &[&str] = &["permission denied to set role"];
     const TIME_OUTS: &[&str] = &["canceling statement due to", "idle-in-transaction"];
     if message.contains("deadlock detected") {
@@ -184,7 +178,6 @@ fn classify(message: &str) -> Class {
     }
 }
 
-/// What a message tells.
 enum Class {
     Collision,
     TimeOut,

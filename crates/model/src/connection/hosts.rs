@@ -1,9 +1,11 @@
-//! The servers that a URL names, and which of them is spoken to: the one that takes writes.
+//! Selects, among the servers in a database URL, the one that accepts writes.
 //!
-//! Of several one is the primary and others stand by. Each is asked in turn, beginning with the one that was right last, and has its share of
-//! the time, so that one that is silent (its machine is gone, so nobody refuses either) does not use up what the others need. A server that stands
-//! by is left at once, as all that is read there may be old and nothing can be written. Decides about new connections only: those that exist
-//! end with their server, or are dropped when it turns out to be read-only ([`crate::connection::transaction`]).
+//! One of several servers is the primary, the rest are standbys. Each is tried in turn, starting
+//! with the last primary. Each gets its share of the timeout, so a silent server (its machine is
+//! gone, so no refusal arrives) does not use up the time of the rest. A standby is skipped at once,
+//! because its data may be old and it accepts no writes. This affects new connections only:
+//! existing ones end with their server, or are dropped when the server turns out to be read-only
+//! ([`crate::connection::transaction`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,24 +14,25 @@ use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, TargetSessionAttrs};
 
-/// What a URL says about the kind of server.
+/// URL parameter for the kind of server.
 const KIND_OF_SERVER: &str = "target_session_attrs";
 
 /// The servers of one URL.
 #[derive(Clone)]
 pub(crate) struct Servers {
     each: Vec<Config>,
-    /// The one that was right last.
+    /// Index of the last primary.
     last: Arc<AtomicUsize>,
-    /// What each may take.
+    /// Timeout of each server.
     share: Duration,
 }
 
 impl Servers {
-    /// Reads the URL; `prepare` sets what all have in common. All together may take `limit`.
+    /// Parses the URL; `prepare` sets the common options. `limit` is the timeout of all servers
+    /// together.
     ///
     /// # Errors
-    /// When the URL is none.
+    /// The URL is invalid.
     pub(crate) fn of(
         url: &str,
         limit: Duration,
@@ -47,29 +50,27 @@ impl Servers {
         let count = u32::try_from(each.len()).unwrap_or(u32::MAX).max(1);
         let share = limit / count;
         for config in &mut each {
-            // One that names several stays whole, and the driver waits so long for each.
+            // A URL that names several servers and stays whole gets this timeout for each of them
+            // from the driver.
             let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX).max(1);
             config.connect_timeout(share / hosts);
         }
         Ok(Self { each, last: Arc::new(AtomicUsize::new(0)), share })
     }
 
-    /// Host and port of each server; a socket in the file system is `localhost`.
+    /// Host and port of each server; a Unix socket counts as `localhost`.
     pub(crate) fn places(&self) -> Vec<(String, u16)> {
         self.each.iter().flat_map(places).collect()
     }
 
-    /// Asks one after the other with `connect`; the answer of the first that will do, else the reason of the last.
-    ///
-    /// # Errors
-    /// When none will do.
+    /// Tries one server after another with `connect`; returns the first success, or the last error.
     pub(crate) async fn first<T, F>(&self, connect: impl Fn(Config) -> F) -> Result<T, NoServer>
     where
         F: Future<Output = Result<T, tokio_postgres::Error>>,
     {
         let count = self.each.len();
         let mut last = NoServer::Late(self.share);
-        // What another connection finds out meanwhile is as good a beginning as any.
+        // A race with another connection that updates this value is harmless.
         let begin = self.last.load(Ordering::Relaxed);
         for (position, config) in self.each.iter().enumerate().cycle().skip(begin).take(count) {
             match tokio::time::timeout(self.share, connect(config.clone())).await {
@@ -94,24 +95,25 @@ fn places(config: &Config) -> Vec<(String, u16)> {
     });
     let addresses = config.get_hostaddrs().iter().map(ToString::to_string);
     let ports = config.get_ports();
-    // One port, or none, is that of all servers; else there is one for each, and each may have a name and an address.
+    // No port or one port applies to all servers; else each has its own port, and each may have a
+    // name and an address.
     let port = |position: usize| ports.get(position).or(ports.first()).copied().unwrap_or(5432);
     let numbered = names.enumerate().chain(addresses.enumerate());
     numbered.map(|(position, host)| (host, port(position))).collect()
 }
 
-/// Why none of the servers will do: what the last that was asked said.
+/// Why no server is usable: the error of the last one.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoServer {
-    /// It refused.
-    #[error("no server takes connections that write")]
+    /// The server refused the connection.
+    #[error("no server accepts writes")]
     Refused(#[source] tokio_postgres::Error),
-    /// It was silent.
+    /// The server did not answer.
     #[error("no server answered within {0:?}")]
     Late(Duration),
 }
 
-/// A URL for each server that one names. What names its servers in another way than before the first `/` stays whole.
+/// One URL per server. A URL that does not list its servers before the first `/` stays whole.
 fn one_by_one(url: &str) -> Vec<String> {
     let whole = || vec![url.to_owned()];
     // The driver ends the credentials at the first `@` too.

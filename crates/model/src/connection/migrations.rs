@@ -1,8 +1,9 @@
-//! The schema's version: applying, reverting and checking migrations.
+//! The schema version: applies, reverts and checks migrations.
 //!
-//! Only `schedctl migrate` changes the schema. Daemons call [`check`] when they start and refuse to run on a schema that
-//! is missing, older or newer than theirs. Migrations run on a connection of their own under an advisory lock, so that
-//! two operators cannot migrate at once; the lock ends with the connection, however that ends.
+//! Only `schedctl migrate` changes the schema. Daemons call [`check`] at startup and refuse to run
+//! on a missing, older or newer schema. Migrations run on their own connection under an advisory
+//! lock, so two operators cannot migrate at once. The lock ends with the connection, even after a
+//! crash.
 
 use std::time::Duration;
 
@@ -14,21 +15,20 @@ use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 use crate::connection::row_security::RoleError;
 use crate::{Conn, Database, DbError, DbResult};
 
-/// The migrations this program was built with.
+/// The migrations in this build.
 const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations");
 
-/// Key of the advisory lock that one migrating process holds: "sched" in ASCII.
+/// Key of the advisory lock for migrations: "sched" in ASCII.
 const MIGRATION_LOCK: i64 = 495_589_025_124;
-/// How often it is looked for, and the pause between two looks: about ten seconds.
+/// Number of tries for the lock, and the pause between two tries: about ten seconds in all.
 const MIGRATION_LOCK_LOOKS: u32 = 100;
 const MIGRATION_LOCK_PAUSE: Duration = Duration::from_millis(100);
 
-/// One migration and whether the database has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MigrationState {
-    /// Version, which orders migrations.
+    /// Migrations are ordered by version.
     pub version: String,
-    /// Name, version included.
+    /// Includes the version.
     pub name: String,
     /// Whether the database has it.
     pub is_applied: bool,
@@ -36,71 +36,62 @@ pub struct MigrationState {
     pub is_known: bool,
 }
 
-/// Why a daemon cannot run on the schema it found, or on the way to it.
+/// Why a daemon cannot run on this schema or connection.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
-    /// The database has no schema of ours.
+    /// The database has no schema of this program.
     #[error("the database has no schema yet; run `schedctl migrate up`")]
     Missing,
-    /// Migrations are pending.
     #[error("the database schema is {pending} migrations behind this program; run `schedctl migrate up`")]
     Older {
-        /// How many migrations are pending.
         pending: usize,
     },
-    /// The database has migrations this program does not know.
+    /// The database has migrations that this program does not know.
     #[error(
-        "the database schema is newer than this program (it has {newest}); install the release that made it, or go back \
+        "the database schema is newer than this program (it has {newest}); install the release that created it, or revert it \
          with that release's `schedctl migrate down`"
     )]
     Newer {
-        /// The newest unknown migration.
         newest: String,
     },
-    /// Two connections at once were one session of the server.
+    /// Two concurrent connections shared one session of the server.
     #[error(
-        "the connections to the database are not sessions of their own, as through a pooler in transaction or statement mode: time-outs \
-         and prepared statements of one would be another's; set the pooler to session mode, or connect to the server itself"
+        "connections to the database share sessions, as through a pooler in transaction or statement mode, and so would share timeouts \
+         and prepared statements; set the pooler to session mode, or connect to the server directly"
     )]
     SharedSessions,
-    /// The role in the database sees too much, or too little.
+    /// The database role sees too much or too little.
     #[error(transparent)]
     Role(#[from] RoleError),
-    /// The database could not be asked.
     #[error(transparent)]
     Database(#[from] DbError),
 }
 
-/// Why migrating failed.
+/// Why a migration failed.
 ///
-/// What had been applied before stays applied; the failed migration left nothing, but for one that
-/// makes an index beside those who write: its index is invalid then, and is to be dropped (`migrations/README.md`).
+/// Earlier migrations stay applied, and the failed one left nothing, with one exception. A
+/// migration that creates an index concurrently leaves an invalid index, which the operator must
+/// drop (`migrations/README.md`).
 #[derive(Debug, thiserror::Error)]
 pub enum MigrationError {
-    /// A migration failed.
     #[error("a migration failed")]
     Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The task that ran the migrations died.
-    #[error("the migrating task died")]
+    #[error("the migration task panicked")]
     Task(#[source] tokio::task::JoinError),
-    /// The database could not be asked.
     #[error(transparent)]
     Database(#[from] DbError),
 }
 
-/// How far to go back.
+/// How many migrations to revert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Steps {
-    /// This many migrations.
     Some(usize),
-    /// To an empty database.
+    /// Down to an empty database.
     All,
 }
 
-/// Applies every pending migration; returns their names, oldest first.
-///
-/// # Errors
-/// When a migration fails or the database cannot be reached. Needs a multi-threaded runtime.
+/// Applies every pending migration; returns their names, oldest first. Needs a multi-threaded
+/// runtime.
 pub async fn up(database: &Database) -> Result<Vec<String>, MigrationError> {
     let mut harness = harness(database).await?;
     let applied = in_blocking(move || {
@@ -112,10 +103,8 @@ pub async fn up(database: &Database) -> Result<Vec<String>, MigrationError> {
     Ok(applied)
 }
 
-/// Reverts the latest `steps` migrations; returns their names, newest first.
-///
-/// # Errors
-/// When a migration fails or the database cannot be reached. Needs a multi-threaded runtime.
+/// Reverts the latest `steps` migrations; returns their names, newest first. Needs a multi-threaded
+/// runtime.
 pub async fn down(database: &Database, steps: Steps) -> Result<Vec<String>, MigrationError> {
     let mut harness = harness(database).await?;
     in_blocking(move || {
@@ -132,7 +121,7 @@ pub async fn down(database: &Database, steps: Steps) -> Result<Vec<String>, Migr
     .await
 }
 
-/// Every migration this program or the database knows, oldest first.
+/// Every migration that this program or the database knows, oldest first.
 pub async fn status(conn: &mut Conn) -> DbResult<Vec<MigrationState>> {
     let applied = applied_versions(conn).await?;
     let known = known_migrations();
@@ -156,18 +145,18 @@ pub async fn status(conn: &mut Conn) -> DbResult<Vec<MigrationState>> {
     Ok(states)
 }
 
-/// Whether this program can run on the schema as it is.
+/// Checks whether this program can run on the current schema.
 ///
 /// # Errors
-/// When it cannot, with the command that mends it.
+/// The schema does not fit; the error names the command that fixes it.
 pub async fn check(conn: &mut Conn) -> Result<(), SchemaError> {
     judge(&status(conn).await?)
 }
 
-/// Whether this program can run on a schema with these migrations.
+/// Checks whether this program can run on a schema with these migrations.
 ///
 /// # Errors
-/// When it cannot, with the command that mends it.
+/// The schema does not fit; the error names the command that fixes it.
 pub fn judge(states: &[MigrationState]) -> Result<(), SchemaError> {
     if let Some(newest) = states.iter().rfind(|state| !state.is_known) {
         return Err(SchemaError::Newer { newest: newest.name.clone() });
@@ -181,11 +170,11 @@ pub fn judge(states: &[MigrationState]) -> Result<(), SchemaError> {
 
 async fn harness(database: &Database) -> DbResult<AsyncMigrationHarness<Conn>> {
     let mut conn = database.dedicated().await?;
-    // Building a schema may take longer than the statements of a daemon are given.
+    // A migration may take longer than the statement timeout of a daemon.
     conn.batch_execute("SET statement_timeout = 0").await?;
     let mut looks = MIGRATION_LOCK_LOOKS;
-    // Looked for now and then, not waited for: an index that is built concurrently waits for every statement that is under way, and so
-    // for the one that would wait for its builder.
+    // Polls for the lock instead of waiting in the server: a concurrent index build waits for every
+    // statement in progress, and so for a statement that waits for the index build.
     while let Err(error) = lock(&mut conn).await {
         looks -= 1;
         if looks == 0 || !matches!(error, DbError::TimedOut(_)) {
@@ -203,7 +192,8 @@ async fn lock(conn: &mut Conn) -> DbResult<()> {
     Ok(conn.batch_execute(&lock).await?)
 }
 
-/// The harness drives an async connection from synchronous code and may only do so off the async threads.
+/// The migration harness drives an async connection from synchronous code, which is allowed only
+/// outside the async threads.
 async fn in_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Box<dyn std::error::Error + Send + Sync>> + Send + 'static,
 ) -> Result<T, MigrationError> {
@@ -224,7 +214,7 @@ fn known_migrations() -> Vec<(String, String)> {
 }
 
 diesel::table! {
-    /// Kept by the migration library.
+    /// Written by the migration library.
     __diesel_schema_migrations (version) {
         /// Version of an applied migration.
         version -> Text,
@@ -234,7 +224,6 @@ diesel::table! {
 }
 
 statement! {
-    /// Whether the library's table exists.
     HasMigrationTable = "migrations/has_migration_table.sql", () -> diesel::sql_types::Bool
 }
 

@@ -1,13 +1,16 @@
-//! Monthly partitions: made ahead, and removed behind.
+//! Monthly partitions: created ahead, removed when they expire.
 //!
-//! History, output and events are partitioned by month. The migrations make the months around their day; the leader calls
-//! [`make_ahead`] so that the following ones exist long before they are needed. Rows of a month without a partition go to
-//! the default partition and are not lost. Months older than retention allows are dropped whole, or detached and put into the schema
-//! `history_archive` (those of `maintenance` into `maintenance_archive`), where nothing of ours looks any more.
+//! History, output and events are partitioned by month. Migrations create the partitions around
+//! their date; the leader calls [`make_ahead`] to create the following ones long before they are
+//! needed. Rows of a month without a partition go to the default partition and are not lost. Months
+//! older than the retention are dropped, or detached and moved to the schema `history_archive`
+//! (those of `maintenance` to `maintenance_archive`), which this program never reads.
 //!
-//! Making or removing a partition locks its parent against everybody for an instant, and whoever comes while it waits for that
-//! lock waits behind it. So it waits very shortly, gives up, and is tried again with the next run: a long query of history delays
-//! housekeeping, and never the end of an attempt. Each is a transaction of its own; a process that dies leaves the rest to the next run.
+//! Creating or removing a partition locks its parent exclusively for an instant, and every
+//! statement that arrives while it waits for that lock waits behind it. So it waits very briefly,
+//! gives up, and tries again at the next run: a long query of history delays housekeeping, and
+//! never the end of an attempt. Each is its own transaction; if the process dies, the next run does
+//! the rest.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -17,24 +20,22 @@ use diesel_async::{RunQueryDsl, SimpleAsyncConnection};
 use crate::{Conn, DbError, DbResult, connection::transaction};
 use sched_domain::retention::HistoryExpiry;
 
-/// How many months ahead of the present one have a partition; the migrations make as many.
+/// Number of months ahead that have a partition; migrations create as many.
 pub const MONTHS_AHEAD: i32 = 3;
 
-/// Longest wait for the lock on a partitioned table: what the end of an attempt may be delayed by it.
+/// Maximum wait for the lock on a partitioned table: the longest delay that it can cause to the end
+/// of an attempt.
 const PATIENCE: &str = "SET LOCAL lock_timeout = '200ms'";
 
 statement! {
-    /// The partitions that are missing, as statements that make them.
+    /// The missing partitions, as statements that create them.
     Missing = "partitions/partitions_missing.sql", (months: i32 as Int4) -> (Text, Text)
 }
 
-/// Makes the partitions of the coming months that do not exist yet; returns their names.
+/// Creates the missing partitions of the coming months; returns their names.
 ///
-/// One that cannot be made (rows of its month may lie in the default partition) is told in the log and keeps no other from
-/// being made.
-///
-/// # Errors
-/// When the database cannot be asked; trying again later is right.
+/// A partition that cannot be created (rows of its month may be in the default partition) is logged
+/// and does not block the rest.
 pub async fn make_ahead(conn: &mut Conn) -> DbResult<Vec<String>> {
     let missing: Vec<(String, String)> = Missing { months: MONTHS_AHEAD }.load(conn).await?;
     let mut made = Vec::new();
@@ -50,21 +51,20 @@ pub async fn make_ahead(conn: &mut Conn) -> DbResult<Vec<String>> {
                 tracing::info!(
                     partition = name,
                     error = error.with_causes(),
-                    "A partition is in use; trying again later."
+                    "partition is in use; trying again later"
                 );
             }
             Err(error) => {
-                tracing::error!(partition = name, error = error.with_causes(), "A partition cannot be made.");
+                tracing::error!(partition = name, error = error.with_causes(), "creating a partition failed");
             }
         }
     }
     Ok(made)
 }
 
-/// A month that is older than retention allows.
+/// A month older than the retention.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
 pub struct ExpiredMonth {
-    /// Its partition.
     pub name: String,
     drop: String,
     detach: String,
@@ -74,7 +74,7 @@ statement! {
     Expired = "partitions/partitions_expired.sql", (before: DateTime<Utc> as Timestamptz) -> (Text, Text, Text)
 }
 
-/// The months that were over before an instant, oldest first.
+/// The months that ended before a given time, oldest first.
 pub async fn expired(conn: &mut Conn, before: DateTime<Utc>) -> DbResult<Vec<ExpiredMonth>> {
     Ok(Expired { before }.load(conn).await?)
 }
@@ -82,7 +82,7 @@ pub async fn expired(conn: &mut Conn, before: DateTime<Utc>) -> DbResult<Vec<Exp
 /// Drops or detaches a month. Call it in a fenced transaction that does nothing else.
 ///
 /// # Errors
-/// [`DbError::TimedOut`] when somebody uses the table: try again later. Otherwise when the database refuses.
+/// [`DbError::TimedOut`] while the table is in use: try again later.
 pub async fn remove(conn: &mut Conn, month: &ExpiredMonth, how: HistoryExpiry) -> DbResult<()> {
     conn.batch_execute(PATIENCE).await?;
     let statement = match how {

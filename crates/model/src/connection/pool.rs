@@ -1,8 +1,10 @@
-//! Connections: a pool for the work, and single ones for what must not wait behind it.
+//! Connections: a pool for the work, and dedicated ones for heartbeats and listening, which must
+//! not wait behind it.
 //!
-//! Every connection is made here, with TLS when the URL asks for it, and with the limits that bound what a hung peer can
-//! hold: `statement_timeout`, `lock_timeout`, `idle_in_transaction_session_timeout`. Making one, waiting for one and
-//! checking one are bounded too. A connection that died is noticed when it is taken from the pool.
+//! Every connection is created here, with TLS if the URL requires it, and with the timeouts that
+//! bound the effect of a hung peer: `statement_timeout`, `lock_timeout`,
+//! `idle_in_transaction_session_timeout`. Creating, waiting for and checking a connection have
+//! timeouts too. A dead connection is detected when it is taken from the pool.
 
 use std::time::Duration;
 
@@ -16,39 +18,41 @@ use futures_util::FutureExt;
 use crate::connection::hosts::{NoServer, Servers};
 use crate::{Conn, DbError, DbResult};
 
-/// Longest pause between two statements of one transaction, unless a daemon wants a shorter one.
+/// Default of the longest pause between two statements of one transaction.
 ///
-/// A leader that freezes inside its
-/// tick holds the lock that a standby must have to take over; this ends it, well within the time in which a fail-over is to be done.
+/// A leader that freezes inside its tick holds the lock that a standby needs for a take-over. This
+/// timeout ends it, well within the target time of a failover.
 pub const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(3);
 
-/// How often two connections are compared: a pooler that is busy may give them different sessions by chance.
+/// Number of comparisons of two connections: a busy pooler may give them different sessions by
+/// chance.
 const SESSION_LOOKS: u32 = 5;
 
-/// How to reach the database and what to bear from it.
+/// How to reach the database, and its timeouts.
 #[derive(Clone)]
 pub struct DatabaseSettings {
-    /// `postgresql://user:password@host[,host]/database?options`. Of several servers the one that takes writes is used.
+    /// `postgresql://user:password@host[,host]/database?options`. Of several servers, the one that
+    /// accepts writes is used.
     pub url: String,
-    /// Shown as `application_name` in the server's own views.
+    /// The `application_name` in the server's views.
     pub application: String,
-    /// Most connections of the pool.
+    /// Maximum connections of the pool.
     pub pool_size: usize,
-    /// Longest wait for a connection, made or taken.
+    /// Maximum wait for a connection, new or pooled.
     pub connect_timeout: Duration,
-    /// Longest run of one statement.
     pub statement_timeout: Duration,
-    /// Longest wait for one lock.
     pub lock_timeout: Duration,
-    /// Longest pause between two statements of one transaction.
+    /// Maximum pause between two statements of one transaction.
     pub idle_in_transaction: Duration,
-    /// File with certificates to trust besides those of the system; PEM.
+    /// PEM file of certificates to trust in addition to those of the system.
     pub ca_file: Option<std::path::PathBuf>,
-    /// Whether each statement is planned once for each connection, and not for its values. For programs whose statements all have one
-    /// good plan, as those have that take arrays; planning a claim takes five times as long as running it.
+    /// Whether statements use generic plans, planned once per connection and not per parameter
+    /// values. For programs whose statements all have one good plan, as statements with array
+    /// parameters do: planning a claim takes longer than running it.
     pub generic_plans: bool,
-    /// The role that the connections of the pool act as; `None` for the one that signs in. Transactions take it anew
-    /// ([`crate::connection::row_security::Scope`]), whatever a pooler or a statement has reset in between.
+    /// Role of the pool's connections; `None` for the login's own. Every transaction sets it again
+    /// ([`crate::connection::row_security::Scope`]), because a pooler or a statement may have reset it in
+    /// between.
     pub role: Option<&'static str>,
 }
 
@@ -59,7 +63,7 @@ impl std::fmt::Debug for DatabaseSettings {
 }
 
 impl DatabaseSettings {
-    /// Settings with the defaults of every daemon for `url`.
+    /// Settings for `url` with the defaults of every daemon.
     #[must_use]
     pub fn new(url: impl Into<String>, application: impl Into<String>) -> Self {
         Self {
@@ -77,46 +81,43 @@ impl DatabaseSettings {
     }
 }
 
-/// Settings that cannot work.
+/// Invalid settings.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidDatabaseSettings {
-    /// The URL is not one.
-    #[error("the database URL cannot be read (expected postgresql://user:password@host/database)")]
+    /// The URL is invalid.
+    #[error("the database URL is invalid; expected postgresql://user:password@host/database")]
     Url(#[source] tokio_postgres::Error),
-    /// The file with certificates cannot be used.
     #[error("the certificate file {path} cannot be used")]
     Certificates {
-        /// The file.
         path: String,
-        /// Why.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The TLS library refused its own settings.
+    /// The TLS library rejected its settings.
     #[error("TLS cannot be set up")]
     Tls(#[source] rustls::Error),
-    /// The pool refused its settings.
+    /// The pool rejected its settings.
     #[error("the connection pool cannot be set up")]
     Pool(#[source] deadpool::managed::BuildError),
 }
 
-/// How a pool is used.
+/// Usage of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolStatus {
-    /// Connections it may have.
+    /// Maximum connections.
     pub most: usize,
-    /// Those it has.
+    /// Open connections.
     pub open: usize,
-    /// Those of them that somebody uses.
+    /// Connections in use.
     pub in_use: usize,
-    /// How many wait for one.
+    /// Callers that wait for a connection.
     pub waiting: usize,
 }
 
-/// A connection that belongs to a pool, and goes back to it.
+/// A connection of a pool, which returns to it when dropped.
 pub type Pooled = Object<AsyncPgConnection>;
 
-/// A way to the database.
+/// Access to the database.
 #[derive(Clone)]
 pub struct Database {
     pool: Pool<AsyncPgConnection>,
@@ -131,10 +132,10 @@ impl std::fmt::Debug for Database {
 }
 
 impl Database {
-    /// Prepares the way; connects to nothing yet.
+    /// Prepares the pool; opens no connection yet.
     ///
     /// # Errors
-    /// When the settings cannot work.
+    /// The settings are invalid.
     pub fn new(settings: &DatabaseSettings) -> Result<Self, InvalidDatabaseSettings> {
         let connector = Connector::new(settings)?;
         let mut config = ManagerConfig::default();
@@ -148,7 +149,7 @@ impl Database {
             AsyncDieselConnectionManager::<AsyncPgConnection>::new_with_config(settings.url.clone(), config);
         let pool = Pool::builder(manager)
             .max_size(settings.pool_size)
-            // The one that was used last has its statements prepared and planned.
+            // The connection that was used last has its statements prepared and planned.
             .queue_mode(QueueMode::Lifo)
             .wait_timeout(Some(settings.connect_timeout))
             .create_timeout(Some(settings.connect_timeout))
@@ -159,7 +160,8 @@ impl Database {
         Ok(Self { pool, connector, role: settings.role })
     }
 
-    /// Host and port of each server that the URL names, whichever of them is spoken to; a socket in the file system is `localhost`.
+    /// Host and port of each server in the URL, connected or not; a Unix socket counts as
+    /// `localhost`.
     #[must_use]
     pub fn servers(&self) -> Vec<(String, u16)> {
         self.connector.servers.places()
@@ -168,15 +170,15 @@ impl Database {
     /// A connection of the pool.
     ///
     /// # Errors
-    /// When none can be had in time.
+    /// None is available in time.
     pub async fn conn(&self) -> DbResult<Pooled> {
         self.pool.get().await.map_err(|error: PoolError| DbError::Unavailable(Box::new(error)))
     }
 
-    /// A connection of the pool that nobody uses, or a new one if there is room; `None` when all are lent.
+    /// An idle connection of the pool, or a new one if there is room; `None` if all are in use.
     ///
     /// # Errors
-    /// When a new one cannot be made in time.
+    /// A new connection cannot be opened in time.
     pub async fn free_conn(&self) -> DbResult<Option<Pooled>> {
         let at_once = Timeouts { wait: Some(Duration::ZERO), ..self.pool.timeouts() };
         match self.pool.timeout_get(&at_once).await {
@@ -186,7 +188,7 @@ impl Database {
         }
     }
 
-    /// How the pool is used at the moment.
+    /// The current usage of the pool.
     #[must_use]
     pub fn pool_status(&self) -> PoolStatus {
         let status = self.pool.status();
@@ -198,39 +200,36 @@ impl Database {
         }
     }
 
-    /// The role that the connections of the pool act as, if it is not the one that signs in.
+    /// Role of the pool's connections, unless it is the login's own.
     #[must_use]
     pub fn role(&self) -> Option<&'static str> {
         self.role
     }
 
-    /// A connection of one's own, outside the pool: for heartbeats and for listening, which must not wait for work. It acts as the role that
-    /// signs in.
+    /// A dedicated connection outside the pool, for heartbeats and listening, which must not wait
+    /// for work. Its role is the login's own.
     ///
     /// # Errors
-    /// When it cannot be made in time.
+    /// It cannot be opened in time.
     pub async fn dedicated(&self) -> DbResult<Conn> {
         Ok(self.connector.connect().await?)
     }
 
-    /// Whether two connections at once are seen to be one session of the server, as through a pooler in transaction mode. A busy pooler may
-    /// hide it.
-    ///
-    /// # Errors
-    /// When the connections cannot be made or asked.
+    /// Whether two concurrent connections share one session of the server, as through a pooler in
+    /// transaction mode. A busy pooler may hide it.
     pub async fn shares_sessions(&self) -> DbResult<bool> {
         let asked = tokio::time::timeout(self.connector.timeout * 2, self.connector.shares_sessions()).await;
         let asked = asked.map_err(|elapsed| DbError::Unavailable(Box::new(elapsed)))?;
         asked.map_err(|error| DbError::Unavailable(Box::new(error)))
     }
 
-    /// Gives the pool's connections back to the server.
+    /// Closes the pool's connections.
     pub fn close(&self) {
         self.pool.close();
     }
 }
 
-/// What speaks for a client, as the driver makes it.
+/// The driver's connection task for a client.
 type Connection = tokio_postgres::Connection<
     tokio_postgres::Socket,
     <tokio_postgres_rustls::MakeRustlsConnect as tokio_postgres::tls::MakeTlsConnect<
@@ -238,7 +237,6 @@ type Connection = tokio_postgres::Connection<
     >>::Stream,
 >;
 
-/// Makes connections.
 #[derive(Clone)]
 struct Connector {
     servers: Servers,
@@ -281,7 +279,8 @@ impl Connector {
         Ok(conn)
     }
 
-    /// With the simplest messages, as the others need what is being asked for.
+    /// Uses simple queries, because extended ones need separate sessions, which this function
+    /// tests.
     async fn shares_sessions(&self) -> Result<bool, NoServer> {
         let (one, drives_one) = self.connection().await?;
         let (two, drives_two) = self.connection().await?;
@@ -293,7 +292,7 @@ impl Connector {
             }
             Ok(false)
         };
-        // A connection ends when nobody can ask it any more, or with an error.
+        // A connection ends when its client is dropped, or with an error.
         let broken = async |ended: Result<(), tokio_postgres::Error>| match ended {
             Err(error) => Err(error),
             Ok(()) => std::future::pending().await,
@@ -323,7 +322,7 @@ impl Connector {
     }
 }
 
-/// The server's process behind a connection.
+/// Process id of the server behind a connection.
 async fn process_of(client: &tokio_postgres::Client) -> Result<Option<String>, tokio_postgres::Error> {
     let answer = client.simple_query("SELECT pg_backend_pid()").await?;
     Ok(answer.iter().find_map(|message| match message {
@@ -332,15 +331,17 @@ async fn process_of(client: &tokio_postgres::Client) -> Result<Option<String>, t
     }))
 }
 
-/// The URL in words that the driver knows: `sslmode=verify-ca` and `verify-full` are what `require` does here, as certificates are always
-/// verified.
+/// Rewrites the URL for the driver: `sslmode=verify-ca` and `verify-full` become `require`, because
+/// certificates are always verified here.
 fn known_words(url: &str) -> String {
     url.replace("sslmode=verify-full", "sslmode=require").replace("sslmode=verify-ca", "sslmode=require")
 }
 
-/// What every session sets. Whoever signs in, and not what the API has left behind in a session that a pooler hands on. English messages, because the driver hides some error codes (see [`super::error`]); a role
-/// that may not set them keeps its own. No compilation: our statements are short, and where the tables are large the planner would
-/// rather compile one for two seconds than run it for ten milliseconds (seen with the claim, on 200,000 waiting dispatches).
+/// The settings of every session. The role is the login's, and not one that the API left behind in
+/// a session that a pooler hands on. Messages are in English, because the driver hides some error
+/// codes (see [`super::error`]); a role that may not set them keeps its own. JIT compilation is
+/// off: the statements are short, and with large tables the planner would spend far longer
+/// compiling a statement than running it.
 fn session_settings(settings: &DatabaseSettings) -> String {
     format!(
         "RESET ROLE; SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {}; \
@@ -382,10 +383,10 @@ fn add_certificates(
         roots.add(certificate?)?;
         found += 1;
     }
-    if found == 0 { Err("it holds no certificate in PEM form".into()) } else { Ok(()) }
+    if found == 0 { Err("the file has no PEM certificate".into()) } else { Ok(()) }
 }
 
-/// An error and its causes on one line; a cause that the text already ends with is left out.
+/// An error and its causes on one line, without a cause that the text already ends with.
 pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

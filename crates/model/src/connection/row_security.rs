@@ -1,8 +1,10 @@
-//! The database roles behind which tenants are kept apart, and how a transaction says whose it is.
+//! Database roles that isolate tenants, and the scope of a transaction.
 //!
-//! Row-level security (migration 27) shows [`API_ROLE`] the rows of one tenant: the one in the setting `sched.tenant`, which counts for one
-//! transaction. Where it is missing nothing is seen. Members of [`DAEMON_ROLE`] see every row. Both are looked at before a daemon works:
-//! an API that could pass the wall, or a daemon that would run into it, does not start. Reads only; nothing to lose.
+//! Row-level security (migration 27) shows [`API_ROLE`] the rows of one tenant: the tenant in the
+//! setting `sched.tenant`, which applies to one transaction. Without the setting no row is visible.
+//! Members of [`DAEMON_ROLE`] see every row. Daemons check both at startup: an API that could
+//! bypass row-level security, or a daemon that it would block, does not start. The checks only
+//! read.
 
 use std::time::Duration;
 
@@ -13,12 +15,12 @@ use super::migrations::SchemaError;
 use crate::{Conn, DbError};
 use sched_domain::ids::TenantId;
 
-/// What the API is in the database.
+/// Role of the API in the database.
 pub const API_ROLE: &str = "sched_api";
-/// What schedulers, workers and `schedctl --direct` are members of.
+/// Schedulers, workers and `schedctl --direct` are members of this role.
 pub const DAEMON_ROLE: &str = "sched_daemon";
 
-/// Whose rows a transaction sees.
+/// The rows that a transaction sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scope {
     tenant: Option<TenantId>,
@@ -30,13 +32,13 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Those of a tenant.
+    /// Rows of one tenant.
     #[must_use]
     pub const fn tenant(tenant: TenantId) -> Self {
         Self { tenant: Some(tenant), ..Self::nobody() }
     }
 
-    /// Nobody's: what the doors find, which need no tenant.
+    /// No tenant's rows: only the database functions that need no tenant.
     #[must_use]
     pub const fn nobody() -> Self {
         Self {
@@ -49,43 +51,45 @@ impl Scope {
         }
     }
 
-    /// Besides, what belongs to the installation, and what makes and leads tenants. For system operators.
+    /// Adds the rows of the installation, and the management of tenants. For system operators.
     #[must_use]
     pub const fn with_installation(self) -> Self {
         Self { is_system: true, ..self }
     }
 
-    /// Besides, the events of everybody, for the one reader of a process that feeds those who follow their own.
+    /// Adds the events of all tenants, for the one reader of a process that feeds the event streams
+    /// of single tenants.
     #[must_use]
     pub const fn following(self) -> Self {
         Self { is_following: true, ..self }
     }
 
-    /// Nothing is written.
+    /// No writes.
     #[must_use]
     pub const fn read_only(self) -> Self {
         Self { is_read_only: true, ..self }
     }
 
-    /// No statement may take longer.
+    /// Timeout of each statement.
     #[must_use]
     pub const fn within(self, limit: Duration) -> Self {
         Self { within: Some(limit), ..self }
     }
 
-    /// Its statements are planned once for a connection, and not anew for what is asked each time. For those whose plan is the same in any
-    /// case and takes longer to find than to follow.
+    /// Uses generic plans, planned once per connection. For statements that have the same plan for
+    /// all values and take longer to plan than to run.
     #[must_use]
     pub const fn with_general_plans(self) -> Self {
         Self { has_general_plans: true, ..self }
     }
 
-    /// Begins a transaction and says all of this, in one message. Its parts are of our own making, so nothing has to be escaped.
+    /// Begins a transaction and sets the scope, in one message. All parts are generated here, so
+    /// nothing needs escaping.
     pub(crate) fn begin(self) -> String {
         let mode = if self.is_read_only { " READ ONLY" } else { "" };
         let tenant = self.tenant.map(|tenant| tenant.to_string()).unwrap_or_default();
         let system = if self.is_system { "on" } else { "" };
-        // Set only where it is wanted, and gone with the transaction.
+        // Set only where needed; it ends with the transaction.
         let follow = if self.is_following { ", set_config('sched.follow', 'on', true)" } else { "" };
         let plans = if self.has_general_plans {
             ", set_config('plan_cache_mode', 'force_generic_plan', true)"
@@ -103,86 +107,72 @@ impl Scope {
     }
 }
 
-/// Why a daemon cannot be what it is to be in the database.
+/// Why a daemon cannot use its database role.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RoleError {
-    /// The migrations make it; somebody dropped it.
+    /// The migrations create it, so it was dropped.
     #[error(
-        "the database server has no role {0}, which keeps tenants apart; make it again with `schedctl migrate down --steps 1` and \
-         `schedctl migrate up`, as often as it takes to go behind migration 2026-11-22-000027"
+        "the database server has no role {0}, which isolates tenants; to create it again, repeat `schedctl migrate down --steps 1` until \
+         migration 2026-11-22-000027 is reverted, then run `schedctl migrate up`"
     )]
     Missing(String),
-    /// Whoever signs in may not become it.
     #[error(
-        "{login:?} is no member of the role {role}, as which it is to act; an administrator of the database mends it: \
+        "{login:?} is not a member of the role {role}, which it must use; as an administrator of the database, run: \
          GRANT {role} TO \"{login}\""
     )]
     NotAMember {
-        /// Who signs in.
         login: String,
-        /// The role.
         role: String,
     },
-    /// Row-level security does not hold it.
+    /// Row-level security does not apply to it.
     #[error(
-        "the role {0} passes by row-level security, which keeps tenants apart; an administrator of the database mends it: \
+        "the role {0} bypasses row-level security, which isolates tenants; as an administrator of the database, run: \
          ALTER ROLE {0} NOSUPERUSER NOBYPASSRLS"
     )]
     Bypasses(String),
-    /// It is a member of those whom row-level security does not hold.
+    /// It is a member of roles that row-level security does not restrict.
     #[error(
-        "the role {role} may become {others}, before whom tenants are not kept apart; an administrator of the database mends it: \
+        "the role {role} may become {others}, for which tenants are not isolated; as an administrator of the database, run: \
          REVOKE {others} FROM {role}"
     )]
     MayBecome {
-        /// The role.
         role: String,
-        /// What it may become.
         others: String,
     },
-    /// It owns tables, whose security it could take off.
+    /// An owner of tables could disable their row-level security.
     #[error(
-        "the role {role} owns {tables}, and could take off their row-level security; an administrator of the database mends it: \
-         ALTER TABLE … OWNER TO the owner of the others"
+        "the role {role} owns {tables}, and could disable their row-level security; as an administrator of the database, run: \
+         ALTER TABLE … OWNER TO the owner of the other tables"
     )]
     Owns {
-        /// The role.
         role: String,
-        /// Its tables.
         tables: String,
     },
-    /// Somebody has taken it off.
+    /// Row-level security was disabled.
     #[error(
-        "row-level security, which keeps tenants apart, is off for {0}; their owner mends it: \
+        "row-level security, which isolates tenants, is off for {0}; as their owner, run: \
          ALTER TABLE … ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"
     )]
     Off(String),
-    /// A scheduler could make no months of history.
     #[error(
-        "{login:?} may not act as {owner:?}, who owns the tables, and a scheduler makes and drops the months of history; let it sign in as \
-         {owner:?}, or: GRANT \"{owner}\" TO \"{login}\""
+        "{login:?} may not act as {owner:?}, the owner of the tables, but a scheduler creates and drops partitions; sign in as \
+         {owner:?}, or run: GRANT \"{owner}\" TO \"{login}\""
     )]
     NotTheOwner {
-        /// Who signs in.
         login: String,
-        /// Who owns the tables.
         owner: String,
     },
-    /// A daemon that serves all tenants would see nothing.
     #[error(
-        "{login:?} is no member of the role {role} and so sees the rows of no tenant; an administrator of the database mends it: \
+        "{login:?} is not a member of the role {role}, so it sees the rows of no tenant; as an administrator of the database, run: \
          GRANT {role} TO \"{login}\""
     )]
     SeesNothing {
-        /// Who signs in.
         login: String,
-        /// The role.
         role: String,
     },
 }
 
 statement! {
-    /// Raw because it reads the catalogue.
     LookAtApi<'a> = "row_security/roles_api.sql", (role: &'a str as Text) -> (
         Text, Bool, Bool, Bool, Nullable<Text>, Nullable<Text>, Nullable<Text>,
     )
@@ -190,10 +180,11 @@ statement! {
 
 type ApiRow = (String, bool, bool, bool, Option<String>, Option<String>, Option<String>);
 
-/// Whether whoever signs in can act as the API's role, and whether row-level security holds that role.
+/// Checks that the login can act as the API's role, and that row-level security restricts that
+/// role.
 ///
 /// # Errors
-/// When it does not, with what mends it, or when the database cannot be asked.
+/// A check failed; the error names the fix.
 pub async fn check_api(conn: &mut Conn, role: &str) -> Result<(), SchemaError> {
     let row: ApiRow = LookAtApi { role }.get_result(conn).await.map_err(DbError::from)?;
     let (login, exists, is_member, bypasses, others, owned, off) = row;
@@ -211,14 +202,13 @@ pub async fn check_api(conn: &mut Conn, role: &str) -> Result<(), SchemaError> {
 }
 
 statement! {
-    /// Raw because it reads the catalogue.
     LookAtDaemon<'a> = "row_security/roles_daemon.sql", (role: &'a str as Text) -> (Text, Bool)
 }
 
-/// Whether whoever signs in sees the rows of all tenants.
+/// Checks that the login sees the rows of all tenants.
 ///
 /// # Errors
-/// When they do not, with what mends it, or when the database cannot be asked.
+/// The check failed; the error names the fix.
 pub async fn check_daemon(conn: &mut Conn) -> Result<(), SchemaError> {
     let look = LookAtDaemon { role: DAEMON_ROLE };
     let (login, sees_all): (String, bool) = look.get_result(conn).await.map_err(DbError::from)?;
@@ -229,14 +219,13 @@ pub async fn check_daemon(conn: &mut Conn) -> Result<(), SchemaError> {
 }
 
 statement! {
-    /// Raw because it reads the catalogue.
     LookAtOwner = "row_security/roles_owner.sql", () -> (Text, Text, Bool)
 }
 
-/// Whether whoever signs in may make and drop the months of history, as schedulers do.
+/// Checks that the login may create and drop the partitions of history, as schedulers do.
 ///
 /// # Errors
-/// When they may not, with what mends it, or when the database cannot be asked.
+/// The check failed; the error names the fix.
 pub async fn check_owner(conn: &mut Conn) -> Result<(), SchemaError> {
     let (login, owner, is_owner): (String, String, bool) =
         LookAtOwner {}.get_result(conn).await.map_err(DbError::from)?;

@@ -1,39 +1,39 @@
-//! What every daemon does before it works: wait for the database, then check the way to it, the schema and the role.
+//! Startup of a daemon: wait for the database, then check the connections, the schema and the role.
 //!
-//! A daemon may start before its database and waits for it without end, saying so. A schema that does not fit cannot
-//! mend itself while waiting, so that ends the start.
+//! A daemon may start before its database and waits for it without limit, with log messages.
+//! Waiting cannot fix a schema that does not fit, so that ends the start.
 
 use std::time::Duration;
 
 use super::migrations::{self, SchemaError};
 use crate::{Database, connection::row_security};
 
-/// Pauses between two looks for the database grow from the first to the second of these.
+/// The pause between two tries grows from the first to the second value.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
-/// Waits until the database answers, however long, and checks that connections are sessions that its schema is the one this program
-/// needs, and that its role sees what it has to see and no more.
+/// Waits for the database without limit. Then checks that connections have their own sessions, that
+/// the schema fits this program, and that the role sees the required rows and no more.
 ///
 /// # Errors
-/// When the schema or the role does not fit, or a pooler hands sessions round.
+/// The schema or the role does not fit, or a pooler shares sessions.
 pub async fn wait_until_usable(database: &Database) -> Result<(), SchemaError> {
     wait(database, Needs::Rows).await
 }
 
-/// As [`wait_until_usable`], for schedulers, which make and drop the months of history besides.
+/// As [`wait_until_usable`], for schedulers, which also create and drop the partitions of history.
 ///
 /// # Errors
-/// As there, and when whoever signs in may not.
+/// As there, and if the login may not do that.
 pub async fn wait_until_usable_as_owner(database: &Database) -> Result<(), SchemaError> {
     wait(database, Needs::Tables).await
 }
 
-/// What a daemon does in the database.
+/// Database privileges that a daemon needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Needs {
     /// Reads and writes rows.
     Rows,
-    /// Makes and drops tables, too.
+    /// Also creates and drops tables.
     Tables,
 }
 
@@ -43,7 +43,7 @@ async fn wait(database: &Database, needs: Needs) -> Result<(), SchemaError> {
         match check(database, needs).await {
             Err(SchemaError::Database(error)) => {
                 let cause = error.with_causes();
-                tracing::warn!(error = cause, retry_in = ?pause, "The database cannot be used yet; trying again.");
+                tracing::warn!(error = cause, retry_in = ?pause, "the database cannot be used yet; trying again");
             }
             result => return result,
         }
@@ -56,7 +56,7 @@ async fn check(database: &Database, needs: Needs) -> Result<(), SchemaError> {
     if database.shares_sessions().await? {
         return Err(SchemaError::SharedSessions);
     }
-    // As the role that signs in: the one of the pool comes with the schema.
+    // As the login's own role: the pool's role comes with the schema.
     let mut conn = database.dedicated().await?;
     migrations::check(&mut conn).await?;
     if needs == Needs::Tables {

@@ -1,12 +1,14 @@
-//! Statements the query builder cannot say, as query nodes with a static identity.
+//! Statements that the query builder cannot express, as query nodes with a static identity.
 //!
-//! `diesel::sql_query` prepares its text anew at every execution; a node whose text is constant and whose identity is
-//! static is prepared once per connection. The text is one `.sql` file, or one after another that several begin with,
-//! since the order of a list is no parameter that an index could serve. Each parameter `$1`, `$2`, … stands in it exactly
-//! once and in order (a statement that needs one twice names it in its first `WITH`), because the driver numbers
-//! parameters as it meets them.
+//! `diesel::sql_query` prepares its text again at every execution; a node with constant text and a
+//! static identity is prepared once per connection. The text is one `.sql` file, or several files
+//! in sequence when statements share a beginning, because an index cannot serve a parameterized
+//! sort order. Each parameter `$1`, `$2`, … occurs exactly once and in order, because the driver
+//! numbers parameters in that order. A statement that needs a parameter twice names it in its first
+//! `WITH`.
 
-/// Declares a statement: a struct of its parameters, in the order of their numbers, and the SQL types of its columns.
+/// Declares a statement: a struct of its parameters, in the order of their numbers, and the SQL
+/// types of its columns.
 macro_rules! statement {
     (
         $(#[$meta:meta])*
@@ -18,7 +20,7 @@ macro_rules! statement {
         struct $name $(<$lt>)? { $($field: $ty),* }
 
         impl $(<$lt>)? diesel::query_builder::QueryId for $name $(<$lt>)? {
-            // The text is constant, whatever the parameters: one prepared statement serves all.
+            // The text is constant for all parameters: one prepared statement serves all.
             type QueryId = statement!(@erased $name $(, $lt)?);
             const HAS_STATIC_QUERY_ID: bool = true;
         }
@@ -53,7 +55,7 @@ macro_rules! statement {
     (@erased $name:ident, $lt:lifetime) => { $name<'static> };
 }
 
-/// The text of a statement, cut at its parameters.
+/// The text of a statement, split at its parameters.
 #[derive(Debug)]
 pub(crate) struct Pieces {
     rest: &'static str,
@@ -65,7 +67,7 @@ impl Pieces {
         Self { rest: text.trim_end(), parameters: 0 }
     }
 
-    /// The text up to the next parameter, which must be the one that follows in number, and what remains.
+    /// The text up to the next parameter, which must have the next number, and the rest.
     pub(crate) fn at_next_parameter(self) -> diesel::QueryResult<(&'static str, Self)> {
         let parameters = self.parameters + 1;
         let name = format!("${parameters}");
@@ -84,7 +86,7 @@ impl Pieces {
     }
 }
 
-/// Refuses text in which a parameter stands that was not expected there.
+/// Rejects text with an unexpected parameter.
 fn check_no_parameter(text: &str) -> diesel::QueryResult<()> {
     let mut characters = text.chars().peekable();
     while let Some(character) = characters.next() {

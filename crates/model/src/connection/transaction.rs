@@ -1,4 +1,4 @@
-//! Transactions: named, measured, and retried when they collide.
+//! Transactions: named, measured, and retried on conflicts.
 
 use std::time::Duration;
 
@@ -10,20 +10,22 @@ use super::pool::Pooled;
 use crate::connection::row_security::Scope;
 use crate::{Conn, DbError, DbResult};
 
-/// How often a transaction that collides with others is run in all.
+/// Maximum runs of a transaction that conflicts with another.
 const ATTEMPTS: u32 = 5;
-/// How long the end of a read may take before its connection is given up: nobody else waits for it, so nobody else would notice.
+/// Timeout for the end of a read, before its connection is closed: no caller waits for it, so no
+/// caller would notice.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runs `work` in one transaction and commits it if it returns `Ok`.
 ///
-/// The name is a metric label. A serialization failure or deadlock runs `work` again, up to five times with a short
-/// random pause, so `work` must be re-runnable and free of side effects outside the database. When the connection
-/// breaks during the commit, the outcome is unknown ([`DbError::Unavailable`]): the caller reads back, or relies on
-/// the statement's own key or token.
+/// The name is a metric label. A serialization failure or deadlock runs `work` again, up to five
+/// times with a short random pause, so `work` must be repeatable and free of side effects outside
+/// the database. If the connection breaks during the commit, the outcome is unknown
+/// ([`DbError::Unavailable`]): the caller reads back, or relies on the statement's own key or
+/// token.
 ///
 /// # Errors
-/// What `work` returns, or what beginning or committing says.
+/// The error of `work`, of BEGIN or of COMMIT.
 pub async fn transact<T, E, F>(conn: &mut Conn, name: &'static str, work: F) -> Result<T, E>
 where
     T: Send,
@@ -34,10 +36,11 @@ where
     run(conn, name, "BEGIN", work).await
 }
 
-/// As [`transact`], of a program that acts for one tenant at a time: beginning says for whom, in the same round trip.
+/// As [`transact`], for a program that acts for one tenant at a time: BEGIN sets the scope in the
+/// same round trip.
 ///
 /// # Errors
-/// As [`transact`]; also when the role may not be taken.
+/// As [`transact`]; also if the role cannot be set.
 pub async fn transact_in<T, E, F>(conn: &mut Conn, scope: Scope, name: &'static str, work: F) -> Result<T, E>
 where
     T: Send,
@@ -48,11 +51,12 @@ where
     run(conn, name, &scope.begin(), work).await
 }
 
-/// As [`transact_in`], of work that only reads: beginning travels with its first statement, and nobody waits for the end. One round trip
-/// where those are three.
+/// As [`transact_in`], for read-only work: BEGIN travels with the first statement, and the caller
+/// does not wait for the end. One round trip instead of three.
 ///
-/// The work may ask for several things at once. What it asks when the transaction could not be begun sees the rows of no tenant, and is
-/// not told. It is run once: whoever has another connection may run it again when it collided, as what reads seldom does.
+/// The work may send several queries at once. If BEGIN failed, its queries see the rows of no
+/// tenant, and their results are dropped. The work runs once: a caller with another connection may
+/// run it again after a conflict, which is rare for reads.
 ///
 /// # Errors
 /// As [`transact_in`].
@@ -63,12 +67,13 @@ where
     for<'r> F: AsyncFn(&'r Conn) -> Result<T, E> + Work<&'r Conn, Result<T, E>, Fut: Send> + Send + Sync,
 {
     let timer = Timer::start(name);
-    // Whoever stops waiting leaves a transaction open: until its end is known, the pool is not to lend this connection to others.
+    // A caller that is dropped leaves a transaction open: until its end is known, the pool must not
+    // reuse this connection.
     Manager::transaction_manager_status_mut(&mut *conn).set_in_error();
     let result = {
         let begin = scope.read_only().begin();
         let (mut first, shared): (&Conn, &Conn) = (&conn, &conn);
-        // In this order, which is that of their first messages.
+        // The order matters: it is the order of their first messages.
         let (begun, found) = futures_util::join!(first.batch_execute(&begin), work(shared));
         begun.map_err(|error| E::from(error.into())).and(found)
     };
@@ -79,16 +84,17 @@ where
     result
 }
 
-/// Has the end waited for by a task of its own.
+/// Waits for the end in a separate task.
 #[expect(
     clippy::disallowed_methods,
-    reason = "whatever becomes of it, what it owns ends with it: the connection"
+    reason = "the connection that it owns ends with it in any case"
 )]
 fn hand_over(conn: Pooled) {
     tokio::spawn(end_reading(conn));
 }
 
-/// Ends a transaction of which nothing is to be kept, and gives its connection back; one that cannot be ended is closed.
+/// Ends a read-only transaction and returns its connection to the pool; a connection whose
+/// transaction does not end is closed.
 async fn end_reading(mut conn: Pooled) {
     let shared: &Conn = &conn;
     let ended = tokio::time::timeout(END_WITHIN, { shared }.batch_execute("COMMIT")).await;
@@ -96,8 +102,8 @@ async fn end_reading(mut conn: Pooled) {
         Ok(Ok(())) => {
             *Manager::transaction_manager_status_mut(&mut *conn) = TransactionManagerStatus::default();
         }
-        Ok(Err(error)) => tracing::debug!(%error, "A read could not be ended; its connection is closed."),
-        Err(_elapsed) => tracing::warn!("The database does not end a read; its connection is closed."),
+        Ok(Err(error)) => tracing::debug!(%error, "ending a read failed; closing its connection"),
+        Err(_elapsed) => tracing::warn!("ending a read timed out; closing its connection"),
     }
 }
 
@@ -142,8 +148,9 @@ where
         }
         Err(error) => {
             if let Err(rollback) = Manager::rollback_transaction(conn).await {
-                // The first error says why; the server rolls back by itself when the connection is gone.
-                tracing::debug!(error = %rollback, "Rolling back failed.");
+                // The first error is the cause; the server rolls back automatically when the
+                // connection is gone.
+                tracing::debug!(error = %rollback, "rollback failed");
             }
             leave_read_only(conn, &error);
             Err(error)
@@ -151,26 +158,25 @@ where
     }
 }
 
-/// After an error that says that the server takes no writes: has the pool drop the connection, so that the next one is made to a server
-/// that does. For statements that are no transaction of their own making.
+/// Call it after an error of a read-only server: the pool drops the connection, so the next one
+/// goes to a server that accepts writes. For statements outside [`transact`].
 pub(crate) fn leave_read_only<E: TransactionError>(conn: &mut Conn, error: &E) {
     if error.is_of_read_only_server() {
         Manager::transaction_manager_status_mut(conn).set_in_error();
     }
 }
 
-/// After an error of a statement that is a transaction of its own: has the pool drop a connection that is lost.
+/// Call it after an error of a single-statement transaction: the pool drops a lost connection.
 ///
-/// It would notice by itself, but a moment later, and give it to the next who asks.
+/// The pool would notice a moment later, and hand the connection to another caller before that.
 pub(crate) fn leave_lost(conn: &mut Conn, error: &DbError) {
     if error.is_outage() {
         Manager::transaction_manager_status_mut(conn).set_in_error();
     }
 }
 
-/// An async closure whose future can be sent between threads; the language cannot say this of `AsyncFn` itself yet.
+/// An async closure with a `Send` future; `AsyncFn` cannot express this yet.
 pub trait Work<A, R>: Fn(A) -> <Self as Work<A, R>>::Fut {
-    /// The future.
     type Fut: Future<Output = R>;
 }
 
@@ -182,17 +188,17 @@ where
     type Fut = Fut;
 }
 
-/// Errors a transaction may return: they know whether running it again may help.
+/// Errors of a transaction: they know whether another run may help.
 pub trait TransactionError: From<DbError> {
-    /// Whether the whole transaction may simply be run again.
+    /// Whether the whole transaction can be run again.
     fn is_retryable(&self) -> bool;
 
-    /// Whether the server takes no writes, so that the connection to it is of no use.
+    /// Whether the server accepts no writes, so its connection is useless.
     fn is_of_read_only_server(&self) -> bool {
         false
     }
 
-    /// Whether it is one to those who count errors; otherwise it is no more than a reason to roll back.
+    /// Whether metrics count it as an error; otherwise it is only a reason to roll back.
     fn is_failure(&self) -> bool {
         true
     }
@@ -209,9 +215,6 @@ impl TransactionError for DbError {
 }
 
 /// Measures one statement or transaction under a name.
-///
-/// # Errors
-/// What `work` returns.
 pub async fn measured<T>(name: &'static str, work: impl Future<Output = DbResult<T>>) -> DbResult<T> {
     let timer = Timer::start(name);
     let result = work.await;

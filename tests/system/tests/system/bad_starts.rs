@@ -87,7 +87,7 @@ async fn daemons_wait_for_a_database_that_is_down_and_say_so() {
         let mut process = daemon(name).env("DATABASE_URL", &url).env("LOG_FORMAT", "json").start();
         wait_for("the daemon to say that it waits", LIMIT, async || {
             let log = process.stderr();
-            if log.contains("The database cannot be used yet") { Ok(()) } else { Err(log) }
+            if log.contains("the database cannot be used yet; trying again") { Ok(()) } else { Err(log) }
         })
         .await;
         assert!(process.exited().is_none());

@@ -1,5 +1,5 @@
--- Months that were over before an instant, with the statements that drop or detach them. The bound of a partition is read as the server
--- writes it; a default partition has none.
+-- Months that ended before a given time, with the statements that drop or detach them. The bound of
+-- a partition is parsed from the server's text; a default partition has none.
 SELECT child.name,
        format('SET LOCAL ROLE %I; DROP TABLE %s', child.owner, child.name),
        format('SET LOCAL ROLE %I; ALTER TABLE %s DETACH PARTITION %s; ALTER TABLE %s SET SCHEMA %I; COMMENT ON TABLE %I.%I IS %L',

@@ -1,4 +1,5 @@
--- As the owner of the table, whoever of its members signed in: whoever migrates next has to own all of it.
+-- As the owner of the table, whichever of its members signed in: the next login that migrates must
+-- own all partitions.
 SELECT child.name,
        format('SET LOCAL ROLE %I; CREATE TABLE IF NOT EXISTS %s PARTITION OF %s FOR VALUES FROM (%L) TO (%L); SELECT isolate_tenants(%L)',
               (SELECT pg_get_userbyid(p.relowner) FROM pg_class p WHERE p.oid = parent.name::regclass), child.name, parent.name,
@@ -14,7 +15,7 @@ CROSS JOIN LATERAL (
 ) AS child
 WHERE to_regclass(child.name) IS NULL
 UNION ALL
--- A scheduler of a release that knew no row-level security may have made some.
+-- A scheduler of a release without row-level security may have created some.
 SELECT c.oid::regclass::text, format('SELECT isolate_tenants(%L)', c.oid::regclass)
 FROM pg_inherits i
 JOIN pg_class c ON c.oid = i.inhrelid
@@ -22,7 +23,7 @@ WHERE i.inhparent = ANY (ARRAY['job_execution_log', 'job_execution_output', 'mai
                                'maintenance.job_execution_output', 'events']::regclass[])
   AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
 UNION ALL
--- Nor which owner.
+-- Nor did that release set the owner.
 SELECT c.oid::regclass::text, format('ALTER TABLE %s OWNER TO %I', c.oid::regclass, pg_get_userbyid(p.relowner))
 FROM pg_inherits i
 JOIN pg_class c ON c.oid = i.inhrelid

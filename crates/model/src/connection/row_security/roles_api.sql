@@ -1,9 +1,10 @@
--- What keeps a role from being held by row-level security, as seen by whoever signs in.
+-- What exempts a role from row-level security, as visible to the login.
 WITH tables AS (
     SELECT c.oid::regclass::text AS relation, c.relowner, c.relrowsecurity, c.relforcerowsecurity
     FROM pg_class c
     WHERE c.relnamespace IN ('public'::regnamespace, 'maintenance'::regnamespace) AND c.relkind IN ('r', 'p')
-      -- Partitions are not granted, and the leader mends those that a scheduler of an earlier release makes.
+      -- Partitions have no grants, and the leader fixes those that a scheduler of an earlier
+      -- release created.
       AND NOT c.relispartition
       AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped)
 )

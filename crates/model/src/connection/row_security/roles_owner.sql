@@ -1,4 +1,4 @@
--- Whether whoever signs in may do what the owner of history may.
+-- Whether the login may act as the owner of history.
 SELECT current_user::text, pg_get_userbyid(c.relowner)::text, pg_has_role(c.relowner, 'USAGE')
 FROM pg_class c
 WHERE c.oid = 'job_execution_log'::regclass
