@@ -1,6 +1,7 @@
-//! How the installation stands, and what became of the work of a tenant: numbers only.
+//! Health of the installation and totals of a tenant: numbers only.
 //!
-//! Read on demand; nothing is kept. What is told of all tenants at once comes from a function of the database that gives two numbers and no rows.
+//! Computed on demand. Numbers of all tenants come from a database function that returns two
+//! numbers and no rows.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -10,28 +11,27 @@ use diesel_async::RunQueryDsl;
 use crate::{Conn, DbResult};
 use sched_domain::ids::{ExecutionId, TenantId, first_of};
 
-/// How the installation stands.
+/// Health of the installation.
 #[derive(Debug, Clone, PartialEq, Queryable)]
 pub struct Health {
     /// The database's clock.
     pub now: DateTime<Utc>,
-    /// For how many seconds the leader has said nothing; `None` without one.
+    /// Seconds since the leader's last heartbeat; `None` without a leader.
     pub leader_silence: Option<f64>,
-    /// Its term.
+    /// Term of the leader.
     pub term: Option<i64>,
-    /// Registered schedulers.
     pub schedulers: i64,
     /// Workers that run nothing.
     pub idle: i64,
-    /// Workers that run something.
+    /// Workers with running work.
     pub busy: i64,
-    /// Workers that take nothing new.
+    /// Workers that take no new work.
     pub draining: i64,
-    /// Workers that were given up, and are still registered.
+    /// Registered workers that are OFFLINE.
     pub offline: i64,
-    /// Since when the job is due that is due longest, of all tenants; `None` when none is.
+    /// Due time of the job that has been due longest, of all tenants.
     pub oldest_due: Option<DateTime<Utc>>,
-    /// Jobs of all tenants that the scheduler has disabled by itself.
+    /// Jobs of all tenants that the scheduler disabled automatically.
     pub quarantined: i64,
 }
 
@@ -41,22 +41,22 @@ statement! {
     )
 }
 
-/// How the installation stands. Needs no tenant.
+/// Health of the installation. Needs no tenant.
 pub async fn look(conn: &mut Conn) -> DbResult<Health> {
     Ok(Look {}.get_result(conn).await?)
 }
 
-/// Who works, and how long work waits.
+/// Worker counts and the age of waiting work.
 #[derive(Debug, Clone, Copy, PartialEq, Queryable)]
 pub struct Fleet {
     /// Workers that run nothing.
     pub idle: i64,
-    /// Workers that run something.
+    /// Workers with running work.
     pub busy: i64,
-    /// Workers that take nothing new.
+    /// Workers that take no new work.
     pub draining: i64,
-    /// For how many seconds the oldest dispatch could have been claimed that waits; 0 where none could. What stands in line behind others of
-    /// its job could not.
+    /// Seconds for which the oldest waiting run has been claimable; 0 if none is. Queued runs are
+    /// not claimable.
     pub oldest_pending: f64,
 }
 
@@ -64,26 +64,23 @@ statement! {
     LookFleet = "health/health_fleet.sql", () -> (BigInt, BigInt, BigInt, Double)
 }
 
-/// Who works, and how long work waits, of all tenants.
+/// Worker counts and the age of waiting work, of all tenants.
 pub async fn fleet(conn: &mut Conn) -> DbResult<Fleet> {
     Ok(LookFleet {}.get_result(conn).await?)
 }
 
-/// How many of something there are.
+/// Number of jobs or attempts in one state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Total {
-    /// What they are.
     pub status: String,
-    /// How many.
     pub count: i64,
-    /// How many milliseconds they took on average; `None` for what takes no time.
+    /// Average duration in milliseconds; `None` for jobs.
     pub average_ms: Option<f64>,
 }
 
 /// Totals of a tenant.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Totals {
-    /// Its jobs, deleted ones included.
     pub jobs: Vec<Total>,
     /// Its attempts.
     pub runs: Vec<Total>,
@@ -93,7 +90,7 @@ statement! {
     Count = "health/metrics.sql", (tenant: TenantId as SqlUuid, first: ExecutionId as SqlUuid) -> (Text, Text, BigInt, Nullable<Double>)
 }
 
-/// Totals of a tenant: its jobs as they are, and its attempts that were claimed since an instant and have ended.
+/// Totals of a tenant: its current jobs, and its finished attempts with a claim since `since`.
 pub async fn totals(conn: &mut Conn, tenant: TenantId, since: DateTime<Utc>) -> DbResult<Totals> {
     let rows: Vec<(String, String, i64, Option<f64>)> =
         Count { tenant, first: ExecutionId(first_of(since)) }.load(conn).await?;

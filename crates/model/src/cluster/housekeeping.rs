@@ -1,9 +1,11 @@
-//! How the installation keeps house: what the leader was told about retention, for the built-in jobs.
+//! Housekeeping settings: the leader stores its retention settings for the built-in jobs.
 //!
-//! The settings are those of schedulers. The built-in jobs run on workers, which must not remove by settings of their own what a scheduler
-//! was told to keep: so the leader writes down what it was told ([`tell`]), in fenced transactions, and the jobs read it ([`told`]). The other
-//! way round, a job that has removed all that was due leaves a mark ([`note_retained`]), and the leader does the work itself while there is
-//! no fresh one. One row; whoever dies leaves it as it was.
+//! The settings are those of schedulers. The built-in jobs run on workers, and must not delete by
+//! their own settings what a scheduler was configured to keep. So the leader writes its settings
+//! ([`tell`]), in fenced transactions, and the jobs read them ([`told`]). In the other direction, a
+//! job that has deleted all expired data writes a mark ([`note_retained`]), and the leader does the
+//! work itself while there is no fresh mark. There is one row; a process that dies leaves it
+//! unchanged.
 
 use std::time::Duration;
 
@@ -15,18 +17,18 @@ use crate::schema::housekeeping;
 use crate::{Conn, DbError, DbResult, connection::database_clock};
 use sched_domain::retention::{HistoryExpiry, Retention};
 
-/// How long things are kept, and what becomes of them.
+/// Retention settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Housekeeping {
-    /// How long finished things are kept.
+    /// Retention of finished runs and their data.
     pub retention: Retention,
-    /// How long idempotency keys are remembered; whole seconds.
+    /// Retention of idempotency keys; whole seconds.
     pub idempotency_keys: Duration,
-    /// What becomes of old months of history.
+    /// What to do with expired months of history.
     pub expiry: HistoryExpiry,
-    /// Silence after which a standby is removed; whole seconds.
+    /// Silence after which a standby's registration is removed; whole seconds.
     pub stale_scheduler: Duration,
-    /// How long a worker that was given up stays in the list; whole seconds.
+    /// Time for which an OFFLINE worker stays in the list; whole seconds.
     pub stale_worker: Duration,
 }
 
@@ -45,7 +47,7 @@ struct Row {
 impl Row {
     fn of(told: &Housekeeping) -> Self {
         let days = |days: u32| i32::try_from(days).unwrap_or(i32::MAX);
-        // A second at least: what is shorter would be none at all.
+        // At least one second: a shorter time would become zero.
         let seconds = |time: Duration| i64::try_from(time.as_secs().max(1)).unwrap_or(i64::MAX);
         Self {
             finished_days: days(told.retention.finished_days),
@@ -60,7 +62,7 @@ impl Row {
 
     fn read(self) -> DbResult<Housekeeping> {
         let corrupt =
-            |reason: String| DbError::Corrupt { what: "the row of housekeeping".to_owned(), reason };
+            |reason: String| DbError::Corrupt { what: "the housekeeping row".to_owned(), reason };
         let days = |days: i32| u32::try_from(days).map_err(|error| corrupt(error.to_string()));
         let seconds = |seconds: i64| {
             u64::try_from(seconds).map(Duration::from_secs).map_err(|error| corrupt(error.to_string()))
@@ -82,7 +84,8 @@ impl Row {
     }
 }
 
-/// Writes down what the leader was told, if that is not what stands there; returns whether it was written. Call it in a fenced transaction.
+/// Stores the leader's settings if they differ from the stored ones; returns whether it wrote. Call
+/// it in a fenced transaction.
 pub async fn tell(conn: &mut Conn, told: &Housekeeping) -> DbResult<bool> {
     let row = Row::of(told);
     let stored: Option<Row> =
@@ -100,22 +103,22 @@ pub async fn tell(conn: &mut Conn, told: &Housekeeping) -> DbResult<bool> {
     Ok(true)
 }
 
-/// What the latest leader was told; `None` when nobody has led since the table exists.
+/// The settings of the latest leader; `None` if no scheduler has led since the table exists.
 pub async fn told(conn: &mut Conn) -> DbResult<Option<Housekeeping>> {
     let row: Option<Row> = housekeeping::table.select(Row::as_select()).get_result(conn).await.optional()?;
     row.map(Row::read).transpose()
 }
 
-/// Notes that all that was due has been removed now.
+/// Marks all expired data as deleted now.
 pub async fn note_retained(conn: &mut Conn) -> DbResult<()> {
     let now = housekeeping::retained_at.eq(database_clock::clock_timestamp().nullable());
     diesel::update(housekeeping::table).set(now).execute(conn).await?;
     Ok(())
 }
 
-/// Whether that has been noted within `time`.
+/// Whether there is such a mark within `time`.
 ///
-/// A mark from the future, which a clock that was set back leaves, counts for nothing.
+/// A mark from the future, left by a clock that was set back, does not count.
 pub async fn was_retained_within(conn: &mut Conn, time: Duration) -> DbResult<bool> {
     let marks: Option<(Option<DateTime<Utc>>, DateTime<Utc>)> = housekeeping::table
         .select((housekeeping::retained_at, database_clock::clock_timestamp()))

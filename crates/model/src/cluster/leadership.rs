@@ -1,10 +1,12 @@
 //! Scheduler processes and their leadership.
 //!
-//! At most one row is the leader's (a partial unique index sees to it). Taking over locks that row `FOR UPDATE`, which
-//! waits for the leader's transactions in flight, because each of those holds it `FOR KEY SHARE` ([`crate::dispatching::tick::fence`]);
-//! renewals are plain updates and disturb neither. Terms come from a sequence and are never reused. A heartbeat counts
-//! as expired when it is older than the lease, or further in the future than the lease: after the database's clock was
-//! set back, the living renew at once and only the dead keep a heartbeat from the future.
+//! At most one row is the leader's, enforced by a partial unique index. A take-over locks that row
+//! `FOR UPDATE`, which waits for the leader's transactions in flight, because each of those holds
+//! it `FOR KEY SHARE` ([`crate::dispatching::tick::fence`]). Renewals are plain updates and
+//! conflict with neither. Terms come from a sequence and are never reused. A heartbeat counts as
+//! expired when it is older than the lease, or further in the future than the lease. So after the
+//! database's clock was set back, live schedulers renew at once and only dead ones keep a heartbeat
+//! from the future.
 
 use std::time::Duration;
 
@@ -20,21 +22,20 @@ use crate::{Conn, DbError, DbResult, connection::transaction};
 use sched_domain::ids::{InstanceId, Term};
 use sched_domain::instance::TermEnd;
 
-/// A scheduler as it registers itself.
+/// Registration of a scheduler.
 #[derive(Debug, Clone, Insertable)]
 #[diesel(table_name = scheduler_instances, check_for_backend(diesel::pg::Pg))]
 pub struct NewInstance {
-    /// Random identity, made when the process started.
+    /// Random id, generated when the process started.
     pub id: InstanceId,
-    /// Host, a label.
+    /// A label.
     pub hostname: String,
-    /// Process id, a label.
+    /// A label.
     pub pid: i32,
-    /// Version of the program.
     pub version: String,
 }
 
-/// A scheduler as it is registered.
+/// A registered scheduler.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = scheduler_instances, check_for_backend(diesel::pg::Pg))]
 pub struct Instance {
@@ -53,41 +54,41 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Since when it is asked to step down from its present term.
+    /// Time of the request to step down from the present term.
     #[must_use]
     pub fn asked_to_step_down_at(&self) -> Option<DateTime<Utc>> {
         self.step_down_requested_at.filter(|_| self.term.is_some() && self.term == self.step_down_term)
     }
 }
 
-/// What became of an attempt to take over.
+/// Result of [`take_over`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TakeOver {
-    /// We lead, with this term.
+    /// This scheduler leads, with this term.
     Leading(Term),
-    /// Somebody else leads, and its lease holds (or it was faster).
+    /// Another scheduler leads and its lease holds, or it was faster.
     Held,
 }
 
-/// What became of a heartbeat.
+/// Result of [`heartbeat`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heartbeat {
-    /// Recorded; the term is ours if we lead.
+    /// Recorded; the term belongs to this scheduler if it leads.
     Recorded {
-        /// The term we hold in the database.
+        /// The term of this scheduler according to the database.
         term: Option<Term>,
-        /// Since when, in the database's time.
+        /// Start of the term, by the database's clock.
         leader_since: Option<DateTime<Utc>>,
-        /// An operator asks us to step down from this term.
+        /// An operator requested that this scheduler steps down from this term.
         step_down: bool,
         /// The database's clock.
         at: DateTime<Utc>,
     },
-    /// Our row is gone: we were taken for dead. Register again.
+    /// The row of this scheduler was removed because it seemed dead. Register again.
     Unregistered,
 }
 
-/// Registers a scheduler, or does nothing if it is registered.
+/// Registers a scheduler; does nothing if it is registered.
 pub async fn register(conn: &mut Conn, instance: &NewInstance) -> DbResult<()> {
     diesel::insert_into(scheduler_instances::table)
         .values(instance)
@@ -98,19 +99,20 @@ pub async fn register(conn: &mut Conn, instance: &NewInstance) -> DbResult<()> {
 }
 
 statement! {
-    /// Renews the lease. A statement of its own because an update made by the query builder is prepared anew each time: two transactions.
+    /// Renews the lease. A named statement, because an update of the query builder is prepared
+    /// again each time: two transactions.
     Renew = "leadership/leader_heartbeat.sql",
     (clock_offset: Option<f64> as Nullable<Double>, id: InstanceId as SqlUuid)
     -> (Nullable<BigInt>, Nullable<Timestamptz>, Nullable<BigInt>, Timestamptz)
 }
 
-/// Says that the scheduler lives; for the leader this renews the lease.
+/// Records a heartbeat; for the leader this renews the lease.
 ///
-/// `clock_offset` is how many seconds the database's clock was ahead of the host's when that was measured last; it is
-/// kept for operators to see.
+/// `clock_offset` is the last measured offset in seconds of the database's clock ahead of the
+/// host's, stored for operators.
 ///
 /// # Errors
-/// When the database cannot be asked; the caller must then not assume that the lease was renewed.
+/// The caller must not assume that the lease was renewed.
 pub async fn heartbeat(conn: &mut Conn, id: InstanceId, clock_offset: Option<f64>) -> DbResult<Heartbeat> {
     type Row = (Option<Term>, Option<DateTime<Utc>>, Option<Term>, DateTime<Utc>);
     let row: Option<Row> = Renew { clock_offset, id }.get_result(conn).await.optional()?;
@@ -123,11 +125,12 @@ pub async fn heartbeat(conn: &mut Conn, id: InstanceId, clock_offset: Option<f64
 }
 
 statement! {
-    /// Leaves the leader a note.
+    /// Stores the request in the leader's row.
     RequestStepDown = "leadership/leader_request_step_down.sql", () -> SqlUuid
 }
 
-/// Asks the leader to step down and returns it; `None` when nobody leads. Asked twice in one term, the first request stands.
+/// Requests that the leader steps down, and returns it; `None` without a leader. A second request
+/// in one term keeps the first.
 pub async fn request_step_down(conn: &mut Conn) -> DbResult<Option<Instance>> {
     let Some(id) = RequestStepDown {}.get_result::<InstanceId>(conn).await.optional()? else {
         return Ok(None);
@@ -136,7 +139,8 @@ pub async fn request_step_down(conn: &mut Conn) -> DbResult<Option<Instance>> {
     Ok(row.select(Instance::as_select()).get_result(conn).await.optional()?)
 }
 
-/// Whether another scheduler than the leader would take over: it has said within a lease that it lives, and has not given way lately.
+/// Whether a scheduler other than the leader would take over: it sent a heartbeat within a lease,
+/// and did not step down recently.
 pub async fn has_standby(conn: &mut Conn, lease: Duration) -> DbResult<bool> {
     Ok(HasStandby { lease_seconds: lease.as_secs_f64() }.get_result(conn).await?)
 }
@@ -162,7 +166,7 @@ statement! {
     LockTerm = "leadership/leader_lock_term.sql", (id: InstanceId as SqlUuid, term: Term as BigInt) -> BigInt
 }
 
-/// A term that begins, and the one before it.
+/// The new term, and the previous one.
 #[derive(Queryable)]
 struct Begun {
     term: Term,
@@ -190,10 +194,10 @@ fn leader_changed(id: InstanceId, begun: &Begun) -> NewEvent {
     }
 }
 
-/// Takes over if nobody leads or the leader's lease has expired.
+/// Takes over if there is no leader or the leader's lease has expired.
 ///
 /// # Errors
-/// When the database cannot be asked, or the old leader's transaction in flight outlasts the lock time-out; try again.
+/// Also if a transaction in flight of the old leader outlasts the lock timeout; try again.
 pub async fn take_over(conn: &mut Conn, id: InstanceId, lease: Duration) -> DbResult<TakeOver> {
     let lease_seconds = lease.as_secs_f64();
     let leader: Option<(Term, bool)> = Leader { lease_seconds }.get_result(conn).await.optional()?;
@@ -210,7 +214,8 @@ pub async fn take_over(conn: &mut Conn, id: InstanceId, lease: Duration) -> DbRe
             None => {}
         }
         let begun: Option<Begun> = Lead { id }.get_result(conn).await.optional()?;
-        // No row of ours: we were taken for dead and must register again first.
+        // The row of this scheduler was removed because it seemed dead: it must register again
+        // first.
         let Some(begun) = begun else { return Ok(TakeOver::Held) };
         append::append(conn, &[leader_changed(id, &begun)]).await?;
         Ok(TakeOver::Leading(begun.term))
@@ -222,10 +227,11 @@ pub async fn take_over(conn: &mut Conn, id: InstanceId, lease: Duration) -> DbRe
     }
 }
 
-/// Gives up leadership if it is still ours, and waits for our transactions in flight. Returns whether it was ours.
+/// Resigns if this scheduler still leads, and waits for its transactions in flight. Returns whether
+/// it led.
 ///
 /// # Errors
-/// When the database cannot be asked; the lease then expires by itself.
+/// The lease then expires automatically.
 pub async fn resign(conn: &mut Conn, id: InstanceId, term: Term) -> DbResult<bool> {
     transaction::transact(conn, "resign", async |conn: &mut Conn| {
         let ours: Option<Term> = LockTerm { id, term }.get_result(conn).await.optional()?;
@@ -240,7 +246,7 @@ pub async fn resign(conn: &mut Conn, id: InstanceId, term: Term) -> DbResult<boo
 /// Removes the registration of a scheduler that stops. A leader resigns first.
 ///
 /// # Errors
-/// When the database cannot be asked; the row is then removed as stale later.
+/// The row is removed later as stale.
 pub async fn unregister(conn: &mut Conn, id: InstanceId) -> DbResult<()> {
     let row = scheduler_instances::table.find(id).filter(diesel::dsl::not(scheduler_instances::is_leader));
     diesel::delete(row).execute(conn).await?;
@@ -248,11 +254,12 @@ pub async fn unregister(conn: &mut Conn, id: InstanceId) -> DbResult<()> {
 }
 
 statement! {
-    /// Removes standbys that have been silent for long.
+    /// Removes standbys that have long been silent.
     RemoveStale = "leadership/instances_remove_stale.sql", (seconds: f64 as Double) -> SqlUuid
 }
 
-/// Removes registrations of schedulers that have been silent for `silence` and do not lead; returns them.
+/// Removes registrations of schedulers that have been silent for `silence` and do not lead; returns
+/// them.
 pub async fn remove_stale(conn: &mut Conn, silence: Duration) -> DbResult<Vec<InstanceId>> {
     Ok(RemoveStale { seconds: silence.as_secs_f64() }.load(conn).await?)
 }
@@ -264,7 +271,7 @@ pub async fn list(conn: &mut Conn) -> DbResult<Vec<Instance>> {
     Ok(table.order(order).limit(1000).select(Instance::as_select()).load(conn).await?)
 }
 
-/// The scheduler with this id, if it is there or was lately.
+/// The scheduler with this id, if it is registered.
 pub async fn by_id(conn: &mut Conn, id: InstanceId) -> DbResult<Option<Instance>> {
     let found = scheduler_instances::table.find(id).select(Instance::as_select());
     Ok(found.get_result(conn).await.optional()?)

@@ -1,7 +1,8 @@
-//! The state of an installation at a glance, and what in it needs an operator.
+//! Overview: the state of an installation, and what in it needs an operator.
 //!
-//! Reads only. What waits and runs is counted in the indexes of what waits and through the claims of the workers, never in the table of
-//! everything that has been. The numbers are of moments next to each other, not of one.
+//! Reads only. Waiting and running runs are counted through the indexes of waiting runs and the
+//! claims of workers, never in the whole table. The numbers come from adjacent moments, not from
+//! one snapshot.
 
 use std::collections::HashMap;
 
@@ -15,48 +16,44 @@ use crate::{Conn, DbResult, explain::blockers};
 use sched_domain::explain::waits::QueueFacts;
 use sched_domain::ids::TenantId;
 
-/// Counts of a tenant's jobs and work, and the processes that serve it.
+/// Counts of a tenant's jobs and runs, and of the processes that serve it.
 #[derive(Debug, Clone, Queryable)]
 pub struct Counts {
     /// The database's clock.
     pub now: DateTime<Utc>,
     /// Jobs that fire.
     pub jobs_active: i64,
-    /// Jobs that are disabled or paused.
+    /// Disabled or paused jobs.
     pub jobs_inactive: i64,
-    /// Those that the scheduler has disabled by itself.
+    /// Jobs that the scheduler disabled automatically.
     pub jobs_quarantined: i64,
-    /// Dispatches that wait.
+    /// Waiting runs.
     pub dispatches_pending: i64,
-    /// Dispatches that run.
+    /// Running runs.
     pub dispatches_running: i64,
     /// When the next job is due.
     pub next_run_at: Option<DateTime<Utc>>,
-    /// Living workers.
+    /// Live workers.
     pub workers_online: i64,
-    /// Registered schedulers.
     pub schedulers: i64,
-    /// How many seconds ago the one that leads, or led, has last said so; `None` without one.
+    /// Seconds since the last heartbeat of the current or last leader; `None` without one.
     pub leader_silence: Option<f64>,
 }
 
-/// A queue in which something waits, or that is paused or limited.
+/// A queue with waiting runs, or one that is paused or limited.
 #[derive(Debug, Clone)]
 pub struct Waiting {
-    /// The queue: its switch, its limits, and who serves it.
     pub queue: QueueFacts,
-    /// How many dispatches wait in it.
+    /// Number of waiting runs.
     pub waiting: i64,
-    /// When the oldest could first have been claimed.
+    /// Since when the oldest run has been claimable.
     pub oldest_claimable_at: Option<DateTime<Utc>>,
 }
 
-/// A job that the scheduler has disabled by itself.
+/// A job that the scheduler disabled automatically.
 #[derive(Debug, Clone, Queryable)]
 pub struct Quarantined {
-    /// Its name.
     pub name: String,
-    /// Why.
     pub reason: Option<String>,
 }
 
@@ -75,7 +72,7 @@ pub async fn counts(conn: &mut Conn, tenant: TenantId) -> DbResult<Counts> {
     Ok(CountAll { tenant }.get_result(conn).await?)
 }
 
-/// The queues of a tenant in which something waits, or that are paused or limited; by name.
+/// Queues of a tenant that have waiting runs or are paused or limited; by name.
 pub async fn waiting(conn: &mut Conn, tenant: TenantId) -> DbResult<Vec<Waiting>> {
     let rows: Vec<(String, i64, Option<DateTime<Utc>>)> = WaitingQueues { tenant }.load(conn).await?;
     let names: Vec<String> = rows.iter().map(|(name, _, _)| name.clone()).collect();
@@ -90,7 +87,7 @@ pub async fn waiting(conn: &mut Conn, tenant: TenantId) -> DbResult<Vec<Waiting>
     Ok(waiting.collect())
 }
 
-/// Jobs of a tenant that the scheduler has disabled by itself, at most `limit`, by name.
+/// Jobs of a tenant that the scheduler disabled automatically, at most `limit`, by name.
 pub async fn quarantined(conn: &mut Conn, tenant: TenantId, limit: i64) -> DbResult<Vec<Quarantined>> {
     use scheduled_jobs as j;
     let found = j::table

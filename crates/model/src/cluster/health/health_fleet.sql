@@ -1,5 +1,6 @@
--- Asked by every leader every few seconds. The oldest dispatch that could be claimed is the first of some queue, tenant and priority, so the
--- waiting line is leapt through from one of these to the next, whatever its length.
+-- Every leader runs this every few seconds. The oldest claimable run is the first of some queue,
+-- tenant and priority, so a skip scan visits one entry for each of these, for any number of
+-- waiting runs.
 WITH RECURSIVE first AS (
     (SELECT d.queue, d.tenant_id, d.priority, d.claimable_at
      FROM job_dispatch d
@@ -18,5 +19,5 @@ WITH RECURSIVE first AS (
 SELECT (SELECT count(*) FROM worker_registration w WHERE w.status = 'IDLE'),
        (SELECT count(*) FROM worker_registration w WHERE w.status = 'BUSY'),
        (SELECT count(*) FROM worker_registration w WHERE w.status = 'DRAINING'),
-       -- Where nothing waits, greatest() passes over the NULL.
+       -- greatest() ignores the NULL when no run waits.
        (SELECT greatest(extract(epoch FROM clock_timestamp() - min(f.claimable_at)), 0)::float8 FROM first f)

@@ -1,5 +1,5 @@
--- Jobs by what they are (as JobStatus::of has it), and attempts by how they ended, with how long they took on average. Ids are ordered by the
--- time of the claim, so attempts are found by the key.
+-- Jobs by status (as JobStatus::of), and attempts by outcome with their average duration. Ids are
+-- ordered by the time of the claim, so the primary key finds the attempts.
 WITH input AS (SELECT $1::uuid AS tenant_id, $2::uuid AS first_id, clock_timestamp() AS now)
 SELECT 'job', j.status, count(*), NULL::float8
 FROM (SELECT CASE WHEN s.deleted_at IS NOT NULL THEN 'deleted'

@@ -1,5 +1,5 @@
--- greatest: a database clock that was set back must not keep anybody from taking over.
--- A leader that was asked to step down in this term and resigns has stepped down, whatever else made it resign.
+-- greatest: a database clock that was set back must not block take-overs. A leader with a request
+-- to step down in this term has stepped down when it resigns, even for another reason.
 WITH input AS (SELECT $1::bigint AS term, $2::text AS reason),
 cleared AS (
     UPDATE scheduler_instances s

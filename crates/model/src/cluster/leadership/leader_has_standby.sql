@@ -1,4 +1,4 @@
--- One that has stepped down, or was stalled, does not stand for election for two leases.
+-- A scheduler that stepped down or was stalled cannot take over for two leases.
 WITH input AS (SELECT $1::double precision AS lease)
 SELECT EXISTS (
     SELECT

@@ -1,4 +1,4 @@
--- Asked twice in one term, the first request stands.
+-- A second request in one term keeps the first.
 UPDATE scheduler_instances
 SET step_down_requested_at = CASE WHEN step_down_term = term THEN step_down_requested_at ELSE clock_timestamp() END,
     step_down_term = term

@@ -2,7 +2,8 @@ WITH input AS (SELECT $1::uuid AS tenant_id, clock_timestamp() AS now),
 jobs AS (
     SELECT count(*) FILTER (WHERE j.is_enabled AND NOT j.is_paused_now) AS active,
            count(*) FILTER (WHERE NOT j.is_enabled OR j.is_paused_now) AS inactive,
-           -- Who has never had a fire was not disabled by the scheduler: a built-in job may wait for its settings.
+           -- The scheduler did not disable a job that never fired: a built-in job may wait for its
+           -- settings.
            count(*) FILTER (WHERE NOT j.is_enabled AND j.disabled_reason IS NOT NULL AND j.last_fire_at IS NOT NULL) AS quarantined,
            min(j.next_run_at) FILTER (WHERE NOT j.is_paused_now) AS next_run_at
     FROM (SELECT s.is_enabled, s.disabled_reason, s.last_fire_at, s.next_run_at,
@@ -12,7 +13,8 @@ jobs AS (
           WHERE s.deleted_at IS NULL) AS j
 )
 SELECT input.now, jobs.active, jobs.inactive, jobs.quarantined,
-    -- By queue and by job, as the indexes have them: what others have waiting is not read.
+    -- By queue and by job, as the indexes are ordered: the waiting runs of other tenants are not
+    -- read.
     (SELECT coalesce(sum(w.waiting), 0)::bigint
      FROM queues q
      CROSS JOIN LATERAL (SELECT count(*) AS waiting FROM job_dispatch d

@@ -1,5 +1,5 @@
--- Queues in which something waits, and those that are paused or limited though nothing does. Both parts of what waits read an index of
--- their own: together they are everything that is PENDING.
+-- Queues with waiting runs, and paused or limited queues without any. Claimable and queued runs
+-- have separate indexes: together they are all PENDING runs.
 WITH input AS (SELECT $1::uuid AS tenant_id),
 waiting AS (
     SELECT d.queue, count(*) AS waiting,
