@@ -1,9 +1,10 @@
-//! Jobs: their settings with their versions, and what they have come to.
+//! Jobs: their settings, versions and state.
 //!
-//! Reading is here and in `list`; writing is [`save`](fn@save)'s, pausing, resuming, enabling and disabling are [`switch`](fn@switch)'s,
-//! deleting and restoring [`delete`](fn@delete)'s and [`restore`](fn@restore)'s, and [`versions`] reads what a job was. Where a
-//! job's cursor goes at that moment is `cursor`'s, and what becomes of it when a calendar changes is [`reschedule_users_of`]'s. The
-//! scheduler's own writes of the cursor are in [`crate::dispatching::tick`].
+//! This module and `list` read jobs. [`save`](fn@save) writes them; [`switch`](fn@switch) pauses,
+//! resumes, enables and disables; [`delete`](fn@delete) and [`restore`](fn@restore) do what their
+//! names mean; [`versions`] reads earlier settings. `cursor` moves a job's cursor on such a change,
+//! and [`reschedule_users_of`] on a change of a calendar. The scheduler's own writes of the cursor
+//! are in [`crate::dispatching::tick`].
 
 mod cursor;
 mod delete;
@@ -42,28 +43,25 @@ pub use self::restore::{RestoreRequest, Restored, restore};
 pub use self::save::{SaveMode, SavedJob, roll_back, save, save_with};
 pub use self::switch::{NewPause, Pause, PauseEnd, Switch, SwitchRequest, Switched, switch};
 
-/// A job as it is kept.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// Identifier.
     pub id: JobId,
-    /// What the user says about it.
+    /// Settings from the user.
     pub settings: JobSettings,
-    /// What it has come to.
     pub state: JobState,
 }
 
-/// The running state of a job.
+/// The state of a job.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = scheduled_jobs, check_for_backend(diesel::pg::Pg))]
 pub struct JobState {
     pub disabled_reason: Option<String>,
-    /// Whether it is at the moment of reading: a pause that has ended by itself is none.
+    /// Whether it is paused at the time of the read; false after the end of the pause.
     #[diesel(select_expression = PausedNow, select_expression_type = PausedNow)]
     pub is_paused: bool,
-    /// Of a pause that has ended by itself too, until the job is changed.
+    /// Stays after the end of the pause, until the job is changed.
     pub pause_reason: Option<String>,
-    /// Of a pause that has ended by itself too, until the job is changed.
+    /// Stays after the end of the pause, until the job is changed.
     pub paused_until: Option<DateTime<Utc>>,
     pub dispatch_lock_until: Option<DateTime<Utc>>,
     pub last_fire_at: Option<DateTime<Utc>>,
@@ -87,14 +85,15 @@ pub struct JobState {
 }
 
 impl JobState {
-    /// Whether a pause holds fires of it, those of the past included: one that has ended by itself holds those before its end.
+    /// Whether a pause holds fires of the job, past ones included: an ended pause still holds the
+    /// fires before its end.
     pub(super) const fn has_pause(&self) -> bool {
         self.is_paused || self.paused_until.is_some()
     }
 }
 
 fragment! {
-    /// Whether a pause holds now: one with an end stops holding by itself.
+    /// Whether a pause holds now; a pause with an end expires automatically.
     PausedNow: Bool =
         "(scheduled_jobs.is_paused AND (scheduled_jobs.paused_until > clock_timestamp()) IS NOT FALSE)"
 }
@@ -178,7 +177,7 @@ fn into_job((row, state, function, project): Row) -> Job {
     }
 }
 
-/// Jobs, deleted ones too, with the names of their function and project.
+/// Jobs, deleted ones included, with the names of their function and project.
 macro_rules! all_with_names {
     () => {
         scheduled_jobs::table
@@ -202,7 +201,7 @@ macro_rules! all_with_names {
 }
 use all_with_names;
 
-/// Those that are not deleted.
+/// Without deleted jobs.
 macro_rules! jobs_with_names {
     () => {
         all_with_names!().filter(scheduled_jobs::deleted_at.is_null())
@@ -242,7 +241,7 @@ pub async fn by_id_ever(conn: &Conn, tenant: TenantId, id: JobId) -> DbResult<Op
     Ok(row.map(into_job))
 }
 
-/// As [`by_id_ever`], and whether others run after it.
+/// As [`by_id_ever`], and whether other jobs run after it.
 pub async fn by_id_and_whether_followed(
     conn: &Conn,
     tenant: TenantId,
@@ -274,7 +273,7 @@ pub async fn is_there(conn: &Conn, tenant: TenantId, id: JobId) -> DbResult<bool
     Ok(diesel::select(diesel::dsl::exists(found)).get_result(&mut { conn }).await?)
 }
 
-/// The jobs of a project that are not deleted, at most `limit`, by id.
+/// Jobs of a project without deleted ones, at most `limit`, by id.
 pub(super) async fn of_project(
     conn: &mut Conn,
     tenant: TenantId,
@@ -291,7 +290,7 @@ pub(super) async fn of_project(
     Ok(rows.into_iter().map(into_job).collect())
 }
 
-/// Of the deleted jobs of this name, the one that was deleted last.
+/// The job of this name that was deleted last.
 pub async fn last_deleted(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Job>> {
     let row: Option<Row> = all_with_names!()
         .filter(scheduled_jobs::tenant_id.eq(tenant))

@@ -1,8 +1,9 @@
-//! What is kept of the past of a job, gathered for an explanation.
+//! Reads the records of a job's past for an explanation.
 //!
-//! Reads only, each kind of row in one bounded statement. The job itself is read first and the clock after it, so that what is
-//! decided in between is found as a record beside an older state, and never the other way round. What the records mean is
-//! [`sched_domain::explain`]'s. That nothing is missing for any job at once is the view `ledger_gaps`'s to say.
+//! Reads only, each kind of row in one bounded statement. The job is read first and the clock after
+//! it: a decision in between then appears as a record beside an older state, and never the reverse.
+//! [`sched_domain::explain`] interprets the records. The view `ledger_gaps` checks completeness for
+//! all jobs.
 
 use std::collections::HashMap;
 
@@ -27,24 +28,24 @@ use sched_domain::job::JobSettings;
 use sched_domain::trace::TraceContext;
 use sched_timetable::SkipReason;
 
-/// One row more than an explanation takes, so that it sees when there are too many.
+/// One row more than an explanation uses, so that it detects an overflow.
 const MOST_ROWS: i64 = MAX_FIRE_TIMES as i64 + 1;
 
-/// Most attempts told of one window: each dispatch has a few.
+/// Maximum number of attempts in one window: each run has a few.
 const MOST_ATTEMPTS: i64 = 5 * MOST_ROWS;
 
-/// Most dispatches of one window of which is told what they wait for: those that go first.
+/// Maximum number of runs in one window with their blockers: the first ones.
 const MOST_WAITING: usize = 50;
 
-/// Most records of overlaps of one window of which is told what was in the way: those that go first.
+/// Maximum number of overlap records in one window with their blockers: the first ones.
 const MOST_OVERLAPS: usize = 50;
 
-/// Most records of a job that was disabled by the scheduler.
+/// Maximum number of records of a job that the scheduler disabled.
 const MOST_DISABLED: i64 = 1_000;
 
 type Instant = DateTime<Utc>;
 
-/// What is kept of `job`, which was read before `now`, for the window `from..to`.
+/// The records of `job`, which was read before `now`, for the window `from..to`.
 pub async fn evidence(
     conn: &mut Conn,
     tenant: TenantId,
@@ -125,7 +126,7 @@ async fn versions(
     let rows: Vec<VersionRow> =
         Versions { tenant, job: job.id, from, to, limit: MOST_ROWS }.load(conn).await?;
     if rows.is_empty() && from >= job.state.created_at {
-        // Written past this code: what is known are the settings of now.
+        // Not written by this code: only the current settings are known.
         return Ok(vec![Version {
             number: 1,
             change: "created".to_owned(),
@@ -152,7 +153,7 @@ async fn versions(
     Ok(rows.into_iter().map(version).collect())
 }
 
-/// The settings of a version as they take effect: of a job that is deleted nothing fires, whatever they say.
+/// The effective settings of a version: a deleted job never fires, for any settings.
 fn in_effect(change: &str, settings: JobSettings) -> JobSettings {
     JobSettings { is_enabled: settings.is_enabled && change != "deleted", ..settings }
 }
@@ -215,7 +216,7 @@ statement! {
     ) -> (Timestamptz, SqlUuid, Timestamptz, Nullable<Timestamptz>)
 }
 
-/// The records of skipped fires, with what was in their way.
+/// The records of skipped fires, with their blockers.
 async fn skips(
     conn: &mut Conn,
     tenant: TenantId,
@@ -323,7 +324,7 @@ statement! {
     ) -> AttemptColumns
 }
 
-/// Dispatches of the schedule, or the others, with their attempts.
+/// Runs of the schedule, or other runs, with their attempts.
 async fn dispatched(
     conn: &mut Conn,
     tenant: TenantId,
@@ -379,10 +380,10 @@ async fn dispatched(
     Ok(rows.into_iter().map(dispatched).collect())
 }
 
-/// What became of one dispatch, as [`evidence`] tells it among the others of its job; `None` if it has gone since it was read.
+/// The evidence of one run, as in [`evidence`]; `None` if it was deleted after it was read.
 pub async fn dispatch(conn: &mut Conn, tenant: TenantId, row: &Dispatch) -> DbResult<Option<Dispatched>> {
     let row = &row.row;
-    // Dispatches of one job and instant are few: as many as were triggered in that microsecond.
+    // Few runs share job and time: only those triggered in the same microsecond.
     let window = (row.scheduled_for, row.scheduled_for + TimeDelta::microseconds(1));
     let found = dispatched(conn, tenant, row.job_id, window, row.trigger_id.is_none()).await?;
     Ok(found.into_iter().find(|found| found.id == row.id))

@@ -1,15 +1,21 @@
-//! Where a job's cursor goes when its settings or its calendars change, so that no fire is lost or doubled by the change.
+//! Moves a job's cursor when its settings or calendars change, so that the change loses or doubles
+//! no fire.
 //!
-//! A fire that is due at that moment has not been seen by the scheduler yet. It is not the change's to swallow: the latest
-//! such fire stays the cursor, and the scheduler decides about it by itself; those before it, and all of them when the job is
-//! disabled, are recorded as skipped, as is what the old calendars excluded until now. So is a fire on its way to a business
-//! day that the new timetable does not know, or one that the new timetable brings forward to before now: it stays due. What
-//! has had its fate does not come back: a listed instant, or a fire that only moves to a later day now that it has fired.
-//! The books are settled up to the present and never further. What a pause of the job holds at that moment is the pause's: it is
-//! recorded as such first. All of this happens under the lock on the job, in the transaction of the change; a process that dies in
-//! between leaves the job and its books as they were.
+//! The scheduler has not seen a fire that is due at the time of the change, and the change must not
+//! swallow it. The latest due fire stays the cursor, and the scheduler decides about it. Earlier
+//! due fires are recorded as skipped, and all of them if the job is disabled. Fires that the old
+//! calendars excluded until now are recorded too.
 //!
-//! Each record names the one before it, and the job the last one, so that a record that is lost is missed.
+//! Two more kinds of fires stay due. One is a fire on its way to a business day that the new
+//! timetable does not have. The other is a fire that the new timetable moves forward to a time
+//! before now. A fire that was decided does not return: a listed time, or a fire that only moves to
+//! a later day after it has fired. Fires are settled up to the present and never further. A fire
+//! that a pause holds at the time of the change is recorded as paused first.
+//!
+//! All of this happens under the lock on the job, in the transaction of the change. A process that
+//! dies in between leaves the job and its records unchanged.
+//!
+//! Each record names the previous one, and the job the last one, so a lost record is detected.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel::prelude::*;
@@ -27,30 +33,30 @@ use sched_timetable::{
     settle_quiet,
 };
 
-/// What the database distinguishes: a fire a tick later than another is another.
+/// The resolution of the database: a fire one tick later is a different fire.
 const TICK: TimeDelta = TimeDelta::microseconds(1);
 
-/// Where a job stands after a change.
+/// Position of a job after a change.
 #[derive(Debug, Clone)]
 pub(super) struct Cursor {
-    /// Its next fire.
+    /// The next fire.
     pub(super) next_run_at: Option<DateTime<Utc>>,
-    /// Every fire time up to and including this instant has had its fate.
+    /// Every fire time up to and including this time is decided.
     pub(super) settled_until: DateTime<Utc>,
-    /// Whether the next fire was computed, by the zone tables of this process.
+    /// Whether the next fire was computed with the time zone tables of this process.
     pub(super) is_computed: bool,
-    /// What is to be recorded once the job is written.
+    /// To be recorded after the job is written.
     skipped: Vec<SkippedRange>,
 }
 
 impl Cursor {
-    /// Where the job stands already.
+    /// The present position of the job.
     pub(super) fn unchanged(job: &Job) -> Self {
         let resting = Self::resting(job.state.next_run_at, job.state.settled_until);
         Self { is_computed: false, ..resting }
     }
 
-    /// The leader is to look at the job at once; nothing is settled.
+    /// Requests a visit of the leader at once; settles nothing.
     pub(super) fn visit(job: &Job, now: DateTime<Utc>) -> Self {
         Self::resting(Some(now), job.state.settled_until)
     }
@@ -59,7 +65,7 @@ impl Cursor {
         Self { next_run_at, settled_until, is_computed: true, skipped: Vec::new() }
     }
 
-    /// Records what the change skips, after the record that was the `last` of the job.
+    /// Records the skips of the change, after `last`, the job's last record.
     pub(super) async fn record(
         &self,
         conn: &mut Conn,
@@ -89,7 +95,7 @@ impl Cursor {
         if rows.is_empty() {
             return Ok(());
         }
-        // A fire that was recorded before keeps its first record, and that has the same key.
+        // A fire that was recorded before keeps its first record, which has the same key.
         diesel::insert_into(s::table).values(rows).on_conflict_do_nothing().execute(conn).await?;
         diesel::update(scheduled_jobs::table.find((tenant, job)))
             .set(scheduled_jobs::last_fire_at.eq(follows))
@@ -116,8 +122,8 @@ pub(super) fn of_new(
     Ok(cursor)
 }
 
-/// The cursor after a job with the timetable `old` (`None` if that cannot be computed any more) becomes `settings`, which
-/// describe `timetable`.
+/// The cursor after a job with the timetable `old` (`None` if it can no longer be computed) gets
+/// `settings`, which describe `timetable`.
 pub(super) async fn after_change(
     conn: &mut Conn,
     job: &Job,
@@ -152,7 +158,8 @@ pub(super) async fn after_change(
     Ok(cursor)
 }
 
-/// The cursor of a job with the timetable `old` that is to fire no more: it is disabled or deleted, or has fired as often as it may.
+/// The cursor of a job with the timetable `old` that stops firing: it is disabled or deleted, or
+/// has reached its maximum number of fires.
 pub(super) fn after_end(
     job: &Job,
     old: Option<&Timetable>,
@@ -161,32 +168,34 @@ pub(super) fn after_end(
 ) -> Cursor {
     let old = old.filter(|_| has_fires(job));
     let mut cursor = settled(job, old, now, stays_enabled);
-    // What is on its way does not arrive. An old timetable that fails must not keep a job from being disabled.
+    // A fire on its way does not arrive. An old timetable that fails must not block disabling the
+    // job.
     let on_both_sides = old.map_or_else(Vec::new, |old| old.moving_across(now).unwrap_or_default());
     let on_their_way = on_both_sides.into_iter().filter(|fire| fire.nominal <= now);
     cursor.skipped.extend(on_their_way.map(|fire| single(fire.nominal, SkipReason::Disabled)));
     cursor
 }
 
-/// Whether a job with these settings has fired as often as it may.
+/// Whether a job with these settings has reached its maximum number of fires.
 fn is_used_up(job: &Job, settings: &JobSettings) -> bool {
     settings.max_runs.is_some_and(|runs| job.state.fired_count >= runs)
 }
 
-/// Whether the job, as it is, has fire times at all.
+/// Whether the job has fire times at present.
 fn has_fires(job: &Job) -> bool {
     job.settings.is_enabled && !is_used_up(job, &job.settings)
 }
 
-/// Fires whose nominal time and the time they move to lie on different sides of now.
+/// Fires with the nominal time and the moved time on different sides of now.
 struct Moving {
     old: Vec<Fire>,
     new: Vec<Fire>,
 }
 
 impl Moving {
-    /// When fires are owed that the change would swallow: those on their way that the new timetable does not move past now, at
-    /// their nominal time, and those it brings forward to before now, at that time.
+    /// Fires that the change would swallow. These are fires on their way that the new timetable
+    /// does not move past now, at their nominal time, and fires that it moves forward to before
+    /// now, at that time.
     fn owed(&self, now: DateTime<Utc>) -> Vec<DateTime<Utc>> {
         let on_their_way = self.old.iter().filter(|fire| fire.nominal <= now);
         let stranded = on_their_way.filter(|fire| !knows(&self.new, fire)).map(|fire| fire.nominal);
@@ -194,8 +203,8 @@ impl Moving {
         stranded.chain(forward.filter(|fire| !knows(&self.old, fire)).map(|fire| fire.at)).collect()
     }
 
-    /// Nominal fires that have been decided about, though the new timetable has them fire after now: those that were brought
-    /// forward, and those that move on only now, if the job had a timetable before.
+    /// Nominal fires that are decided although the new timetable fires them after now: those that
+    /// were moved forward, and, if the job had a timetable before, those that move later only now.
     fn decided(&self, now: DateTime<Utc>, had_timetable: bool) -> Vec<DateTime<Utc>> {
         let brought = self.old.iter().filter(|fire| fire.nominal > now);
         let moving_on = self.new.iter().filter(|fire| fire.nominal <= now && had_timetable);
@@ -207,11 +216,11 @@ fn knows(fires: &[Fire], fire: &Fire) -> bool {
     fires.iter().any(|other| other.nominal == fire.nominal)
 }
 
-/// The fires that a timetable which is new brings forward to before now.
+/// Fires that a new timetable moves forward to before now.
 fn brought_forward(timetable: &Timetable, now: DateTime<Utc>) -> Result<Vec<DateTime<Utc>>, SaveError> {
     let moving = timetable.moving_across(now)?;
     let recent = now - TimeDelta::days(1);
-    // A job that is new owes what would have fired today, and nothing older.
+    // A new job owes the fires of today, and no earlier ones.
     Ok(moving
         .into_iter()
         .filter(|fire| fire.nominal > now && fire.at >= recent)
@@ -219,7 +228,7 @@ fn brought_forward(timetable: &Timetable, now: DateTime<Utc>) -> Result<Vec<Date
         .collect())
 }
 
-/// Keeps the latest of the owed fires due, unless another is, and records the others.
+/// Keeps the latest owed fire due, unless another fire is due, and records the rest.
 fn owe(cursor: &mut Cursor, mut owed: Vec<DateTime<Utc>>) {
     owed.sort_unstable();
     if cursor.next_run_at.is_none() {
@@ -232,7 +241,8 @@ fn single(at: DateTime<Utc>, reason: SkipReason) -> SkippedRange {
     SkippedRange { first: at, last: at, count: Count::Exact(1), reason }
 }
 
-/// Settles the old timetable of a job up to now. The latest fire that is due stays the cursor, unless the job is being disabled.
+/// Settles the old timetable of a job up to now. The latest due fire stays the cursor, unless the
+/// job is being disabled.
 fn settled(job: &Job, old: Option<&Timetable>, now: DateTime<Utc>, stays_enabled: bool) -> Cursor {
     let held = old.and_then(|old| held(job, old, now));
     let mut cursor = held.unwrap_or_else(|| Cursor::unchanged(job));
@@ -244,7 +254,7 @@ fn settled(job: &Job, old: Option<&Timetable>, now: DateTime<Utc>, stays_enabled
     });
     cursor.is_computed = true;
     cursor.settled_until = now.max(settled_until);
-    // The one fire that is known of a timetable that cannot be computed is the cursor.
+    // The cursor is the only known fire of a timetable that cannot be computed.
     cursor.next_run_at = due.filter(|_| stays_enabled);
     if let Some(Ok((kept, mut skipped))) = done {
         cursor.next_run_at = kept;
@@ -253,9 +263,11 @@ fn settled(job: &Job, old: Option<&Timetable>, now: DateTime<Utc>, stays_enabled
     cursor
 }
 
-/// Where the job stands once what its pause holds, of all that is due now, has been recorded as paused; `None` if that is nothing.
+/// The position after all due fires that the pause holds are recorded as paused; `None` if there
+/// are none.
 ///
-/// A timetable that fails here fails in the scheduler too, which then disables the job and says why.
+/// A timetable that fails here also fails in the scheduler, which then disables the job with the
+/// reason.
 pub(super) fn held(job: &Job, timetable: &Timetable, now: DateTime<Utc>) -> Option<Cursor> {
     if !job.state.has_pause() || !job.settings.is_enabled {
         return None;
@@ -280,7 +292,7 @@ pub(super) fn held(job: &Job, timetable: &Timetable, now: DateTime<Utc>) -> Opti
     Some(Cursor { skipped: decision.skipped, ..moved })
 }
 
-/// The latest fire that is due by a timetable, and what is skipped besides.
+/// The latest due fire of a timetable, and the skips.
 fn settle_due(
     old: &Timetable,
     settled_until: DateTime<Utc>,
@@ -292,7 +304,7 @@ fn settle_due(
         timetable: old,
         settled_until,
         cursor,
-        // Just after now, so that a fire of this very instant is among those that are late.
+        // Just after now, so that a fire at exactly this time counts as late.
         now: now + TICK,
         misfire: MisfirePolicy::FireOnce,
         grace: Some(std::time::Duration::ZERO),
@@ -305,8 +317,8 @@ fn settle_due(
     Ok((decision.fires.into_iter().next(), decision.skipped))
 }
 
-/// Of a list of instants, the first that has had no fate, even if it has passed. What retention has removed the records of has had its
-/// fate, and while a job was deleted it had no fire times.
+/// The first undecided time in a list, even if it has passed. Times whose records retention deleted
+/// are decided, and a job has no fire times while it is deleted.
 async fn first_without_fate(
     conn: &mut Conn,
     job: &Job,
@@ -325,7 +337,7 @@ async fn first_without_fate(
 }
 
 statement! {
-    /// Whether a fire time has a dispatch or lies in a skip.
+    /// Whether a fire time has a run or is in a skip.
     HasFate = "cursor/job_fire_has_fate.sql", (job: JobId as SqlUuid, at: DateTime<Utc> as Timestamptz) -> Bool
 }
 

@@ -1,12 +1,15 @@
-//! Deleting a job: softly, so that its history stays and it can be restored.
+//! Deletes a job softly: its history stays and it can be restored.
 //!
-//! From its moment on the job has no fire times, no trigger and no name: another job may take that. What was due and not yet dispatched is
-//! recorded as skipped, as when a job is disabled, so that its ledger stays whole. What waits is cancelled; what runs goes on to its end,
-//! with its retries, since stopping half-done work is a decision of its own ([`crate::dispatching::cancellations`]). A job that others run
-//! after is not deleted: they would wait for ever without anybody having said so. What it runs after itself is forgotten, though its
-//! settings go on saying it.
+//! A deleted job has no fire times, no triggers and no name: another job may take the name. Fires
+//! that were due and not yet dispatched are recorded as skipped, as for a disabled job, so its
+//! ledger stays complete. Waiting runs are cancelled. Running ones continue to their end, with
+//! their retries, because stopping them is a separate decision
+//! ([`crate::dispatching::cancellations`]). A job with dependents cannot be deleted: they would
+//! wait forever without notice. Its own dependencies are removed, though its settings still list
+//! them.
 //!
-//! All of it is one transaction, the caller's, under the lock on the job: a process that dies in between leaves the job as it was.
+//! All of it is one transaction of the caller, under the lock on the job: a process that dies in
+//! between leaves the job unchanged.
 
 use std::collections::BTreeSet;
 
@@ -27,49 +30,41 @@ use crate::{
 };
 use sched_domain::ids::{DispatchId, JobId, TenantId};
 
-/// Which job to delete, and by whose word.
 #[derive(Debug, Clone, Copy)]
 pub struct DeleteRequest<'a> {
-    /// Owner.
     pub tenant: TenantId,
-    /// The job.
     pub job: JobId,
-    /// Only if the job has this version; `None` whatever its version.
+    /// Required version of the job; `None` for any.
     pub version: Option<i64>,
-    /// Which component or whose e-mail asks.
+    /// Component, or e-mail address of the user.
     pub source: &'a str,
-    /// Who asks, and why, for what is cancelled.
+    /// Requester and reason for the cancelled runs.
     pub order: Order<'a>,
 }
 
-/// What became of it.
+/// Result of [`delete`](fn@delete).
 #[derive(Debug, Clone)]
 pub enum Deleted {
-    /// The job is deleted, and has a version more.
+    /// Deleted, with a new version.
     Done {
-        /// As it was.
         before: Box<Job>,
-        /// As it is.
         after: Box<Job>,
-        /// What waited and is cancelled.
+        /// Runs that waited and are cancelled.
         cancelled: Vec<DispatchId>,
     },
-    /// There is no such job.
+    /// The tenant has no such job.
     NoSuchJob,
-    /// It has another version than was asked for.
+    /// The job has this version instead.
     OtherVersion(i64),
     /// These jobs run after it.
     Followed(Vec<String>),
 }
 
-/// A job that was deleted.
 #[derive(Debug, Clone)]
 pub struct DeletedJob {
-    /// As it was.
     pub before: Job,
-    /// As it is.
     pub after: Job,
-    /// What waited and is cancelled.
+    /// Runs that waited and are cancelled.
     pub cancelled: Vec<DispatchId>,
 }
 
@@ -79,13 +74,14 @@ pub async fn delete(conn: &mut Conn, request: &DeleteRequest<'_>) -> Result<Dele
     let Some(seen) = by_id(conn, tenant, id).await? else { return Ok(Deleted::NoSuchJob) };
     dependencies::serialise(conn, tenant, [&seen.settings]).await?;
     dependencies::lock_with_upstream(conn, tenant, &BTreeSet::from([id])).await?;
-    // Read again, now that nobody else changes it.
+    // Read again under the lock.
     let Some(job) = by_id(conn, tenant, id).await? else { return Ok(Deleted::NoSuchJob) };
     if version.is_some_and(|version| version != job.state.version) {
         return Ok(Deleted::OtherVersion(job.state.version));
     }
     if seen.settings.after.is_empty() && !job.settings.after.is_empty() {
-        // Its edges are to be written, and nobody was kept from writing others.
+        // Its dependencies must be written, but without the lock that blocks concurrent writes of
+        // them.
         return Err(DbError::outdated().into());
     }
     let followers = dependencies::followers(conn, tenant, &[id]).await?.remove(&id).unwrap_or_default();
@@ -100,7 +96,7 @@ pub async fn delete(conn: &mut Conn, request: &DeleteRequest<'_>) -> Result<Dele
     })
 }
 
-/// Ends a job that is locked, with those that it runs after, and that no other runs after.
+/// Ends a locked job, its dependencies included, after which no other job runs.
 pub(crate) async fn end(
     conn: &mut Conn,
     tenant: TenantId,

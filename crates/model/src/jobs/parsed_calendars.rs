@@ -1,6 +1,6 @@
-//! Calendars that were read from their definitions, for one piece of work over many jobs.
+//! Cache of parsed calendars for one operation over many jobs.
 //!
-//! Lives as long as that work; nothing depends on what is in it.
+//! It lives as long as the operation; nothing depends on its content.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,8 @@ use uuid::Uuid;
 use crate::definitions::calendars::CalendarRecord;
 use sched_timetable::{Calendar, ScheduleError};
 
-/// Calendars parsed once per version: reading one with many recurrence rules takes far longer than asking it.
+/// Calendars parsed once per version: parsing one with many recurrence rules takes far longer than
+/// a query of it.
 #[derive(Debug, Default)]
 pub struct ParsedCalendars(Mutex<HashMap<(Uuid, i64), Calendar>>);
 
@@ -20,7 +21,7 @@ impl ParsedCalendars {
     }
 
     fn one(&self, record: &CalendarRecord) -> Result<Calendar, ScheduleError> {
-        // A panic in between leaves whole entries only.
+        // After a panic the map has only complete entries.
         let mut parsed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(calendar) = parsed.get(&(record.id, record.version)) {
             return Ok(calendar.clone());

@@ -1,6 +1,5 @@
-//! Why a job is not written, by what whoever writes it can do about that; and which constraint says what.
-//!
-//! Writes nothing itself.
+//! Why a job is not written, by what the caller can do about it; and the meaning of each
+//! constraint.
 
 use super::super::DbError;
 use super::save::SaveMode;
@@ -10,72 +9,51 @@ use sched_domain::args_schema::Misfit;
 use sched_domain::job::{JobSettings, Scope};
 use sched_timetable::{JobType, ScheduleError};
 
-/// The key that keeps names of jobs apart.
+/// The unique key of job names.
 const NAME_KEY: &str = "scheduled_jobs_tenant_id_name_key";
 
-/// Why a job was not written. Nothing was written then.
+/// Why a job was not written; nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
-    /// Something it names does not exist.
     #[error("{field}: there is no {kind} named {name:?}")]
     Missing {
-        /// Field that names it.
         field: &'static str,
-        /// Kind of thing.
         kind: &'static str,
-        /// The name.
         name: String,
     },
-    /// Something it names accepts no new jobs.
     #[error("{field}: {name:?} is inactive and accepts no new jobs")]
     Inactive {
-        /// Field that names it.
         field: &'static str,
-        /// The name.
         name: String,
     },
-    /// A job of that name exists and must not.
-    #[error("name: a job named {0:?} exists already")]
+    #[error("name: a job named {0:?} already exists")]
     Exists(String),
-    /// The function is built in and is not changed.
     #[error("name: the function {0:?} is built in and cannot be changed")]
     BuiltIn(String),
-    /// The tenant has as many jobs as it may.
-    #[error("the tenant may have {limit} jobs, and has {used}")]
+    #[error("the tenant has {used} jobs and its quota is {limit}")]
     Quota {
-        /// How many it may have.
         limit: i64,
-        /// How many it has already.
         used: i64,
     },
-    /// The kind of schedule accepts no new jobs.
-    #[error("job_type: {0} is switched off in this installation and accepts no new jobs")]
+    #[error("job_type: {0} is disabled in this installation and accepts no new jobs")]
     TypeInactive(JobType),
-    /// Another job holds the only place for this scope and function.
-    #[error("function: another job of scope {scope} runs {function:?}; there can be one")]
+    #[error("function: another job of scope {scope} already runs {function:?}; only one is allowed")]
     SingletonTaken {
-        /// The scope.
         scope: Scope,
-        /// The function.
         function: String,
     },
-    /// It cannot run after another job.
     #[error("after.{entry}.job: {source}")]
     Dependency {
-        /// The job.
         job: String,
-        /// Which entry of `after` names the other.
+        /// Index in `after` of the other job.
         entry: usize,
-        /// Why not.
         source: DependencyError,
     },
-    /// Its arguments are not what its function takes.
-    #[error("task_args: they do not satisfy the args_schema of the function")]
+    /// The arguments do not satisfy the schema of the function.
+    #[error("task_args: the arguments do not match the args_schema of the function")]
     Args(Vec<Misfit>),
-    /// The schedule cannot be computed.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
-    /// The database said no.
     #[error(transparent)]
     Database(#[from] DbError),
 }
@@ -92,10 +70,11 @@ impl transaction::TransactionError for SaveError {
     }
 }
 
-/// What the refusal of a constraint means.
+/// Maps the error of a constraint.
 pub(super) fn refused(error: diesel::result::Error, settings: &JobSettings, mode: SaveMode) -> SaveError {
     let error = match DbError::from(error) {
-        // Somebody created it since we looked: the transaction, run again, finds it and changes it.
+        // Another transaction created the job after the lookup: this transaction runs again, finds
+        // the job and changes it.
         DbError::Constraint { name, source, .. } if name == NAME_KEY && mode == SaveMode::Upsert => {
             DbError::Collision(source)
         }

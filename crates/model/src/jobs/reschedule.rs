@@ -1,7 +1,8 @@
-//! New cursors for jobs whose settings stay as they are, while what they count on changes: their calendars.
+//! New cursors for jobs with unchanged settings when one of their calendars changes.
 //!
-//! Runs in the transaction of the change, which holds the calendar against everybody who writes a job; each job is locked before
-//! its cursor is computed, and the leader's tick, which holds the jobs it works on, is waited for.
+//! Runs in the transaction of the change, which locks the calendar against every writer of jobs.
+//! Each job is locked before its cursor is computed. That lock waits for the leader's tick, which
+//! holds the jobs that it processes.
 
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -14,11 +15,11 @@ use crate::definitions::calendars::{self, CalendarRecord};
 use sched_domain::ids::{JobId, TenantId};
 use sched_timetable::{Calendar, Timetable};
 
-/// Reschedules the jobs that name a calendar whose definition has just been changed from `before`.
+/// Reschedules the jobs that name a calendar whose definition has just changed from `before`.
 ///
-/// In the transaction of the change: their next fires follow the new definition, and what the old one excluded until now is
-/// recorded. Jobs whose timetable cannot be computed are left to the scheduler, which disables them with the reason. Returns
-/// how many were moved.
+/// Call it in the transaction of the change. Their next fires follow the new definition, and fires
+/// that the old one excluded until now are recorded. If a timetable cannot be computed, the
+/// scheduler disables the job with the reason. Returns the number of moved jobs.
 pub async fn reschedule_users_of(
     conn: &mut Conn,
     tenant: TenantId,
@@ -51,7 +52,8 @@ pub async fn reschedule_users_of(
         let old = timetable(&job, &calendars);
         let now = database_clock::now(conn).await?;
         let cursor = match cursor::after_change(conn, &job, old.as_ref(), &job.settings, &new, now).await {
-            // The next fire cannot be computed: the leader, coming by at once, disables the job and says why.
+            // The next fire cannot be computed: the leader visits the job at once and disables it
+            // with the reason.
             Err(SaveError::Schedule(_)) => cursor::Cursor::visit(&job, now),
             cursor => cursor?,
         };
@@ -60,7 +62,8 @@ pub async fn reschedule_users_of(
                 scheduled_jobs::next_run_at.eq(cursor.next_run_at),
                 scheduled_jobs::settled_until.eq(cursor.settled_until),
                 scheduled_jobs::tzdata_version.eq(new.schedule().tzdata_version()),
-                // The settings are the same; setting the version to itself tells the leader to look.
+                // The settings are unchanged; writing the version again fires the trigger
+                // that notifies the leader.
                 scheduled_jobs::version.eq(scheduled_jobs::version),
             ))
             .execute(conn)
@@ -71,7 +74,7 @@ pub async fn reschedule_users_of(
     Ok(moved)
 }
 
-/// When a stored job fires, given the calendars it names; `None` if that cannot be computed.
+/// The timetable of a stored job with its calendars; `None` if it cannot be computed.
 pub(super) fn stored_timetable(tenant: TenantId, job: &Job, calendars: &[Calendar]) -> Option<Timetable> {
     job.settings.timetable(tenant, job.state.created_at, calendars).ok()
 }

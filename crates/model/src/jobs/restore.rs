@@ -1,8 +1,9 @@
-//! Restoring a deleted job: with its settings, its pause and its history, under its name or, if that is taken by now, another.
+//! Restores a deleted job with its settings, pause and history, under its name or, if that is
+//! taken, another.
 //!
-//! What it names must be there again: its calendars, and the jobs it runs after. Fire times while it was deleted are none, as of a job that
-//! was disabled; what was cancelled stays so. All of it is one transaction, the caller's: a process that dies in between leaves the
-//! job deleted.
+//! Its calendars and the jobs that it runs after must exist again. The job had no fire times while
+//! it was deleted, as a disabled job has none; cancelled runs stay cancelled. All of it is one
+//! transaction of the caller: a process that dies in between leaves the job deleted.
 
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -20,45 +21,40 @@ use crate::{
 use sched_domain::ids::{JobId, TenantId};
 use sched_domain::job::JobSettings;
 
-/// Which job to restore, and by whose word.
 #[derive(Debug, Clone, Copy)]
 pub struct RestoreRequest<'a> {
-    /// Owner.
     pub tenant: TenantId,
-    /// The job.
     pub job: JobId,
-    /// Its name from now on, which has been checked; `None` for the one it had.
+    /// New, validated name; `None` for the old one.
     pub name: Option<&'a str>,
-    /// Only if the job has this version; `None` whatever its version.
+    /// Required version of the job; `None` for any.
     pub version: Option<i64>,
-    /// Which component or whose e-mail asks.
+    /// Component, or e-mail address of the user.
     pub source: &'a str,
 }
 
-/// What became of it.
+/// Result of [`restore`](fn@restore).
 #[derive(Debug, Clone)]
 pub enum Restored {
-    /// The job is there again, and has a version more.
+    /// Restored, with a new version.
     Done {
-        /// As it was while it was deleted.
         before: Box<Job>,
-        /// As it is.
         after: Box<Job>,
     },
-    /// It is not deleted; nothing was written.
+    /// The job is not deleted; nothing was written.
     Unchanged(Box<Job>),
-    /// It is not deleted, and keeps the name it has; nothing was written.
+    /// The job is not deleted and has another name; nothing was written.
     OtherName(Box<Job>),
-    /// There is no such job.
+    /// The tenant has no such job.
     NoSuchJob,
-    /// It has another version than was asked for.
+    /// The job has this version instead.
     OtherVersion(i64),
 }
 
 /// Restores a deleted job. Call it in a transaction that holds no lock yet.
 ///
 /// # Errors
-/// When its name is taken, or something that its settings name is not there; nothing is written then.
+/// Its name is taken, or an object in its settings does not exist; nothing is written then.
 pub async fn restore(conn: &mut Conn, request: &RestoreRequest<'_>) -> Result<Restored, SaveError> {
     let RestoreRequest { tenant, job: id, name, version, source } = *request;
     let Some(seen) = by_id_ever(conn, tenant, id).await? else { return Ok(Restored::NoSuchJob) };
@@ -82,7 +78,7 @@ pub async fn restore(conn: &mut Conn, request: &RestoreRequest<'_>) -> Result<Re
         });
     }
     if job.settings != seen.settings {
-        // What it names was looked for by what it was.
+        // The names in its settings were resolved with outdated settings.
         return Err(DbError::outdated().into());
     }
     hold_names(conn, tenant, &settings).await?;
@@ -106,14 +102,15 @@ pub async fn restore(conn: &mut Conn, request: &RestoreRequest<'_>) -> Result<Re
     let silent = JobSettings { is_enabled: false, ..job.settings.clone() };
     let before = Box::new(job.clone());
     let mut saved = saving.write(conn, Some(Job { settings: silent, ..job })).await?;
-    // Its edges went with it, whatever its settings said.
+    // Its dependencies were deleted with it, although its settings list them.
     saved.before = None;
     dependencies::replace(conn, tenant, saved.new_dependent().as_slice()).await?;
     quota.check(conn, 1).await?;
     Ok(Restored::Done { before, after: Box::new(saved.job) })
 }
 
-/// Holds what the job names, so that none of it is deleted before the end of the transaction: while the job was deleted it needed nothing.
+/// Locks the objects that the job names, so that none is deleted before the end of the transaction:
+/// a deleted job did not protect them.
 async fn hold_names(conn: &mut Conn, tenant: TenantId, settings: &JobSettings) -> Result<(), SaveError> {
     let missing = |field, kind, name: &str| SaveError::Missing { field, kind, name: name.to_owned() };
     if functions::hold(conn, tenant, &settings.function).await?.is_none() {

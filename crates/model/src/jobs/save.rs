@@ -1,8 +1,9 @@
-//! Writing jobs: their settings, the version these make, and the cursor that follows.
+//! Writes jobs: settings, the new version, and the new cursor.
 //!
-//! A write locks the calendars the job is to name and then the job's row, compares, and if anything differs stores the
-//! settings, the version they make, and, when the timetable is touched, a new cursor with what the change skips. All of it is one
-//! transaction, the caller's: a process that dies in between leaves the job as it was.
+//! A write locks the calendars of the new settings and then the job's row, and compares. On a
+//! difference it stores the settings, a version and, if the timetable changes, a new cursor with
+//! the skips of the change. All of it is one transaction of the caller: a process that dies in
+//! between leaves the job unchanged.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -32,28 +33,26 @@ use sched_domain::ids::{FunctionId, JobId, ProjectId, TenantId, time_ordered};
 use sched_domain::job::{JobSettings, MisfireKind, OverlapPolicy, Scope};
 use sched_timetable::{Calendar, CalendarRoll, DstGap, DstOverlap, JobType, Timetable};
 
-/// Whether a job of that name may exist already.
+/// Whether a job of that name may exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SaveMode {
-    /// It must not.
+    /// It must not exist.
     Create,
-    /// If it does, it is changed.
+    /// An existing job is changed.
     Upsert,
 }
 
-/// A job that was written.
 #[derive(Debug, Clone)]
 pub struct SavedJob {
-    /// The job after the write.
     pub job: Job,
-    /// Its settings before; `None` when it is new.
+    /// The settings before the write; `None` for a new job.
     pub before: Option<JobSettings>,
-    /// What the write did.
+    /// Kind of the change.
     pub change: Change,
 }
 
 impl SavedJob {
-    /// The job, if what it runs after is not what it was before, so that its edges are to be written
+    /// The job, if its dependencies changed, so that the caller must write them
     /// ([`dependencies::replace`]).
     #[must_use]
     pub fn new_dependent(&self) -> Option<Dependent<'_>> {
@@ -109,12 +108,14 @@ struct Write<'a> {
     updated_src: &'a str,
 }
 
-/// Writes a job under its name, what it runs after, and the version this makes.
+/// Writes a job under its name, with its dependencies and a version.
 ///
-/// `source` says which component or whose e-mail writes. The settings have been checked ([`JobSettings::check`]). Call it in a transaction.
+/// `source` is the component, or the e-mail address of the user. The settings must be validated
+/// ([`JobSettings::check`]). Call it in a transaction.
 ///
 /// # Errors
-/// When something the job names does not exist, or it may not be written; nothing is written then.
+/// An object in the settings does not exist, or the job may not be written; nothing is written
+/// then.
 pub async fn save(
     conn: &mut Conn,
     tenant: TenantId,
@@ -131,7 +132,7 @@ pub async fn save(
     Ok(saved)
 }
 
-/// [`save`](fn@save) of settings that a job had before: the version this makes says so.
+/// [`save`](fn@save) with earlier settings of the job: the version records a rollback.
 ///
 /// # Errors
 /// As [`save`](fn@save).
@@ -150,10 +151,12 @@ pub async fn roll_back(
     Ok(saved)
 }
 
-/// [`save`](fn@save) with the calendars read so far, for writing many jobs that name the same ones or run after each other.
+/// [`save`](fn@save) with a cache of calendars, for writing many jobs that share calendars or
+/// depend on each other.
 ///
-/// The caller takes the locks before ([`quotas::hold_jobs`], [`dependencies::serialise`], [`dependencies::lock_jobs`]), and when all jobs are
-/// written writes the edges ([`dependencies::replace`]) and checks the quota.
+/// The caller takes the locks before ([`quotas::hold_jobs`], [`dependencies::serialise`],
+/// [`dependencies::lock_jobs`]). After all jobs are written, it writes the dependencies
+/// ([`dependencies::replace`]) and checks the quota.
 ///
 /// # Errors
 /// As [`save`](fn@save).
@@ -173,7 +176,7 @@ pub async fn save_with(
 pub(super) struct Writing<'a> {
     pub(super) mode: SaveMode,
     pub(super) source: &'a str,
-    /// What the version is to say that this is; what the settings say when `None`.
+    /// Kind of change for the version; `None` derives it from the settings.
     pub(super) change: Option<&'static str>,
 }
 
@@ -185,7 +188,7 @@ async fn write(
     parsed: &ParsedCalendars,
 ) -> Result<SavedJob, SaveError> {
     let mode = writing.mode;
-    // Calendars first, then jobs: whoever changes a calendar locks in this order too.
+    // Calendars first, then jobs: a change of a calendar locks in this order too.
     let calendars = calendars_of(conn, tenant, settings, parsed).await?;
     let existing = lock_by_name(conn, tenant, &settings.name).await?;
     match existing {
@@ -201,7 +204,8 @@ async fn write(
 }
 
 async fn lock_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Job>> {
-    // Two statements: an outer join cannot be locked. The lock keeps the row as the second statement reads it.
+    // Two statements, because an outer join cannot be locked. Under the lock the second statement
+    // reads the same row.
     let id: Option<JobId> = scheduled_jobs::table
         .filter(scheduled_jobs::tenant_id.eq(tenant))
         .filter(scheduled_jobs::name.eq(name))
@@ -222,14 +226,14 @@ async fn lock_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult
 pub(super) struct Saving<'a> {
     pub(super) tenant: TenantId,
     pub(super) settings: &'a JobSettings,
-    /// Those the settings name.
+    /// The calendars in the settings.
     pub(super) calendars: &'a [Calendar],
     pub(super) parsed: &'a ParsedCalendars,
     pub(super) writing: Writing<'a>,
 }
 
 impl Saving<'_> {
-    /// Writes over a job that is locked, or a new one.
+    /// Overwrites a locked job, or inserts a new one.
     pub(super) async fn write(&self, conn: &mut Conn, existing: Option<Job>) -> Result<SavedJob, SaveError> {
         let Self { tenant, settings, calendars, writing: Writing { mode, source, change }, .. } = *self;
         let named = resolve_names(conn, tenant, settings, existing.as_ref()).await?;
@@ -329,7 +333,7 @@ impl Saving<'_> {
         Ok(SavedJob { job, before, change })
     }
 
-    /// The cursor after a job becomes `settings`: as it was, if that changes nothing about its fires.
+    /// The cursor after a job gets `settings`; unchanged if they do not affect its fires.
     async fn changed_cursor(
         &self,
         conn: &mut Conn,
@@ -347,7 +351,7 @@ impl Saving<'_> {
     }
 }
 
-/// The calendars that settings name, held to the end of the transaction.
+/// The calendars in the settings, locked until the end of the transaction.
 pub(super) async fn calendars_of(
     conn: &mut Conn,
     tenant: TenantId,
@@ -376,7 +380,7 @@ async fn resolve_names(
 ) -> Result<Named, SaveError> {
     let missing = |field, kind, name: &str| SaveError::Missing { field, kind, name: name.to_owned() };
     let is_new_to_job = existing.is_none_or(|job| job.settings.function != settings.function);
-    // What the job has had so far cannot be deleted while it has it.
+    // The present function cannot be deleted while the job uses it.
     let function = match is_new_to_job {
         true => functions::hold(conn, tenant, &settings.function).await?,
         false => functions::by_name(conn, tenant, &settings.function).await?,
@@ -412,7 +416,7 @@ fn json_of(settings: &impl Serialize) -> DbResult<serde_json::Value> {
         .map_err(|error| DbError::Corrupt { what: "settings of a job".into(), reason: error.to_string() })
 }
 
-/// What kind of change makes these settings of those before.
+/// Kind of change from one settings to the next.
 fn change_of(before: Option<&JobSettings>, after: &JobSettings) -> &'static str {
     match before {
         None => "created",
@@ -422,12 +426,12 @@ fn change_of(before: Option<&JobSettings>, after: &JobSettings) -> &'static str 
     }
 }
 
-/// A version of a job, to be kept.
+/// A version of a job to store.
 pub(super) struct NewVersion<'a> {
     pub(super) version: i64,
     pub(super) change: &'static str,
     pub(super) settings: &'a JobSettings,
-    /// The instant at which the cursor was computed: fires after it are those of these settings.
+    /// When the cursor was computed: later fires follow these settings.
     pub(super) changed_at: DateTime<Utc>,
     pub(super) source: &'a str,
     pub(super) pause: Option<&'a Pause<'a>>,

@@ -1,12 +1,14 @@
-//! Pausing, resuming, enabling and disabling a job: what becomes of its fires, and the version each of these makes.
+//! Pauses, resumes, enables and disables a job, with its fires and versions.
 //!
-//! A pause changes no setting. From its moment on nothing of the schedule is dispatched; what is due and not yet dispatched
-//! counts as paused, and the scheduler goes on recording each fire as skipped. A pause with an end is over at that instant without
-//! anybody's doing: from then on the flag means nothing, and the next change of it clears it. Fires before the end of a pause
-//! are held by it and those after are not, however late anybody looks: what the scheduler has not seen yet is recorded here when
-//! the job is resumed. Triggers by hand are not held.
+//! A pause changes no setting. While it holds, the schedule dispatches nothing. A due fire that is
+//! not yet dispatched counts as paused, and the scheduler records each fire as skipped. A pause
+//! with an end expires at that time without any write: from then on the flag has no meaning, and
+//! the next change of the pause clears it. The pause holds the fires before its end and not those
+//! after it, however late a scheduler processes them: resuming records the fires that the scheduler
+//! has not seen yet. Manual triggers are not held.
 //!
-//! All of it is one transaction under the lock on the job, the caller's: a process that dies in between leaves the job as it was.
+//! All of it is one transaction of the caller, under the lock on the job: a process that dies in
+//! between leaves the job unchanged.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -23,32 +25,31 @@ use crate::{connection::database_clock, definitions::calendars};
 use sched_domain::ids::{JobId, TenantId};
 use sched_domain::job::JobSettings;
 
-/// When a pause is to end.
+/// When a pause ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PauseEnd {
-    /// Nothing is said: when the pause ends that there is, and when somebody resumes the job if there is none.
+    /// Keeps the end of the present pause; without a pause, ends on resume.
     #[default]
     AsItIs,
-    /// When somebody resumes the job.
+    /// On resume.
     Never,
-    /// By itself at this instant.
+    /// Automatically at this time.
     At(DateTime<Utc>),
 }
 
-/// What is asked for: a pause, or a change of the one there is. What is left out of a change stays as it is.
+/// A requested pause, or a change of the present one. Omitted fields stay unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NewPause<'a> {
-    /// Why, for people.
+    /// For people.
     pub reason: Option<&'a str>,
-    /// When it ends.
     pub end: PauseEnd,
 }
 
 impl NewPause<'_> {
-    /// The pause that this makes of the present one at `now`.
+    /// The pause that results from the present one at `now`.
     fn merged<'a>(&'a self, job: &'a Job, now: DateTime<Utc>) -> Pause<'a> {
         let (mut reason, mut until) = (None, None);
-        // One that has ended by itself since the job was read is none to go on.
+        // A pause that expired after the job was read does not continue.
         if job.state.is_paused && job.state.paused_until.is_none_or(|until| until > now) {
             (reason, until) = (job.state.pause_reason.as_deref(), job.state.paused_until);
         }
@@ -61,58 +62,50 @@ impl NewPause<'_> {
     }
 }
 
-/// A pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause<'a> {
-    /// Why, for people.
+    /// For people.
     pub reason: Option<&'a str>,
-    /// When it ends by itself; `None` for when somebody resumes the job.
+    /// Automatic end; `None` for on resume.
     pub until: Option<DateTime<Utc>>,
 }
 
-/// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Switch<'a> {
-    /// The schedule is not to fire for a while. Of a job that is paused, the pause is changed.
+    /// Stops the schedule for a while; changes the pause of a paused job.
     Pause(NewPause<'a>),
-    /// The schedule is to fire again.
+    /// Continues the schedule.
     Resume,
-    /// The schedule is to fire; fire times while the job was disabled are none.
+    /// Starts the schedule; the job has no fire times from the time when it was disabled.
     Enable,
-    /// The schedule is not to fire any more.
+    /// Stops the schedule permanently.
     Disable,
 }
 
-/// Which job to switch, and by whose word.
 #[derive(Debug, Clone, Copy)]
 pub struct SwitchRequest<'a> {
-    /// Owner.
     pub tenant: TenantId,
-    /// The job.
     pub job: JobId,
-    /// What is to be done.
     pub switch: Switch<'a>,
-    /// Only if the job has this version; `None` whatever its version.
+    /// Required version of the job; `None` for any.
     pub version: Option<i64>,
-    /// Which component or whose e-mail asks.
+    /// Component, or e-mail address of the user.
     pub source: &'a str,
 }
 
-/// What became of it.
+/// Result of [`switch`](fn@switch).
 #[derive(Debug, Clone)]
 pub enum Switched {
-    /// The job was changed, and has a version more.
+    /// Changed, with a new version.
     Changed {
-        /// As it was.
         before: Box<Job>,
-        /// As it is.
         after: Box<Job>,
     },
-    /// It was so already; nothing was written.
+    /// Already in this state; nothing was written.
     Unchanged(Box<Job>),
-    /// There is no such job.
+    /// The tenant has no such job.
     NoSuchJob,
-    /// It has another version than was asked for.
+    /// The job has this version instead.
     OtherVersion(i64),
     /// The pause would end before it begins.
     EndHasPassed {
@@ -124,7 +117,7 @@ pub enum Switched {
 /// Pauses, resumes, enables or disables a job. Call it in a transaction.
 ///
 /// # Errors
-/// When the job is to be enabled and its schedule cannot be computed, or when the database cannot be asked.
+/// Also if the schedule of a job to enable cannot be computed.
 pub async fn switch(conn: &mut Conn, request: &SwitchRequest<'_>) -> Result<Switched, SaveError> {
     let Some(job) = lock(conn, request.tenant, request.job).await? else { return Ok(Switched::NoSuchJob) };
     if request.version.is_some_and(|version| version != job.state.version) {
@@ -170,7 +163,8 @@ async fn pause(
     set_pause(conn, request, job, Some(wanted), now).await
 }
 
-/// Locks the job alone. Its calendars are read and not locked: who changes one locks the jobs that name it before it looks at them.
+/// Locks only the job. Its calendars are read without a lock: a change of a calendar locks its jobs
+/// before it reads them.
 async fn lock(conn: &mut Conn, tenant: TenantId, id: JobId) -> DbResult<Option<Job>> {
     let found: Option<JobId> = scheduled_jobs::table
         .find((tenant, id))
@@ -186,7 +180,7 @@ async fn lock(conn: &mut Conn, tenant: TenantId, id: JobId) -> DbResult<Option<J
     }
 }
 
-/// Begins a pause, over the one there may be, or ends it. Of one that ends, what it held is recorded.
+/// Begins a pause, replacing the present one, or ends it. The end records the held fires.
 async fn set_pause(
     conn: &mut Conn,
     request: &SwitchRequest<'_>,
@@ -227,7 +221,7 @@ async fn set_pause(
     Ok(Switched::Changed { before: Box::new(job), after: Box::new(after) })
 }
 
-/// Where the job stands once what its pause holds has been recorded; `None` if it holds nothing that is due.
+/// The position after the fires held by the pause are recorded; `None` if no due fire is held.
 async fn held(
     conn: &mut Conn,
     tenant: TenantId,

@@ -1,4 +1,4 @@
-//! What a job was: its settings after every change, newest first.
+//! Versions of a job: its settings after every change, newest first.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -8,27 +8,24 @@ use super::super::schema::scheduled_job_versions as v;
 use super::super::{Conn, DbResult};
 use sched_domain::ids::{JobId, TenantId};
 
-/// A version of a job as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = super::super::schema::scheduled_job_versions, check_for_backend(diesel::pg::Pg))]
 pub struct JobVersion {
-    /// Its number.
     pub version: i64,
-    /// What kind of change made it.
+    /// Kind of the change.
     pub change: String,
-    /// The settings after the change, as this release or an earlier one wrote them.
+    /// Settings after the change, in the format of this release or an earlier one.
     pub settings: serde_json::Value,
-    /// When.
     pub changed_at: DateTime<Utc>,
-    /// Which component or whose e-mail made the change.
+    /// Component, or e-mail address of the user.
     pub changed_src: String,
-    /// Why the job was paused, where the change is a pause.
+    /// Reason of the pause, if the change is a pause.
     pub pause_reason: Option<String>,
-    /// When the pause ends by itself, where the change is a pause.
+    /// Automatic end of the pause, if the change is a pause.
     pub paused_until: Option<DateTime<Utc>>,
 }
 
-/// Versions of a job before `before` (`None` for the newest on), newest first, at most `limit`.
+/// Versions of a job before `before` (`None` for the newest), newest first, at most `limit`.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -47,7 +44,7 @@ pub async fn list(
         .await?)
 }
 
-/// The latest deletion of a job: when, and the name it had.
+/// Time of the latest deletion of a job, and its name then.
 pub async fn last_deletion(
     conn: &mut Conn,
     tenant: TenantId,

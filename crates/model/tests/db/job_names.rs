@@ -1,4 +1,4 @@
-//! Names in jobs: what they must refer to, who may hold them, and how they are found again.
+//! Names in jobs: required references, locks, and lookups.
 
 use sched_model::definitions::functions::{self, Change};
 use sched_model::domain::ids::TenantId;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::fixture::{TENANT, World, function, settings};
 
-/// Saves a job, which must be refused for what it says, and gives the refusal.
+/// Saves a job that must be rejected, and returns the error.
 async fn refused(world: &World, settings: &JobSettings) -> String {
     let mut conn = world.conn().await;
     let saved = transact(&mut conn, "test_save", async |conn: &mut Conn| {
@@ -80,7 +80,7 @@ async fn a_function_has_one_job_of_each_scope_but_of_projects() {
         let message = refused(&world, &of("second", scope)).await;
         assert_eq!(
             message,
-            format!("function: another job of scope {scope} runs \"noop\"; there can be one")
+            format!("function: another job of scope {scope} already runs \"noop\"; only one is allowed")
         );
     }
     world.sql("UPDATE scheduled_jobs SET deleted_at = now(), next_run_at = NULL WHERE name = 'system'").await;

@@ -1,4 +1,4 @@
-//! The built-in functions and jobs, and what is written down for them.
+//! The built-in functions and jobs, and their stored settings.
 
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ async fn there_is_one_job_of_a_built_in_function_and_scope() {
         jobs::save(conn, TENANT, &second, SaveMode::Create, "tests").await
     });
     let text = refused.await.unwrap_err().to_string();
-    assert!(text.contains("there can be one"), "{text}");
+    assert!(text.contains("only one is allowed"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,5 @@
--- Some open dispatches of jobs that are not in line themselves, the oldest first. What runs is found through the claims of the workers;
--- what waits among the latest of the job, so that no history is read.
+-- Some open runs of jobs that are not queued themselves, the oldest first. Running ones are found
+-- through the claims of workers, waiting ones among the job's latest runs, so no history is read.
 WITH input AS MATERIALIZED (SELECT $1::uuid AS tenant_id, $2::uuid[] AS jobs, $3::integer AS most),
 running AS MATERIALIZED (
     SELECT DISTINCT d.id, d.job_id, d.status, d.claimed_at AS since, d.worker_id, d.scheduled_for

@@ -1,4 +1,4 @@
--- What surrounds a job. A quota that is no number is none, as for the tick.
+-- The context of a job. A quota that is not a number counts as no quota, as in the tick.
 WITH input AS (SELECT $1::uuid AS tenant_id, $2::uuid AS job_id, $3::timestamptz AS minute)
 SELECT t.is_paused, CASE WHEN p.is_paused THEN p.name END, p.pause_reason, f.is_active, CASE WHEN f.is_paused THEN f.name END,
        f.pause_reason, coalesce(j.queue, f.queue),

@@ -1,6 +1,7 @@
--- Queues by name, their limits with what is used of them, and who serves them. What runs is counted only where a limit needs it.
+-- Queues by name, with limits, usage and workers. Running runs are counted only for a limit that
+-- needs them.
 WITH input AS (SELECT $1::uuid AS tenant_id, clock_timestamp() AS now),
--- What the tenant may run at once, and what it runs, in all queues together.
+-- The tenant's quota of running runs, and its running runs in all queues together.
 quota AS MATERIALIZED (
     SELECT (t.quotas ->> 'running_dispatches')::bigint AS most,
            (SELECT count(DISTINCT d.id)

@@ -1,4 +1,4 @@
--- No attempt starts before its fire time: months that end before the window are not looked at.
+-- No attempt starts before its fire time: partitions of months before the window are not read.
 WITH input AS (SELECT $1::uuid AS tenant_id, $2::uuid AS job_id, $3::timestamptz AS from_at, $4::uuid[] AS dispatch_ids),
 found AS (
     SELECT l.dispatch_id, l.attempt, l.status, l.started_at, l.completed_at, l.worker_id, l.exit_code, l.error_message

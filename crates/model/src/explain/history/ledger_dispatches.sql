@@ -6,7 +6,7 @@ SELECT d.id, d.scheduled_for, d.created_at, d.available_at, d.claimed_at, d.comp
 FROM job_dispatch d
 LEFT JOIN leader_terms t ON t.term = d.term
 LEFT JOIN known_workers w ON w.worker_id = d.worker_id
--- The next fire that was made after the request: the one for which the overlap policy made room.
+-- The next fire created after the request: the one for which the overlap policy made room.
 LEFT JOIN LATERAL (
     SELECT s.id, s.scheduled_for
     FROM job_dispatch s

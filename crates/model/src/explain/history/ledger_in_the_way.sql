@@ -1,5 +1,7 @@
--- Some dispatches of a job that were open when skips were recorded, the oldest first: of the latest of the job by then, so that no history is read.
--- What the schedule made together with a record is not before its first fire; a trigger may have come between the fire and the record.
+-- Some runs of a job that were open when skips were recorded, the oldest first, from the latest
+-- runs of the job at that time, so that no history is read. A scheduled run created together with a
+-- record is not before the record's first fire; a triggered run may fall between the fire and the
+-- record.
 WITH input AS (SELECT $1::uuid AS tenant_id, $2::uuid AS job_id, $3::timestamptz[] AS firsts, $4::timestamptz[] AS recorded)
 SELECT s.first_fire_at, o.id, o.scheduled_for, o.completed_at
 FROM input i

@@ -1,5 +1,6 @@
--- Ranges are disjoint: of those that begin before the window, only the latest can reach into it. Of misfires that came before the term of whoever
--- recorded them: how the term of then, or the last before, ended, and when the next began.
+-- Ranges are disjoint: of those that begin before the window, only the latest can reach into it.
+-- For misfires before the term of the scheduler that recorded them: how that term, or the last one
+-- before it, ended, and when the next one began.
 WITH input AS (SELECT $1::uuid AS tenant_id, $2::uuid AS job_id, $3::timestamptz AS from_at, $4::timestamptz AS to_at)
 SELECT s.first_fire_at, s.last_fire_at, s.fire_count, s.is_count_exact, s.reason, s.detail, s.recorded_at, s.term,
        n.started_at, f.ended_at, f.end_reason

@@ -1,5 +1,6 @@
--- The versions in effect in a window, and the latest pause before it. `max_runs` had come to its end by the end of a version if as
--- many fires had been dispatched by then: all there were, less those made since. So it does not count what retention removed.
+-- The versions in effect in a window, and the latest pause before it. At the end of a version,
+-- `max_runs` was reached if as many fires had been dispatched by then: the total minus those
+-- created since. So the runs that retention deleted do not matter.
 WITH input AS (SELECT $1::uuid AS tenant_id, $2::uuid AS job_id, $3::timestamptz AS from_at, $4::timestamptz AS to_at),
 known AS (
     SELECT v.version, v.change, v.settings, v.changed_at, v.changed_src, v.pause_reason, v.paused_until,
