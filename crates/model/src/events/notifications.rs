@@ -1,10 +1,17 @@
-//! Notifications: channels, rules, messages, and how the leader finds what is to be told.
+//! Notifications: channels, rules, deliveries, and how the leader finds new deliveries.
 //!
-//! The path of a message: something happens and leaves its event; the leader, which reads the stream of events after a position that it
-//! keeps ([`follow`]), writes a delivery for each rule that matches and moves the position in the same fenced transaction, so that
-//! none is lost and none is made twice; it gives deliveries that wait their dispatch of the built-in job `sched.notify`, as many at a time
-//! as a channel may have; a worker sends it ([`deliveries::to_send`]); and the leader reads from the events of that dispatch what has become
-//! of it. So there is one writer for each step, and a process that dies at any of them leaves whole steps.
+//! The path of a delivery:
+//!
+//! 1. A change appends its event.
+//! 2. The leader reads the event stream after a stored position ([`follow`]). It writes a
+//!    delivery for each matching rule and moves the position in the same fenced transaction, so
+//!    none is lost or duplicated.
+//! 3. The leader gives waiting deliveries their runs of the built-in job `sched.notify`, up to
+//!    the limit of a channel.
+//! 4. A worker sends the delivery ([`deliveries::to_send`]).
+//! 5. The leader reads the outcome from the events of that run.
+//!
+//! So each step has one writer, and a process that dies leaves whole steps.
 
 pub mod channels;
 pub mod deliveries;

@@ -1,22 +1,28 @@
-//! Reading the stream of events, in an order in which nothing is ever missed.
+//! Reads the event stream in an order in which no event is ever missed.
 //!
-//! Ids commit out of order: a transaction that took a lower one may commit after others were read. So the order is that of the
-//! transactions that wrote the events, and of ids within each ([`EventKey`]), and a reader goes no further than the oldest transaction that
-//! runs. What is before that is settled: it never changes, so a position in it may be kept for as long as the events are. Reading only;
-//! where a reader stands is remembered by nobody but itself.
+//! Ids commit out of order: a transaction with a lower id may commit after higher ids were read. So
+//! the order is that of the transactions that wrote the events, then of the ids within each
+//! ([`EventKey`]), and a reader stops at the oldest running transaction. Events before that are
+//! settled: they never change, so a position among them is valid as long as the events exist. This
+//! module only reads; each reader stores its own position.
 //!
 //! # Design notes
-//! - One transaction that takes hours would stop the stream for hours. Two kinds of them are not waited for: those of other databases of
-//!   the server, which cannot write here; and those that have run for longer than [`WRITES_WITHIN`] without having touched events, because
-//!   the column's default refuses events from them (migration 30). What has written events and goes on is waited for ([`Running`] tells who
-//!   it is). Transactions that only read, such as a backup's, have no number and hold nobody up.
-//! - `created_at` follows the order but for [`WRITES_WITHIN`]: a transaction writes its events within that time of its beginning,
-//!   and it got its number after it began. So an instant is found in the order by halving, without an index by time.
-//! - Numbers of transactions mean nothing on another server. [`origin`] tells servers apart; after a restore from a dump
-//!   [`settle_foreign`] puts what came with it before everything new, and until it has, [`look`] gives nothing.
-//! - Numbers are given a second time on the same server, too: after a crash or a failover those whose log had not reached the disk or the
-//!   replica, after a restore to an earlier time all that came later. So what a reader keeps is never a number alone: it is the last event
-//!   that it read ([`Mark`]), which was committed, and which is looked for when the reader goes on.
+//! - One transaction that takes hours would block the stream for hours. Two kinds of transactions
+//!   do not block it: those of other databases of the server, which cannot write here, and those
+//!   that have run for longer than [`WRITES_WITHIN`] without writing events, because the column's
+//!   default then rejects events from them (migration 30). A transaction that wrote events and
+//!   continues blocks the stream ([`Running`] identifies it). Read-only transactions, such as a
+//!   backup, have no number and do not block.
+//! - `created_at` follows the order within [`WRITES_WITHIN`]: a transaction writes its events
+//!   within that time of its beginning, and it got its number after it began. So a binary search
+//!   finds a time in the order, without an index by time.
+//! - Transaction numbers mean nothing on another server. [`origin`] identifies servers. After a
+//!   restore from a dump, [`settle_foreign`] moves the restored events before all new ones, and
+//!   until it has, [`look`] returns no events.
+//! - The same server may also reuse numbers: after a crash or a failover, those whose log had not
+//!   reached the disk or the replica; after a restore to an earlier time, all later ones. So a
+//!   reader never stores only a number: it stores the last event that it read ([`Mark`]), which
+//!   was committed, and checks that this event exists when it continues.
 
 use std::time::Duration;
 
@@ -31,20 +37,21 @@ use crate::schema::events;
 use crate::{Conn, DbError, DbResult};
 use sched_domain::ids::{DispatchId, JobId, ProjectId, TenantId};
 
-/// How long after its beginning a transaction may write events; the default of `events.transaction_id` says the same.
+/// Time after its beginning in which a transaction may write events; the default of
+/// `events.transaction_id` uses the same value.
 pub const WRITES_WITHIN: Duration = Duration::from_secs(120);
 
-/// Where an event stands in the stream.
+/// Position of an event in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct EventKey {
     /// Number of the transaction that wrote it.
     pub transaction: i64,
-    /// Its id; 0 stands before all events of the transaction.
+    /// Its id; 0 is before all events of the transaction.
     pub id: i64,
 }
 
 impl EventKey {
-    /// After everything.
+    /// After all events.
     pub const LAST: Self = Self { transaction: i64::MAX, id: i64::MAX };
 
     /// Before all events of a transaction.
@@ -54,65 +61,60 @@ impl EventKey {
     }
 }
 
-/// How far a reader has come: the last event that it has read, or the beginning.
+/// Position of a reader: the last event that it read, or the beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
-    /// Where the event stands; all zero for the beginning.
+    /// Key of the event; all zero for the beginning.
     pub key: EventKey,
-    /// When it was written; for the beginning, when it was the beginning.
+    /// When the event was written; for the beginning, when the reader started.
     pub at: DateTime<Utc>,
 }
 
 impl Mark {
-    /// Before everything.
+    /// Before all events.
     #[must_use]
     pub fn beginning(at: DateTime<Utc>) -> Self {
         Self { key: EventKey::default(), at }
     }
 }
 
-/// An event as it is kept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// Where it stands.
     pub key: EventKey,
-    /// When it was written, by the database clock.
+    /// By the database's clock.
     pub at: DateTime<Utc>,
-    /// Whose it is; `None` for the installation's.
+    /// Owner; `None` for events of the installation.
     pub tenant_id: Option<TenantId>,
-    /// Project it concerns.
+    /// Project of the event.
     pub project_id: Option<ProjectId>,
-    /// Job it concerns.
+    /// Job of the event.
     pub job_id: Option<JobId>,
-    /// Dispatch it concerns.
+    /// Run of the event.
     pub dispatch_id: Option<DispatchId>,
-    /// What happened.
     pub event_type: String,
-    /// Details.
     pub payload: serde_json::Value,
 }
 
-/// What a look at the whole stream has found.
+/// Result of [`look`].
 #[derive(Debug, Clone)]
 pub struct Look {
-    /// All events before this are settled, and those among them that follow the mark that was given are in `events`, if it holds less
-    /// than was asked for and nothing is foreign.
+    /// All events before this are settled. `events` contains all of those after the given mark, if
+    /// it has fewer than the limit and no event is foreign.
     pub settled: EventKey,
-    /// Number of the next transaction: where there would be no wait for any.
+    /// Number of the next transaction: the end of the stream if no transaction were running.
     pub next_transaction: i64,
-    /// When, by the database clock.
+    /// By the database's clock.
     pub at: DateTime<Utc>,
-    /// Which server it is; see [`Origin`].
+    /// Identifies the server; see [`Origin`].
     pub server: i64,
-    /// Whether there are events that came with a dump and are not settled.
+    /// Whether there are unsettled events from a dump.
     pub has_foreign: bool,
-    /// Whether the event of the mark is there.
+    /// Whether the event of the mark exists.
     pub is_there: bool,
-    /// The events, in order.
     pub events: Vec<Event>,
 }
 
-/// The columns of an event: all of them, or none of those that it must have.
+/// The columns of an event: all required ones, or none.
 #[derive(Debug, Queryable)]
 struct Row {
     transaction: Option<i64>,
@@ -126,7 +128,7 @@ struct Row {
     payload: Option<serde_json::Value>,
 }
 
-/// What the stream is like, and one event.
+/// State of the stream, and one event.
 type LookRow = (i64, i64, DateTime<Utc>, i64, bool, bool, Row);
 
 #[rustfmt::skip]
@@ -145,11 +147,12 @@ statement! {
     ) -> (BigInt, BigInt, Timestamptz, BigInt, Bool, Bool, RowTypes)
 }
 
-/// The events of all tenants that follow `after` and are settled, at most `limit`. Transactions in `ignored` are not waited for.
+/// Settled events of all tenants after `after`, at most `limit`. Transactions in `ignored` do not
+/// block the stream.
 pub async fn look(conn: &mut Conn, after: Mark, ignored: &[i64], limit: i64) -> DbResult<Look> {
     let Mark { key: EventKey { transaction, id }, at } = after;
     let rows: Vec<LookRow> = LookAt { transaction, id, at, ignored, limit }.load(conn).await?;
-    // There is one row at least, whatever was found.
+    // There is at least one row.
     let mut seen = None;
     let mut events = Vec::new();
     for (ends_at, next_transaction, at, server, has_foreign, is_there, row) in rows {
@@ -161,14 +164,15 @@ pub async fn look(conn: &mut Conn, after: Mark, ignored: &[i64], limit: i64) -> 
     Ok(Look { events, ..seen.ok_or(DbError::NotFound)? })
 }
 
-/// Where the stream stands: the end of what is settled, and all that [`look`] says besides events.
+/// State of the stream: the end of the settled events, and everything that [`look`] returns besides
+/// events.
 pub async fn stand(conn: &mut Conn, ignored: &[i64]) -> DbResult<Look> {
-    // The position of no event, after which there is none.
+    // After all events, and the position of none.
     let last = Mark { key: EventKey { id: 0, ..EventKey::LAST }, at: DateTime::UNIX_EPOCH };
     look(conn, last, ignored, 0).await
 }
 
-/// The last event before a position, of whoever's may be seen.
+/// The last visible event before a position, of any tenant.
 pub async fn newest(conn: &mut Conn, before: EventKey) -> DbResult<Option<Mark>> {
     let query = events::table
         .select((sql::<BigInt>("transaction_id::text::bigint"), events::id, events::created_at))
@@ -192,7 +196,7 @@ fn whole(row: Row) -> Option<Event> {
     })
 }
 
-/// A transaction that runs.
+/// A running transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
 pub struct Running {
     /// Its number.
@@ -201,9 +205,9 @@ pub struct Running {
     pub is_elsewhere: bool,
     /// Whether it may have written events.
     pub has_events: bool,
-    /// Whether it still ran when it was looked for.
+    /// Whether it still ran when it was looked up.
     pub is_found: bool,
-    /// The server process it runs in; `None` for one that is prepared.
+    /// Its server process; `None` for a prepared transaction.
     pub process: Option<i32>,
 }
 
@@ -211,7 +215,8 @@ statement! {
     RunningNow = "stream/events_running.sql", () -> (BigInt, Bool, Bool, Bool, Nullable<Int4>)
 }
 
-/// The transactions that run, on the whole server. Dearer than [`look`]: ask when the stream does not go on.
+/// The running transactions of the whole server. More expensive than [`look`]: call it when the
+/// stream is blocked.
 pub async fn running(conn: &mut Conn) -> DbResult<Vec<Running>> {
     Ok(RunningNow {}.load(conn).await?)
 }
@@ -220,21 +225,21 @@ statement! {
     OpenNow = "stream/events_open.sql", () -> (BigInt, Array<BigInt>)
 }
 
-/// The number of the next transaction, and those of the transactions that run, on the whole server.
+/// The number of the next transaction, and those of the running transactions of the whole server.
 pub async fn open_transactions(conn: &mut Conn) -> DbResult<(i64, Vec<i64>)> {
     Ok(OpenNow {}.get_result(conn).await?)
 }
 
-/// Of what a position is a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
 pub struct Origin {
-    /// Which server it is; copies of its files are the same one, a restored dump is not.
+    /// Identifies the server; copies of its files count as the same server, a restored dump does
+    /// not.
     pub server: i64,
     /// Number of the next transaction.
     pub next_transaction: i64,
-    /// Beginning of the oldest month that is kept.
+    /// Beginning of the oldest stored month.
     pub oldest: Option<DateTime<Utc>>,
-    /// Whether the event of the mark that was asked about is there.
+    /// Whether the event of the given mark exists.
     pub is_there: bool,
 }
 
@@ -243,7 +248,8 @@ statement! {
         -> (BigInt, BigInt, Nullable<Timestamptz>, Bool)
 }
 
-/// Of what positions are positions now, and whether a mark is one of them still. Sees the events that the transaction may see.
+/// The present origin of positions, and whether a mark is still valid in it. Sees the events that
+/// the transaction may see.
 pub async fn origin(conn: &mut Conn, mark: Mark) -> DbResult<Origin> {
     let Mark { key: EventKey { transaction, id }, at } = mark;
     Ok(OriginOf { transaction, id, at }.get_result(conn).await?)
@@ -253,31 +259,30 @@ statement! {
     SettleForeign = "stream/events_settle_foreign.sql", (limit: i64 as BigInt) -> BigInt
 }
 
-/// Puts the first of the events that came with a dump of another server before everything that is written here, at most `limit`; returns
-/// how many.
+/// Moves the first foreign events, which came with a dump of another server, before all events
+/// written here, at most `limit`; returns their number.
 pub async fn settle_foreign(conn: &mut Conn, limit: i64) -> DbResult<u64> {
     let settled: i64 = SettleForeign { limit }.get_result(conn).await?;
     Ok(u64::try_from(settled).unwrap_or(0))
 }
 
-/// Whose events are read, and which of them.
+/// Owner and filters of events to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventFilter {
-    /// The tenant.
     pub tenant: TenantId,
-    /// Those of the installation too.
+    /// Includes events of the installation.
     pub with_installation: bool,
-    /// Only of this project.
+    /// Only this project.
     pub project: Option<ProjectId>,
-    /// Only of this job.
+    /// Only this job.
     pub job: Option<JobId>,
-    /// Only of this dispatch.
+    /// Only this run.
     pub dispatch: Option<DispatchId>,
-    /// Only of these types; empty for all.
+    /// Only these types; empty for all.
     pub types: Vec<String>,
-    /// Only those written at this instant or later.
+    /// Inclusive.
     pub since: Option<DateTime<Utc>>,
-    /// Only those written before this instant.
+    /// Exclusive.
     pub until: Option<DateTime<Utc>>,
 }
 
@@ -297,7 +302,7 @@ impl EventFilter {
         }
     }
 
-    /// Where an event that is meant may stand, and nothing else.
+    /// The span that contains one possible event.
     #[must_use]
     pub const fn only(key: EventKey) -> Span {
         let EventKey { transaction, id } = key;
@@ -307,7 +312,7 @@ impl EventFilter {
         }
     }
 
-    /// Whether an event is meant. The same as what [`page`] reads.
+    /// Whether an event matches; the same condition as in [`page`].
     #[must_use]
     pub fn takes(&self, event: &Event) -> bool {
         let is_theirs = match event.tenant_id {
@@ -323,7 +328,7 @@ impl EventFilter {
             && self.until.is_none_or(|until| event.at < until)
     }
 
-    /// Whether it leaves out what most events are.
+    /// Whether it excludes the most frequent events.
     fn is_rare(&self) -> bool {
         let is_common = |name: &String| [EXECUTION_STARTED, EXECUTION_COMPLETED].contains(&name.as_str());
         !self.types.is_empty() && !self.types.iter().any(is_common)
@@ -334,9 +339,10 @@ statement! {
     PositionAt = "stream/events_position.sql", (tenant: TenantId as SqlUuid, at: DateTime<Utc> as Timestamptz) -> Nullable<BigInt>
 }
 
-/// The last event of a tenant that is older than an instant, with all that stand before it.
+/// The last event of a tenant that is older than `at`, such that all events of the tenant before it
+/// are older too.
 ///
-/// Nothing of anybody's stands before it that is of the instant or later. After it may stand some that are older.
+/// Some later events may be older than `at`.
 pub async fn position_at(conn: &mut Conn, tenant: TenantId, at: DateTime<Utc>) -> DbResult<Mark> {
     let beginning = Mark::beginning(at);
     let found = PositionAt { tenant, at: at - writes_within() }.get_result::<Option<i64>>(conn).await?;
@@ -349,10 +355,12 @@ pub async fn position_at(conn: &mut Conn, tenant: TenantId, at: DateTime<Utc>) -
     Ok(last.map_or(beginning, |event| Mark { key: event.key, at: event.at }))
 }
 
-/// A position after all events before an instant, of whomever. Before it may stand some that are younger.
+/// A position after all events of any tenant that are older than a given time. Some events before
+/// it may be younger.
 pub async fn position_after(conn: &mut Conn, tenant: TenantId, at: DateTime<Utc>) -> DbResult<EventKey> {
     let found = PositionAt { tenant, at: at + writes_within() }.get_result::<Option<i64>>(conn).await?;
-    // Where the tenant has no younger one, there may be some of the installation; and what came with a dump is in no order.
+    // If the tenant has no younger event, the installation may have some; and the events of a dump
+    // have no order.
     let Some(found) = found.filter(|found| *found > 0) else { return Ok(EventKey::LAST) };
     let span = Span::Forward { after: EventKey::before(found), before: EventKey::LAST };
     let next = page(conn, &EventFilter::of(tenant), span, 1).await?.pop();
@@ -363,21 +371,17 @@ fn writes_within() -> TimeDelta {
     TimeDelta::from_std(WRITES_WITHIN).unwrap_or_default()
 }
 
-/// Which part of the stream a page is of.
+/// Section of the stream for a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Span {
     /// The first events between two positions, oldest first.
     Forward {
-        /// After this one.
         after: EventKey,
-        /// Before this one.
         before: EventKey,
     },
     /// The last events between two positions, newest first.
     Backward {
-        /// After this one.
         after: EventKey,
-        /// Before this one.
         before: EventKey,
     },
 }
@@ -424,7 +428,7 @@ pub async fn page(conn: &mut Conn, filter: &EventFilter, span: Span, limit: i64)
         query = query.filter(events::dispatch_id.eq(dispatch));
     }
     if filter.is_rare() {
-        // Says no more than the types do, but in the words of the index.
+        // Implied by the types, but written as in the predicate of the index.
         query = query
             .filter(sql::<Bool>("event_type <> 'schedule_execution_started'"))
             .filter(sql::<Bool>("event_type <> 'schedule_execution_completed'"));
@@ -442,7 +446,7 @@ pub async fn page(conn: &mut Conn, filter: &EventFilter, span: Span, limit: i64)
     Ok(rows.into_iter().filter_map(whole).collect())
 }
 
-/// A comparison of the key with a position. Both are numbers, so that there is nothing to escape.
+/// Compares the key with a position. Both are numbers, so nothing needs escaping.
 fn key(comparison: &str, position: EventKey) -> diesel::expression::SqlLiteral<Bool> {
     sql::<Bool>(&format!("{comparison}'{}'::xid8, {})", position.transaction, position.id))
 }

@@ -1,4 +1,4 @@
-//! Channels, as they are kept. Whoever changes one holds its row.
+//! Stored channels. Every change locks the channel's row.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -12,27 +12,24 @@ use crate::{Conn, DbError, DbResult, connection::database_clock};
 use sched_domain::ids::TenantId;
 use sched_domain::notification::{ChannelKind, Target};
 
-/// What a user says about a channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ChannelSettings {
-    /// Stable name, unique in the tenant.
+    /// Unique in the tenant and stable.
     pub name: String,
-    /// Free text.
     pub description: String,
-    /// How it is reached.
+    /// Transport.
     pub kind: ChannelKind,
-    /// Where a webhook is sent.
+    /// URL of a webhook.
     pub url: Option<String>,
-    /// Name of a secret: the key of signatures, or the URL of a chat.
+    /// Name of a secret: the signing key of a webhook, or the URL of a chat.
     pub secret: Option<String>,
-    /// To whom e-mail goes.
+    /// Recipients of e-mail.
     pub addresses: Vec<String>,
     /// Whether rules use it.
     pub is_active: bool,
 }
 
 impl ChannelSettings {
-    /// Where it leads.
     #[must_use]
     pub fn target(&self) -> Target<'_> {
         Target {
@@ -44,7 +41,6 @@ impl ChannelSettings {
     }
 }
 
-/// A channel as it is kept.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = notification_channels, check_for_backend(diesel::pg::Pg))]
 pub struct ChannelRecord {
@@ -64,7 +60,6 @@ pub struct ChannelRecord {
 }
 
 impl ChannelRecord {
-    /// What a user says about it.
     #[must_use]
     pub fn settings(&self) -> ChannelSettings {
         ChannelSettings {
@@ -79,14 +74,11 @@ impl ChannelRecord {
     }
 }
 
-/// A channel that was written.
 #[derive(Debug, Clone)]
 pub struct SavedChannel {
-    /// The channel after the write.
     pub channel: ChannelRecord,
-    /// What was said about it before, and its version then; `None` when it is new.
+    /// Settings and version before the write; `None` for a new channel.
     pub before: Option<(ChannelSettings, i64)>,
-    /// What the write did.
     pub change: Change,
 }
 
@@ -145,9 +137,10 @@ struct Write<'a> {
     updated_src: &'a str,
 }
 
-/// Writes a channel under its name: a new one, or over the old. `source` says which component or whose e-mail writes.
+/// Writes a channel under its name: inserts or overwrites it. `source` is the component, or the
+/// e-mail address of the user.
 ///
-/// The settings have been checked. Call it in a transaction.
+/// The settings must be validated. Call it in a transaction.
 pub async fn save(
     conn: &mut Conn,
     tenant: TenantId,
@@ -155,7 +148,7 @@ pub async fn save(
     source: &str,
 ) -> DbResult<SavedChannel> {
     use notification_channels as c;
-    // Rules that name it may be written meanwhile; its id stays.
+    // The lock allows concurrent writes of rules that name the channel; its id stays.
     let existing = c::table
         .filter(c::tenant_id.eq(tenant).and(c::name.eq(&settings.name)))
         .select(ChannelRecord::as_select())
@@ -183,7 +176,8 @@ pub async fn save(
             .get_result(conn)
             .await;
         let channel = created.map_err(|error| match DbError::from(error) {
-            // Somebody created it since we looked: the transaction, run again, finds it and changes it.
+            // Another transaction created the channel after the lookup: this transaction runs
+            // again, finds it and changes it.
             DbError::Constraint { name, source, .. } if name == "notification_channels_name_key" => {
                 DbError::Collision(source)
             }
@@ -202,25 +196,25 @@ pub async fn save(
     Ok(SavedChannel { channel, before, change: Change::Updated })
 }
 
-/// What came of the wish to delete a channel.
+/// Result of [`delete`].
 #[derive(Debug, Clone)]
 pub enum Deleted {
-    /// It is gone; this is what it was.
+    /// Deleted; returns the previous values.
     Done(Box<ChannelRecord>),
-    /// These rules use it, the first of them by name; nothing was done.
+    /// Rules use it, the first ones by name; nothing was written.
     InUse(Vec<String>),
-    /// There is none of that name.
+    /// The tenant has no such channel.
     NoSuchChannel,
 }
 
-/// How many rules a refusal to delete names.
+/// Maximum number of rules named in a rejection.
 const MOST_NAMED_RULES: i64 = 10;
 
-/// Deletes a channel that no rule uses. What is on its way there fails. Call it in a transaction.
+/// Deletes a channel that no rule uses. Its open deliveries fail. Call it in a transaction.
 pub async fn delete(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Deleted> {
     use crate::schema::notification_rules as r;
     use notification_channels as c;
-    // A rule that is being made for it waits for this lock, or is seen.
+    // A concurrent write of a rule for the channel waits for this lock, or its rule is visible.
     let Some(channel) = lock(conn, tenant, name).await? else { return Ok(Deleted::NoSuchChannel) };
     let rules: Vec<String> = r::table
         .filter(r::tenant_id.eq(tenant).and(r::channel_id.eq(channel.id)))

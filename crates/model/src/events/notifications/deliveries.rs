@@ -1,4 +1,4 @@
-//! Deliveries: messages that are to be sent, and what became of them.
+//! Deliveries: notifications to send, and their outcomes.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -12,7 +12,6 @@ use crate::{Conn, DbResult};
 use sched_domain::ids::TenantId;
 use sched_domain::notification::{DeliveryStatus, MessageKind};
 
-/// A delivery as it is kept.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = notification_deliveries, check_for_backend(diesel::pg::Pg))]
 pub struct DeliveryRecord {
@@ -34,16 +33,12 @@ pub struct DeliveryRecord {
     pub reached: Vec<String>,
 }
 
-/// Which deliveries are meant.
 #[derive(Debug, Clone, Default)]
 pub struct DeliveryFilter {
-    /// In this state.
     pub status: Option<DeliveryStatus>,
-    /// To the channel of this name.
     pub channel: Option<String>,
-    /// Of the rule of this name.
     pub rule: Option<String>,
-    /// Older than this one: the last of the page before.
+    /// The last item of the previous page.
     pub before: Option<Uuid>,
 }
 
@@ -79,7 +74,7 @@ pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: Uuid) -> DbResult<Opti
     Ok(found)
 }
 
-/// Asks for a message that tries a channel; the leader gives it its dispatch. It goes out whether the channel is active or not.
+/// Creates a test delivery for a channel, active or not; the leader gives it a run.
 pub async fn test(
     conn: &mut Conn,
     tenant: TenantId,
@@ -102,7 +97,7 @@ pub async fn test(
     Ok(())
 }
 
-/// Notes why an attempt to send a message failed, in words that are for its tenant alone.
+/// Stores why an attempt to send a delivery failed, in a text that only its tenant may read.
 pub async fn note_failure(
     conn: &mut Conn,
     tenant: TenantId,
@@ -117,7 +112,7 @@ pub async fn note_failure(
     Ok(())
 }
 
-/// Notes that the server of an address has taken a message.
+/// Stores that the server of an address accepted a delivery.
 pub async fn note_reached(conn: &mut Conn, tenant: TenantId, id: Uuid, address: &str) -> DbResult<()> {
     use notification_deliveries as d;
     let is_noted = d::reached.contains(vec![address.to_owned()]);
@@ -128,7 +123,7 @@ pub async fn note_reached(conn: &mut Conn, tenant: TenantId, id: Uuid, address: 
     Ok(())
 }
 
-/// What a worker sends, and where; the channel is missing when it was deleted since.
+/// A delivery to send, and its channel; the channel is missing if it was deleted.
 pub async fn to_send(
     conn: &mut Conn,
     tenant: TenantId,

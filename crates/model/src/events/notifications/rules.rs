@@ -1,4 +1,5 @@
-//! Rules, as they are kept: with ids of what they are about, shown with its names. Whoever changes one holds its row.
+//! Stored rules: with the ids of their objects, displayed with the names. Every change locks the
+//! rule's row.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -13,43 +14,35 @@ use crate::{Conn, DbError, DbResult, connection::database_clock};
 use sched_domain::ids::{JobId, ProjectId, TenantId};
 use sched_domain::notification::Occasion;
 
-/// What a user says about a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RuleSettings {
-    /// Stable name, unique in the tenant.
+    /// Unique in the tenant and stable.
     pub name: String,
-    /// Free text.
     pub description: String,
-    /// Name of the channel.
     pub channel: String,
-    /// What is told, in the order of declaration and each once.
+    /// Occasions to notify, in the order of declaration, each once.
     pub on: Vec<Occasion>,
-    /// Only of jobs of this project.
+    /// Only jobs of this project.
     pub project: Option<String>,
-    /// Only of this job, by name.
+    /// Only this job, by name.
     pub job: Option<String>,
-    /// Shortest time between two messages of one kind about one job.
+    /// Minimum time between two deliveries of one kind for one job.
     pub min_interval_seconds: i32,
-    /// Whether it tells anything.
+    /// Whether the rule is active.
     pub is_active: bool,
 }
 
-/// A rule as it is kept.
 #[derive(Debug, Clone)]
 pub struct RuleRecord {
-    /// Identifier.
     pub id: Uuid,
-    /// What a user says about it.
     pub settings: RuleSettings,
     /// Grows with every change.
     pub version: i64,
-    /// When it was created.
     pub created_at: DateTime<Utc>,
-    /// Which component or whose e-mail created it.
+    /// Component, or e-mail address of the user.
     pub created_src: String,
-    /// When it last changed.
     pub updated_at: DateTime<Utc>,
-    /// Which component or whose e-mail changed it last.
+    /// Component, or e-mail address of the user.
     pub updated_src: String,
 }
 
@@ -128,7 +121,7 @@ pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<
     Ok(rows.into_iter().next().map(RuleRecord::from))
 }
 
-/// What a rule is about, by ids.
+/// Ids of the objects of a rule.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject {
     channel: Uuid,
@@ -136,7 +129,8 @@ pub struct Subject {
     job: Option<JobId>,
 }
 
-/// Finds what a rule names, and holds it against deletion until the end of the transaction; else says which field names nothing.
+/// Finds the objects that a rule names, and locks them against deletion until the end of the
+/// transaction; else returns the fields without an object.
 pub async fn subject(
     conn: &mut Conn,
     tenant: TenantId,
@@ -153,7 +147,7 @@ pub async fn subject(
     found(conn, tenant, settings, channel).await
 }
 
-/// The fields of a rule that name nothing, and what they say. Holds nothing.
+/// The fields of a rule without an object, and their error texts. Locks nothing.
 pub async fn missing(
     conn: &mut Conn,
     tenant: TenantId,
@@ -169,7 +163,7 @@ pub async fn missing(
     Ok(found(conn, tenant, settings, channel).await?.err().unwrap_or_default())
 }
 
-/// What a rule names besides its channel, which was looked for.
+/// The objects of a rule other than its channel, which the caller has looked up.
 async fn found(
     conn: &mut Conn,
     tenant: TenantId,
@@ -213,14 +207,11 @@ async fn found(
     }
 }
 
-/// A rule that was written.
 #[derive(Debug, Clone)]
 pub struct SavedRule {
-    /// The rule after the write.
     pub rule: RuleRecord,
-    /// What was said about it before, and its version then; `None` when it is new.
+    /// Settings and version before the write; `None` for a new rule.
     pub before: Option<(RuleSettings, i64)>,
-    /// What the write did.
     pub change: Change,
 }
 
@@ -240,10 +231,11 @@ struct Write<'a> {
     updated_src: &'a str,
 }
 
-/// Writes a rule under its name: a new one, or over the old. `source` says which component or whose e-mail writes. A rule that is
-/// switched on tells what happens from now on.
+/// Writes a rule under its name: inserts or overwrites it. `source` is the component, or the e-mail
+/// address of the user. A rule that becomes active matches events from now on.
 ///
-/// The settings have been checked, and `subject` is what they name. Call it in a transaction.
+/// The settings must be validated, and `subject` has the ids of their objects. Call it in a
+/// transaction.
 pub async fn save(
     conn: &mut Conn,
     tenant: TenantId,
@@ -296,7 +288,8 @@ pub async fn save(
             let created =
                 diesel::insert_into(r::table).values((&write, r::created_src.eq(source))).execute(conn).await;
             created.map_err(|error| match DbError::from(error) {
-                // Somebody created it since we looked: the transaction, run again, finds it and changes it.
+                // Another transaction created the rule after the lookup: this transaction runs
+                // again, finds it and changes it.
                 DbError::Constraint { name, source, .. } if name == "notification_rules_name_key" => {
                     DbError::Collision(source)
                 }
@@ -309,7 +302,8 @@ pub async fn save(
     Ok(SavedRule { rule, before, change })
 }
 
-/// Deletes a rule, and returns what it was; `None` when the tenant has none of that name. What it has told already is sent all the same.
+/// Deletes a rule and returns it; `None` if the tenant has none of that name. Its existing
+/// deliveries are still sent.
 pub async fn delete(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<RuleRecord>> {
     use notification_rules as r;
     let rule = by_name(conn, tenant, name).await?;

@@ -1,8 +1,9 @@
--- One snapshot says which transactions are over and which events are there: every event of a transaction before the end of what is
--- settled is visible or will never be. Transactions that cannot write events are not waited for. Where there are events of transactions that
--- this server has not had yet, their numbers mean nothing until they are settled, and none is given; nor by a server that stands by, whose snapshots
--- do not tell which transactions run. The last event that was read is
--- looked for as well: where it is gone, the database is another one, or an earlier one, than the one it was read from.
+-- One snapshot shows the finished transactions and the events: every event of a transaction before
+-- the settled end is visible now, or never will be. Transactions that cannot write events do not
+-- block. If there are events of transactions that this server has not had yet, their numbers mean
+-- nothing until they are settled, and no event is returned; nor by a standby, whose snapshots do
+-- not contain the running transactions. The last event of the reader is looked up too: if it is
+-- gone, the database is a different or an earlier one than the reader's.
 WITH input AS (SELECT $1::bigint AS transaction_id, $2::bigint AS id, $3::timestamptz AS created_at, $4::bigint[] AS ignored,
                       $5::bigint AS max_rows),
 seen AS MATERIALIZED (SELECT pg_current_snapshot() AS snapshot),

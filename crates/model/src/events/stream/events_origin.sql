@@ -1,4 +1,4 @@
--- Which server this is, how far back events go (to the oldest month that is there), and whether an event is there.
+-- The server id, the age of the oldest stored month of events, and whether an event exists.
 WITH input AS (SELECT $1::bigint AS transaction_id, $2::bigint AS id, $3::timestamptz AS created_at)
 SELECT (SELECT system_identifier FROM pg_control_system()), pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
        (SELECT min(substring(pg_get_expr(c.relpartbound, c.oid) FROM 'FROM \(''([^'']+)''\)')::timestamptz)

@@ -1,5 +1,6 @@
--- The first transaction whose first event of the tenant is of an instant or later, by halving: some forty looks at an index, whatever the
--- number of events. NULL when there is none. What came with a dump is all of transaction 0, whatever its time.
+-- Binary search for the first transaction whose first event of the tenant is not older than the
+-- given time: about forty index lookups, for any number of events. NULL if there is none. Events of
+-- a dump all belong to transaction 0, at any time.
 WITH RECURSIVE input AS (SELECT $1::uuid AS tenant_id, $2::timestamptz AS at),
 halves (low, high) AS (
     SELECT (SELECT e.transaction_id::text::bigint FROM events e WHERE e.tenant_id = (SELECT tenant_id FROM input)

@@ -1,6 +1,7 @@
--- Transactions that run: whose they are, and whether they may have written events that nobody sees yet. A transaction of another database
--- never can; which database a process or a prepared transaction belongs to is shown to everybody. Those that have ended since the snapshot
--- was taken are not found any more and count as ours: the next look does not see them.
+-- Running transactions: their databases, and whether they may have written events that are not
+-- visible yet. A transaction of another database never can; every role may see the database of a
+-- process or a prepared transaction. A transaction that ended after the snapshot is not found and
+-- counts as one of this database: the next check does not see it.
 SELECT x::text::bigint, coalesce(s.datname <> current_database(), p.database <> current_database(), false),
        EXISTS (SELECT FROM pg_locks t
                WHERE t.virtualtransaction = l.virtualtransaction AND t.pid IS NOT DISTINCT FROM l.pid AND t.locktype = 'relation'

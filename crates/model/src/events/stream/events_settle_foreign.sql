@@ -1,6 +1,6 @@
--- Events of transactions that this server has not had yet: they came with a dump of another one. Their numbers mean nothing here, and what
--- is written here would be sorted before them. Found at the end of the key, where there is nothing as a rule. The lowest first: those are
--- the ones that the numbers of this server reach next.
+-- Events of transactions that this server has not had yet: they came with a dump of another server.
+-- Their numbers mean nothing here, and new events would sort before them. They are found at the end
+-- of the key, which is usually empty. The lowest numbers first: this server reaches those next.
 WITH foreign_events AS (
     SELECT e.transaction_id, e.id, e.created_at
     FROM events e

@@ -1,4 +1,4 @@
--- Messages that rules want, each once for a rule and an event.
+-- Deliveries that rules require, one per rule and event.
 INSERT INTO notification_deliveries (tenant_id, id, channel_id, channel_name, rule_id, rule_name, kind, event_transaction_id, event_id, job_id,
                                      subject_dispatch_id, body, held_back)
 SELECT u.tenant_id, u.id, u.channel_id, u.channel_name, u.rule_id, u.rule_name, u.kind, u.event_transaction_id, u.event_id, u.job_id,

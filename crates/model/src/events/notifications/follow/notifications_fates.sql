@@ -1,5 +1,5 @@
--- What a stretch of the stream says of the dispatches that send messages; of each the last. A dispatch that runs another one again sends the same
--- message. Somebody may have made one by hand, with whatever arguments.
+-- The last outcome of each sending run in a section of the stream. A retry of a run sends the same
+-- delivery. A user may have created a run manually with any arguments.
 WITH input AS (SELECT $1::uuid AS tenant_id, $2::text AS job_name, $3::bigint AS transaction_id, $4::bigint AS id,
                       $5::bigint AS upto_transaction_id, $6::bigint AS upto_id),
 ends AS (
@@ -23,11 +23,11 @@ UPDATE notification_deliveries d
 SET status = CASE n.dispatch_status WHEN 'COMPLETED' THEN 'sent' WHEN 'PENDING' THEN 'sending' WHEN 'IN_PROGRESS' THEN 'sending' ELSE 'failed' END,
     attempts = greatest(d.attempts, coalesce((n.payload ->> 'attempt')::integer, 0)),
     error_class = CASE WHEN n.dispatch_status <> 'COMPLETED' THEN coalesce(n.payload ->> 'error_class', n.payload ->> 'reason', 'cancelled') END,
-    -- The worker has noted more than others are told of the attempt.
+    -- The worker stored more details than the attempt's public error contains.
     error_message = CASE WHEN n.dispatch_status = 'COMPLETED' THEN NULL
                          WHEN d.error_class = n.payload ->> 'error_class' AND d.error_message IS NOT NULL THEN d.error_message
                          ELSE left(coalesce(n.payload ->> 'error', n.payload ->> 'reason'), 1000) END,
-    -- One that was given up while it waited has none of its own.
+    -- A run that expired while it waited has no attempt.
     dispatch_id = n.dispatch_id,
     updated_at = n.created_at
 FROM named n

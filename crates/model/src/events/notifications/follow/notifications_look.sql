@@ -1,4 +1,4 @@
--- Whether there is anything for which the stream has to be read, and where the leader stands in it.
+-- Whether the stream must be read, and the leader's position in it.
 SELECT EXISTS (SELECT FROM notification_rules r WHERE r.is_active),
        EXISTS (SELECT FROM notification_deliveries d WHERE d.status = 'waiting'),
        EXISTS (SELECT FROM notification_deliveries d WHERE d.status = 'sending'),

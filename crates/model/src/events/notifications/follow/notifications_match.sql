@@ -1,6 +1,7 @@
--- The next stretch of the stream, as events_look.sql reads it, and what in it rules want to be told. One snapshot says which transactions are
--- over, which events are there and which rules: a rule that is not seen yet is younger than all of these events. A row is there in any case; it says
--- where the stretch ends. What `sched.notify` does is never told, so that no message makes another.
+-- The next section of the stream, read as in events_look.sql, with the matches of rules. One
+-- snapshot shows the finished transactions, the events and the rules: a rule that is not visible
+-- yet is younger than all of these events. There is at least one row, which contains the end of the
+-- section. Events of `sched.notify` never match, so that no delivery causes another.
 WITH input AS (SELECT $1::bigint AS transaction_id, $2::bigint AS id, $3::bigint[] AS ignored, $4::bigint AS max_rows, $5::text AS never_told),
 seen AS MATERIALIZED (SELECT pg_current_snapshot() AS snapshot),
 settled AS MATERIALIZED (
@@ -17,7 +18,8 @@ page AS MATERIALIZED (
                         WHEN 'COMPLETED' THEN 'recovery' WHEN 'DEAD_LETTER' THEN 'dead_letter'
                         WHEN 'FAILED' THEN 'failure' WHEN 'TIMEOUT' THEN 'failure' END
                 WHEN e.event_type IN ('dispatch_expired', 'run_missed') THEN 'missed'
-                -- By the scheduler, which cannot go on with it: a job that somebody disabled names who did.
+                -- Disabled by the scheduler because it cannot continue; a user who disables a job
+                -- is named in `by`.
                 WHEN e.event_type = 'job_disabled' AND NOT e.payload ? 'by' THEN 'failure' END AS kind
     FROM events e
     WHERE (e.transaction_id, e.id) > ((SELECT transaction_id::text::xid8 FROM input), (SELECT id FROM input))
@@ -28,7 +30,7 @@ page AS MATERIALIZED (
 ),
 wanted AS (
     SELECT p.*, r.id AS rule_id, r.name AS rule_name, r.min_interval_seconds, c.id AS channel_id, c.name AS channel_name,
-           -- A dead letter is a failure, for rules that ask for those alone.
+           -- A dead letter counts as a failure for rules that include only failures.
            CASE WHEN p.kind = ANY (r.kinds) THEN p.kind
                 WHEN p.kind = 'dead_letter' AND 'failure' = ANY (r.kinds) THEN 'failure' END AS told_as
     FROM page p
@@ -47,7 +49,8 @@ matched AS (
     LEFT JOIN job_dispatch d ON d.id = w.dispatch_id
     WHERE w.told_as IS NOT NULL
       AND NOT (f.is_system AND f.name = (SELECT never_told FROM input))
-      -- A success is told after a run that failed for good: the last one before it that ended of itself.
+      -- Recovery: a success after a finally failed run, the last run before it that ended without
+      -- cancellation.
       AND (w.told_as <> 'recovery' OR (
           SELECT coalesce(b.payload ->> 'dispatch_status', 'FAILED') <> 'COMPLETED'
           FROM events b

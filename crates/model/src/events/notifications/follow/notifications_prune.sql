@@ -1,4 +1,4 @@
--- The oldest messages that are over.
+-- The oldest finished deliveries.
 WITH input AS (SELECT $1::timestamptz AS before_at, $2::bigint AS max_rows),
 old AS MATERIALIZED (
     SELECT d.tenant_id, d.id

@@ -1,5 +1,5 @@
--- Messages that nothing else would end: those that have waited for their turn for too long, and those on their way whose dispatch is over, or gone,
--- without the stream having told so (after a restore, or while something holds the stream up).
+-- Deliveries that nothing else would end. They have waited too long, or their run has ended or was
+-- deleted without a report from the stream (after a restore, or while the stream is blocked).
 WITH input AS (
     SELECT clock_timestamp() AS at, $1::double precision AS waiting_seconds, $2::double precision AS sending_seconds, $3::bigint AS max_rows
 ),
@@ -35,7 +35,7 @@ settled AS (
             ELSE coalesce(d.error_class, lower(u.dispatch_status), 'lost') END,
         error_message = CASE
             WHEN u.dispatch_status IN ('COMPLETED', 'CANCELLED') THEN NULL
-            WHEN u.dispatch_status IS NULL THEN coalesce(d.error_message, 'what became of it is not known')
+            WHEN u.dispatch_status IS NULL THEN coalesce(d.error_message, 'the outcome is unknown')
             ELSE d.error_message END,
         updated_at = i.at
     FROM input i, untold u

@@ -1,4 +1,4 @@
--- Messages that get their dispatch next: of each channel as many as there is room for on the way to it.
+-- The next deliveries to get a run: for each channel as many as it has room for.
 WITH input AS (SELECT $1::bigint AS room, $2::bigint AS max_rows),
 channels AS (SELECT DISTINCT d.tenant_id, d.channel_id FROM notification_deliveries d WHERE d.status = 'waiting')
 SELECT w.tenant_id, w.id

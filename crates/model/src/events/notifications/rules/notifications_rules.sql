@@ -1,4 +1,5 @@
--- Rules with the names of what they are about, by name. Raw for its joins, two of which may find nothing.
+-- Rules with the names of their objects, by name. Two of the joins may find nothing, so this is raw
+-- SQL.
 WITH input AS (SELECT $1::uuid AS tenant_id, $2::text AS after_name, $3::text AS exact_name, $4::bigint AS max_rows)
 SELECT r.id, r.name, r.description, c.name, r.kinds, p.name, j.name, r.min_interval_seconds, r.is_active, r.version,
        r.created_at, r.created_src, r.updated_at, r.updated_src
