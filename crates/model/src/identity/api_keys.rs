@@ -1,7 +1,9 @@
-//! API keys: made, found by what is shown, listed, changed, revoked. Their text is nowhere here, only its hash.
+//! API keys: create, find, list, change, revoke. This module sees only the hash of a key, never its
+//! text.
 //!
-//! A key is found by one read of one index, with everything that decides what it may do, because every request needs it. When it was
-//! last used is noted once a minute at most. Revoking keeps the row, so that the audit log names something that is still there.
+//! One index lookup finds a key together with everything that decides its permissions, because
+//! every request needs it. The last use is recorded at most once a minute. A revoked key keeps its
+//! row, so that the audit log refers to an existing key.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -15,7 +17,7 @@ use sched_domain::identity::{KeyHash, UnknownRingKey};
 use sched_domain::ids::{ApiKeyId, TenantId, UserId};
 use sched_domain::secret::SecretKeys;
 
-/// What is told of a key.
+/// The public fields of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = api_keys, check_for_backend(diesel::pg::Pg))]
 pub struct ApiKeyRecord {
@@ -33,32 +35,28 @@ pub struct ApiKeyRecord {
     pub created_src: String,
 }
 
-/// A key to be made.
 #[derive(Debug, Clone, Copy)]
 pub struct NewApiKey<'a> {
-    /// The tenant it acts in.
     pub tenant: TenantId,
-    /// The member who owns it; `None` for a key of the tenant.
+    /// The owner, a member; `None` for a key of the tenant.
     pub user: Option<UserId>,
-    /// What it is for.
+    /// Purpose, for people.
     pub name: &'a str,
-    /// Its public part.
     pub prefix: &'a str,
-    /// What is kept of it.
+    /// Hash of the key.
     pub hash: &'a KeyHash,
-    /// What it may do; `None` for all that its owner may.
+    /// Permissions; `None` for all permissions of its owner.
     pub scopes: Option<Permissions>,
-    /// When it ends.
     pub expires_at: Option<DateTime<Utc>>,
-    /// Who makes it.
+    /// Component, or e-mail address of the user.
     pub source: &'a str,
 }
 
-/// Makes a key.
+/// Creates a key.
 ///
 /// # Errors
-/// A constraint when the user is no member of the tenant (`api_keys_membership_fkey`), or it ends before it began
-/// (`api_keys_expires_after_created_check`).
+/// A constraint error if the user is not a member of the tenant (`api_keys_membership_fkey`), or if
+/// the key would expire before its creation (`api_keys_expires_after_created_check`).
 pub async fn create(conn: &mut Conn, new: NewApiKey<'_>) -> DbResult<ApiKeyRecord> {
     use api_keys as k;
     let scopes: Vec<&str> =
@@ -78,8 +76,8 @@ pub async fn create(conn: &mut Conn, new: NewApiKey<'_>) -> DbResult<ApiKeyRecor
     Ok(made.get_result(conn).await?)
 }
 
-/// How many keys of a member can be used. Holds their membership until the end of the transaction, so that those who make keys at the
-/// same moment count one after the other.
+/// Number of usable keys of a member. Locks the membership until the end of the transaction, so
+/// that concurrent creations count one after another.
 pub async fn living(conn: &mut Conn, tenant: TenantId, user: UserId) -> DbResult<i64> {
     use crate::schema::memberships as m;
     use api_keys as k;
@@ -95,7 +93,8 @@ pub async fn living(conn: &mut Conn, tenant: TenantId, user: UserId) -> DbResult
 }
 
 statement! {
-    /// Raw because every request may need it: one prepared statement for what decides over a key.
+    /// Raw SQL because any request may need it: one prepared statement reads everything that
+    /// decides about a key.
     Find<'a> = "api_keys/api_keys_find.sql", (prefix: &'a str as Text) -> (
         SqlUuid, Text, SqlUuid, Bytea, Nullable<Text>, Array<Text>,
         Nullable<SqlUuid>, Nullable<Text>, Nullable<Text>, Nullable<Bool>, Nullable<Bool>, Nullable<Timestamptz>, Bool,
@@ -103,65 +102,60 @@ statement! {
     )
 }
 
-/// A key that is kept under a prefix, with all that decides what it may do.
+/// The key stored under a prefix, with everything that decides its permissions.
 #[derive(Debug, Clone, Queryable)]
 pub struct FoundKey {
-    /// The tenant it acts in.
     pub tenant: TenantId,
-    /// The slug of that.
     pub tenant_slug: String,
-    /// Its id.
     pub id: ApiKeyId,
     hash: Vec<u8>,
     ring_key: Option<String>,
     scopes: Vec<String>,
-    /// The member who owns it.
     pub user: Option<UserId>,
-    /// The address of that.
     pub email: Option<String>,
-    /// What that is in the tenant.
     pub role: Option<Role>,
     is_system_operator: Option<bool>,
     is_active: Option<bool>,
-    /// When it ends.
+    /// Expiry.
     pub expires_at: Option<DateTime<Utc>>,
     is_revoked: bool,
     is_expired: bool,
-    /// Whether its last use was so long ago that it is to be noted anew.
+    /// Whether the recorded last use is old enough to update.
     pub is_to_be_touched: bool,
 }
 
-/// Why a key that is kept is refused.
+/// Why a stored key is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyRefusal {
     /// Another key with the same prefix.
     #[error("there is no such key")]
     Wrong,
-    /// It was taken back.
+    /// The key was revoked.
     #[error("the key was revoked")]
     Revoked,
-    /// Its time is over.
+    /// The key has expired.
     #[error("the key has expired")]
     Expired,
-    /// Its user may not sign in any more.
+    /// Its user is deactivated.
     #[error("the user of the key is deactivated")]
     Inactive,
-    /// Nobody can tell whether it is right.
+    /// The key cannot be verified.
     #[error(transparent)]
     Unverifiable(#[from] UnknownRingKey),
 }
 
 impl FoundKey {
-    /// Whether it has scopes.
+    /// Whether the key has scopes.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
         !self.scopes.is_empty()
     }
 
-    /// What the key that is shown may do.
+    /// Verifies the presented key and returns its permissions.
     ///
     /// # Errors
-    /// It is another key, or none any more. That it is another is told first, so that who guesses learns nothing of a key's state.
+    /// It is a different key, or no longer valid. A mismatch is checked first, so that guessing
+    /// reveals nothing about the state of a key.
     pub fn judge(&self, shown: &ApiKey, ring: Option<&SecretKeys>) -> Result<Permissions, KeyRefusal> {
         if !shown.fits(&self.hash, self.ring_key.as_deref(), ring)? {
             return Err(KeyRefusal::Wrong);
@@ -186,23 +180,24 @@ impl FoundKey {
     }
 }
 
-/// The key that is kept under this prefix.
+/// The key stored under this prefix.
 pub async fn find(conn: &mut Conn, prefix: &str) -> DbResult<Option<FoundKey>> {
     Ok(Find { prefix }.get_result(conn).await.optional()?)
 }
 
 statement! {
-    /// Raw for its condition, which keeps several processes from noting the same minute.
+    /// Raw SQL for the condition that stops several processes from writing in the same minute.
     Touch = "api_keys/api_keys_touch.sql", (tenant: TenantId as SqlUuid, id: ApiKeyId as SqlUuid) -> ()
 }
 
-/// Notes that a key is used, unless that was noted within the last minute.
+/// Records the use of a key, at most once a minute.
 pub async fn touch(conn: &mut Conn, tenant: TenantId, id: ApiKeyId) -> DbResult<()> {
     Touch { tenant, id }.execute(conn).await?;
     Ok(())
 }
 
-/// Keys of the tenant after `(name, prefix)`, at most `limit`, by name, each with the e-mail of its owner; of one user alone if that is said.
+/// Keys of the tenant after `(name, prefix)`, at most `limit`, by name, each with the e-mail of its
+/// owner; optionally of one user.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -225,7 +220,8 @@ pub async fn list(
     Ok(query.load(conn).await?)
 }
 
-/// The key of the tenant that is named by its id or its prefix, with the e-mail of its owner; of one user alone if that is said.
+/// The key of the tenant with this id or prefix, with the e-mail of its owner; optionally of one
+/// user.
 pub async fn by_name(
     conn: &mut Conn,
     tenant: TenantId,
@@ -248,33 +244,32 @@ pub async fn by_name(
     Ok(query.first(conn).await.optional()?)
 }
 
-/// What came of a revocation.
+/// Result of [`revoke`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Revoked {
-    /// It is revoked now.
+    /// Revoked now.
     Now(ApiKeyRecord),
-    /// It was before.
+    /// Revoked earlier.
     Before(ApiKeyRecord),
-    /// It is the key of an owner of the tenant, and who asks is none.
+    /// The key belongs to an owner of the tenant, and the caller is not an owner.
     OfAnOwner,
-    /// The tenant has no such key.
     NoSuchKey,
 }
 
-/// Who revokes or changes a key.
+/// The caller of [`revoke`] or [`change`].
 #[derive(Debug, Clone, Copy)]
 pub struct Revoker<'a> {
-    /// The user, whose own keys are theirs to revoke.
+    /// The user; may revoke their own keys.
     pub user: Option<UserId>,
-    /// Whether those of others are, too.
+    /// Whether the caller may revoke the keys of other users.
     pub may_others: bool,
-    /// Whether keys of owners are, as they are an owner's.
+    /// Whether the caller, as an owner, may revoke the keys of owners.
     pub may_owners: bool,
-    /// How it is called in the row.
+    /// Component, or e-mail address of the user.
     pub source: &'a str,
 }
 
-/// Revokes a key, named by its id or its prefix, for good.
+/// Revokes a key, given by its id or prefix, permanently.
 pub async fn revoke(conn: &mut Conn, tenant: TenantId, key: &str, by: Revoker<'_>) -> DbResult<Revoked> {
     use api_keys as k;
     let found = match hold(conn, tenant, key, by).await? {
@@ -293,43 +288,41 @@ pub async fn revoke(conn: &mut Conn, tenant: TenantId, key: &str, by: Revoker<'_
     Ok(Revoked::Now(changed))
 }
 
-/// What is to be different about a key: it may be called otherwise, do less, and end sooner. What is `None` stays.
+/// A change of a key: a new name, fewer permissions, an earlier expiry. `None` leaves a field
+/// unchanged.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KeyChange<'a> {
-    /// What it is for.
+    /// Purpose, for people.
     pub name: Option<&'a str>,
-    /// What it may do, of what it may do now.
+    /// A subset of the present permissions.
     pub scopes: Option<Permissions>,
-    /// When it ends, no later than it does now.
+    /// Not later than the present expiry.
     pub expires_at: Option<DateTime<Utc>>,
 }
 
-/// What came of a change.
+/// Result of [`change`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Changed {
-    /// It is so now.
+    /// Changed now.
     Now {
-        /// What it was.
         before: Box<ApiKeyRecord>,
-        /// What it is.
         after: Box<ApiKeyRecord>,
     },
-    /// It cannot be used any more, and a change does not alter that.
+    /// The key is no longer valid, and a change cannot alter that.
     Over,
-    /// It would have ended before now.
+    /// The new expiry is in the past.
     Past,
-    /// It does not have this scope now.
+    /// The key does not have this scope now.
     Wider(Permission),
-    /// It ends sooner now.
+    /// The key expires earlier now.
     Longer(DateTime<Utc>),
-    /// It is the key of an owner of the tenant, and who asks is none.
+    /// The key belongs to an owner of the tenant, and the caller is not an owner.
     OfAnOwner,
-    /// The tenant has no such key.
     NoSuchKey,
 }
 
-/// Changes a key, named by its id or its prefix. It never comes to do more or to last longer, so that who may take it away may change it, whatever
-/// they may do themselves.
+/// Changes a key, given by its id or prefix. A change never adds permissions or extends the expiry,
+/// so every caller that may revoke a key may change it, with any permissions.
 pub async fn change(
     conn: &mut Conn,
     tenant: TenantId,
@@ -377,15 +370,15 @@ pub async fn change(
     Ok(Changed::Now { before: Box::new(before), after: Box::new(after) })
 }
 
-/// Why somebody may not take a key away or change it.
+/// Why a caller may not revoke or change a key.
 enum Barred {
-    /// It is the key of an owner of the tenant, and they are none.
+    /// The key belongs to an owner of the tenant, and the caller is not an owner.
     OfAnOwner,
-    /// The tenant has no such key, or none that is theirs to know.
+    /// The tenant has no such key, or the caller may not know it.
     NoSuchKey,
 }
 
-/// The key that somebody wants to take away or change, locked.
+/// Locks the key to revoke or change.
 async fn hold(
     conn: &mut Conn,
     tenant: TenantId,

@@ -1,8 +1,10 @@
-//! Answers that are kept under the key a client gave its request, so that sending the request again does nothing again.
+//! Responses stored under the idempotency key of a request, so that a repeated request has no
+//! second effect.
 //!
-//! The answer is written in the transaction of the change it tells of ([`begin`] before the change, [`keep`] after it): whoever dies on any
-//! line in between has done neither. Of two requests under one key at the same moment one is told that the other is under way; nobody
-//! waits. A request that is refused leaves nothing, and may be sent again. How long answers are kept is retention's matter
+//! The response is written in the transaction of the change ([`begin`] before the change, [`keep`]
+//! after it): a process that dies on any line in between has done neither. Of two concurrent
+//! requests with one key, the second one learns that the first is in flight; neither waits. A
+//! rejected request leaves nothing and may be repeated. Retention deletes stored responses
 //! ([`crate::retention::retain::answers`]).
 
 use diesel::prelude::*;
@@ -14,43 +16,41 @@ use crate::{Conn, DbResult};
 use sched_domain::idempotency::Fingerprint;
 use sched_domain::ids::TenantId;
 
-/// A request under a key.
+/// A request with an idempotency key.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
-    /// Tenant in which it acts.
     pub tenant: TenantId,
-    /// Who sends it.
+    /// The sender.
     pub caller: &'a str,
-    /// Its key.
     pub key: &'a str,
-    /// What it asks for.
+    /// Fingerprint of its content.
     pub fingerprint: Fingerprint,
 }
 
-/// An answer as it was given.
+/// A stored response.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = kept_answers, check_for_backend(diesel::pg::Pg))]
 pub struct KeptAnswer {
-    /// Its status, 200 to 299.
+    /// Status, 200 to 299.
     pub status: i16,
-    /// Its `Location`.
+    /// The `Location` header.
     pub location: Option<String>,
-    /// Its `ETag`.
+    /// The `ETag` header.
     pub etag: Option<String>,
-    /// Its body, in JSON.
+    /// The JSON body.
     pub body: Option<String>,
 }
 
-/// What is known of a request under a key.
+/// State of a request with a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Begun {
-    /// Nothing: it is to be done now, and nobody else does it until the transaction ends.
+    /// Nothing: the caller processes it now, and no other request does until the transaction ends.
     First,
-    /// It was done, and this was the answer.
+    /// It was processed, with this response.
     Again(KeptAnswer),
-    /// The key names another request, which was done.
+    /// The key belongs to a different request, which was processed.
     OtherRequest,
-    /// A request under this key is being done at this moment.
+    /// A request with this key is in flight.
     InFlight,
 }
 
@@ -62,13 +62,14 @@ statement! {
     ) -> Bool
 }
 
-/// Finds out whether a request was done before. Call it first in the transaction of the change, and [`keep`] last.
+/// Checks whether a request was processed before. Call it first in the transaction of the change,
+/// and [`keep`] last.
 pub async fn begin(conn: &mut Conn, asked: &Asked<'_>) -> DbResult<Begun> {
     let Asked { tenant, caller, key, fingerprint } = *asked;
     if !(Lock { tenant, caller, key }.get_result::<bool>(conn).await?) {
         return Ok(Begun::InFlight);
     }
-    // A statement of its own: what the one before us has committed is seen only by who begins after that.
+    // A separate statement: it starts after the lock and so sees the commit of the previous holder.
     let found: Option<(Vec<u8>, KeptAnswer)> = kept_answers::table
         .find((tenant, caller, key))
         .select((kept_answers::fingerprint, KeptAnswer::as_select()))
@@ -83,7 +84,8 @@ pub async fn begin(conn: &mut Conn, asked: &Asked<'_>) -> DbResult<Begun> {
 }
 
 statement! {
-    /// Raw because the query builder writes a row with values that may be missing out anew each time, as a statement that is never prepared.
+    /// Raw SQL because the query builder generates a new text for rows with missing values, which
+    /// is never prepared.
     Keep<'a> = "idempotency/kept_answers_keep.sql", (
         tenant: TenantId as SqlUuid,
         caller: &'a str as Text,
@@ -96,10 +98,10 @@ statement! {
     ) -> ()
 }
 
-/// Keeps the answer to a request that was done. Call it in the transaction of the change.
+/// Stores the response of a processed request. Call it in the transaction of the change.
 ///
 /// # Errors
-/// When the database cannot be asked; what was done is then rolled back with it.
+/// The change then rolls back too.
 pub async fn keep(conn: &mut Conn, asked: &Asked<'_>, answer: &KeptAnswer) -> DbResult<()> {
     Keep {
         tenant: asked.tenant,

@@ -1,8 +1,11 @@
-//! Sessions of people who signed in: begun, found by what their browser shows, listed, ended. What it shows is nowhere here, only its hash.
+//! Sessions of signed-in users: create, find, list, end. This module sees only the hash of the
+//! browser's token.
 //!
-//! A session is found by one read of one index, with everything that decides what it may do. That it is used is noted once a minute at
-//! most, which puts off its end. One that ends is removed; a change of the password and the end of an account remove those of the user
-//! by themselves (a trigger on `users`). What is over is removed by who signs in next ([`super::sign_ins::note`]).
+//! One index lookup finds a session together with everything that decides its permissions. The last
+//! use is recorded at most once a minute, which extends the session. An ended session is deleted. A
+//! change of the password and the deactivation of an account delete the user's sessions
+//! automatically (a trigger on `users`). The next sign-in deletes expired sessions
+//! ([`super::sign_ins::note`]).
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -15,10 +18,10 @@ use sched_domain::identity::{KeyHash, Permissions, Role, SessionToken, Standing,
 use sched_domain::ids::{SessionId, TenantId, UserId};
 use sched_domain::secret::SecretKeys;
 
-/// Most sessions that a user has in a tenant.
+/// Maximum number of sessions of a user in a tenant.
 pub const MOST: i64 = 50;
 
-/// What is told of a session.
+/// The public fields of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = sessions, check_for_backend(diesel::pg::Pg))]
 pub struct SessionRecord {
@@ -32,29 +35,27 @@ pub struct SessionRecord {
     pub address: Option<String>,
 }
 
-/// A session to be begun.
 #[derive(Debug, Clone, Copy)]
 pub struct NewSession<'a> {
-    /// The tenant it acts in.
     pub tenant: TenantId,
-    /// Its id.
     pub id: SessionId,
-    /// Who signed in, a member of the tenant.
+    /// The signed-in user, a member of the tenant.
     pub user: UserId,
-    /// What is kept of what the browser shows.
+    /// Hash of the browser's token.
     pub hash: &'a KeyHash,
-    /// What the browser says that it is, at most 200 characters.
+    /// User agent of the browser, at most 200 characters.
     pub user_agent: Option<&'a str>,
-    /// Where it is.
+    /// Network address of the browser.
     pub address: Option<&'a str>,
-    /// How long it may go unused, in seconds.
+    /// Maximum idle time in seconds.
     pub idle_seconds: f64,
-    /// How long it lasts at most, in seconds.
+    /// Maximum lifetime in seconds.
     pub seconds: f64,
 }
 
 statement! {
-    /// Raw because its ends are reckoned from one look at the clock, and others make room in the same statement.
+    /// Raw SQL because both ends use the same clock reading, and the same statement deletes the
+    /// oldest sessions.
     Create<'a> = "sessions/sessions_create.sql", (
         tenant: TenantId as SqlUuid,
         id: SessionId as SqlUuid,
@@ -69,10 +70,10 @@ statement! {
     ) -> (SqlUuid, SqlUuid, Timestamptz, Timestamptz, Timestamptz, Timestamptz, Nullable<Text>, Nullable<Text>)
 }
 
-/// Begins a session. Of a user who has [`MOST`] in the tenant the oldest ends.
+/// Creates a session. If the user has [`MOST`] in the tenant, the oldest one ends.
 ///
 /// # Errors
-/// A constraint when the user is no member of the tenant any more (`sessions_membership_fkey`).
+/// A constraint error if the user is no longer a member of the tenant (`sessions_membership_fkey`).
 pub async fn create(conn: &mut Conn, new: NewSession<'_>) -> DbResult<SessionRecord> {
     let NewSession { tenant, id, user, hash, user_agent, address, idle_seconds, seconds } = new;
     let KeyHash { ring_key, hash } = hash;
@@ -83,56 +84,52 @@ pub async fn create(conn: &mut Conn, new: NewSession<'_>) -> DbResult<SessionRec
 }
 
 statement! {
-    /// Raw because it is a door: the tenant is not known yet.
+    /// A database function, because the tenant is not known yet.
     Find = "sessions/sessions_find.sql", (id: SessionId as SqlUuid) -> (
         SqlUuid, SqlUuid, Bytea, Nullable<Text>, SqlUuid, Text, Text, Bool, Bool, Bool, Bool,
     )
 }
 
-/// A session that is kept under an id, with all that decides what it may do.
+/// The session stored under an id, with everything that decides its permissions.
 #[derive(Debug, Clone, Queryable)]
 pub struct FoundSession {
-    /// The tenant it acts in.
     pub tenant: TenantId,
-    /// Its id.
     pub id: SessionId,
     hash: Vec<u8>,
     ring_key: Option<String>,
-    /// Who signed in.
     pub user: UserId,
-    /// The address of that.
     pub email: String,
-    /// What that is in the tenant.
     pub role: Role,
     is_system_operator: bool,
     is_active: bool,
     is_over: bool,
-    /// Whether its last use was so long ago that it is to be noted anew.
+    /// Whether the recorded last use is old enough to update.
     pub is_to_be_touched: bool,
 }
 
-/// Why a session that is kept is refused.
+/// Why a stored session is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SessionRefusal {
-    /// Another one with the same id, or one that has ended.
+    /// A different session with the same id, or an ended one.
     #[error("there is no such session; sign in again")]
     Wrong,
-    /// Its time is over.
+    /// The session has expired.
     #[error("the session has ended; sign in again")]
     Over,
-    /// Its user may not sign in any more.
+    /// Its user is deactivated.
     #[error("the user of the session is deactivated")]
     Inactive,
-    /// Nobody can tell whether it is right.
+    /// The token cannot be verified.
     #[error(transparent)]
     Unverifiable(#[from] UnknownRingKey),
 }
 
 impl FoundSession {
-    /// What the session may do whose token is shown.
+    /// Verifies the presented token and returns the permissions of the session.
     ///
     /// # Errors
-    /// It is another, or none any more. That it is another is told first, so that who guesses learns nothing of its state.
+    /// It is a different session, or no longer valid. A mismatch is checked first, so that guessing
+    /// reveals nothing about the state of a session.
     pub fn judge(
         &self,
         shown: &SessionToken,
@@ -152,23 +149,24 @@ impl FoundSession {
     }
 }
 
-/// The session that is kept under this id.
+/// The session stored under this id.
 pub async fn find(conn: &mut Conn, id: SessionId) -> DbResult<Option<FoundSession>> {
     Ok(Find { id }.get_result(conn).await.optional()?)
 }
 
 statement! {
-    /// Raw for its condition, which keeps several processes from noting the same minute.
+    /// Raw SQL for the condition that stops several processes from writing in the same minute.
     Touch = "sessions/sessions_touch.sql", (idle_seconds: f64 as Double, tenant: TenantId as SqlUuid, id: SessionId as SqlUuid) -> ()
 }
 
-/// Notes that a session is used, unless that was noted within the last minute: it may go unused for `idle_seconds` from now on.
+/// Records the use of a session, at most once a minute: it may then be idle for `idle_seconds` from
+/// now on.
 pub async fn touch(conn: &mut Conn, tenant: TenantId, id: SessionId, idle_seconds: f64) -> DbResult<()> {
     Touch { idle_seconds, tenant, id }.execute(conn).await?;
     Ok(())
 }
 
-/// The sessions that a user has in the tenant, newest first; never more than [`MOST`].
+/// The sessions of a user in the tenant, newest first; never more than [`MOST`].
 pub async fn list(conn: &mut Conn, tenant: TenantId, user: UserId) -> DbResult<Vec<SessionRecord>> {
     use sessions as s;
     let own = s::table.filter(s::tenant_id.eq(tenant).and(s::user_id.eq(user)));
@@ -188,7 +186,7 @@ pub async fn get(
     Ok(own.select(SessionRecord::as_select()).first(conn).await.optional()?)
 }
 
-/// Ends a session of a user in the tenant; `None` when there is no such session.
+/// Ends a session of a user in the tenant; `None` if there is no such session.
 pub async fn end(
     conn: &mut Conn,
     tenant: TenantId,

@@ -11,17 +11,17 @@ use crate::schema::{projects, queues, tenants};
 use crate::{Conn, DbError, DbResult, connection::database_clock};
 use sched_domain::ids::{ProjectId, TenantId};
 
-/// Slug of the tenant that every installation has.
+/// Slug of the tenant in every installation.
 pub const DEFAULT_TENANT: &str = "default";
-/// Name of the queue that every tenant has.
+/// Name of the queue in every tenant.
 pub const DEFAULT_QUEUE: &str = "default";
-/// Name of the project that every tenant has.
+/// Name of the project in every tenant.
 pub(crate) const DEFAULT_PROJECT: &str = "default";
 
 /// The tenant with this slug.
 ///
 /// # Errors
-/// [`crate::DbError::NotFound`] when there is none.
+/// [`crate::DbError::NotFound`] if there is none.
 pub async fn by_slug(conn: &mut Conn, slug: &str) -> DbResult<TenantId> {
     Ok(tenants::table.filter(tenants::slug.eq(slug)).select(tenants::id).get_result(conn).await?)
 }
@@ -37,7 +37,7 @@ pub async fn project_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> D
         .optional()?)
 }
 
-/// What is told of a tenant.
+/// The public fields of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = tenants, check_for_backend(diesel::pg::Pg))]
 pub struct TenantRecord {
@@ -52,19 +52,19 @@ pub struct TenantRecord {
 }
 
 impl TenantRecord {
-    /// Its quotas.
+    /// The quotas.
     ///
     /// # Errors
-    /// When they were written past the constraint that checks them.
+    /// The stored quotas bypassed the constraint that checks them.
     pub fn quotas(&self) -> DbResult<Quotas> {
         Quotas::stored(self.quotas.clone())
     }
 }
 
-/// Makes a tenant, with the queue and the project of functions and jobs that name none. Call it in a transaction.
+/// Creates a tenant with the default queue and project. Call it in a transaction.
 ///
 /// # Errors
-/// A constraint when the slug is taken (`tenants_slug_key`).
+/// A constraint error if the slug is taken (`tenants_slug_key`).
 pub async fn create(conn: &mut Conn, slug: &str, name: &str) -> DbResult<TenantRecord> {
     let tenant: TenantRecord = diesel::insert_into(tenants::table)
         .values((tenants::slug.eq(slug), tenants::name.eq(name)))
@@ -82,10 +82,10 @@ pub async fn create(conn: &mut Conn, slug: &str, name: &str) -> DbResult<TenantR
     Ok(tenant)
 }
 
-/// What is told of the tenant with this id.
+/// The tenant with this id.
 ///
 /// # Errors
-/// [`crate::DbError::NotFound`] when there is none.
+/// [`crate::DbError::NotFound`] if there is none.
 pub async fn by_id(conn: &mut Conn, id: TenantId) -> DbResult<TenantRecord> {
     Ok(tenants::table.find(id).select(TenantRecord::as_select()).get_result(conn).await?)
 }
@@ -96,25 +96,26 @@ pub async fn list(conn: &mut Conn, after: Option<&str>, limit: i64) -> DbResult<
     Ok(rows.limit(limit).select(TenantRecord::as_select()).load(conn).await?)
 }
 
-/// What is told of the tenant with this slug, if there is one.
+/// The tenant with this slug, if there is one.
 pub async fn find(conn: &mut Conn, slug: &str) -> DbResult<Option<TenantRecord>> {
     let found = tenants::table.filter(tenants::slug.eq(slug)).select(TenantRecord::as_select());
     Ok(found.get_result(conn).await.optional()?)
 }
 
-/// What is to be different about a tenant; what is not named stays.
+/// A change of a tenant; missing fields stay unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct TenantPatch<'a> {
-    /// Name shown to people.
+    /// Display name.
     pub name: Option<&'a str>,
     /// Quotas by name; `None` for no limit.
     pub quotas: &'a [(&'static str, Option<i64>)],
 }
 
-/// Changes a tenant; returns it as it was and as it is. Call it in a transaction.
+/// Changes a tenant; returns it before and after. Call it in a transaction.
 ///
 /// # Errors
-/// When there is none, or it has another version, or a quota is out of bounds (`tenants_known_quotas_check`).
+/// It does not exist, it has another version, or a quota is out of bounds
+/// (`tenants_known_quotas_check`).
 pub async fn patch(
     conn: &mut Conn,
     slug: &str,
@@ -157,35 +158,35 @@ pub async fn patch(
     Ok((before, after))
 }
 
-/// Most dispatches of the past that go with a tenant: more would hold everybody up. Retention takes them away in time.
+/// Maximum number of finished runs that are deleted with a tenant: more would block other
+/// transactions for too long. Retention deletes them in time.
 const MOST_DISPATCHES: i64 = 10_000;
 
 statement! {
-    /// Raw because it is a door.
     Delete = "tenants/tenants_delete.sql", (tenant: TenantId as SqlUuid, most: i64 as BigInt) -> Text
 }
 
-/// What became of a tenant that was to be deleted.
+/// Result of [`delete`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Deletion {
-    /// It is gone; this was it.
+    /// Deleted; returns the previous values.
     Done(TenantRecord),
-    /// It has jobs.
+    /// The tenant has jobs.
     HasJobs,
-    /// Something of jobs that were deleted waits or runs.
+    /// Runs of its deleted jobs are waiting or running.
     HasWork,
-    /// It has more than [`MOST_DISPATCHES`] dispatches of the past.
+    /// It has more than [`MOST_DISPATCHES`] finished runs.
     HasHistory {
-        /// That number.
+        /// That maximum.
         most: i64,
     },
 }
 
-/// Deletes a tenant that has no jobs any more, with all definitions, members and keys in it. Its history stays as long as that of others. Call it in
-/// a transaction.
+/// Deletes a tenant without jobs, with all its definitions, members and keys. Its history stays as
+/// long as that of other tenants. Call it in a transaction.
 ///
 /// # Errors
-/// When there is none, or it has another version, or every installation has it.
+/// It does not exist, it has another version, or it is the default tenant.
 pub async fn delete(conn: &mut Conn, slug: &str, expected: Expected) -> Result<Deletion, ChangeError> {
     let found = find(conn, slug).await?.ok_or(ChangeError::NotFound)?;
     expected.of_present(found.updated_at)?;
@@ -200,7 +201,7 @@ pub async fn delete(conn: &mut Conn, slug: &str, expected: Expected) -> Result<D
         "has_history" => Ok(Deletion::HasHistory { most: MOST_DISPATCHES }),
         other => {
             let what = "deletion of a tenant".to_owned();
-            Err(DbError::Corrupt { what, reason: format!("its end is {other:?}") }.into())
+            Err(DbError::Corrupt { what, reason: format!("unknown outcome {other:?}") }.into())
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Users, of the whole installation, and what they are in tenants.
+//! Users of the installation, and their memberships in tenants.
 //!
-//! A tenant that has an owner keeps one: whoever changes owners holds the tenant's row while looking at the others, so that two
-//! owners cannot dismiss each other at the same moment.
+//! A tenant with an owner keeps at least one. Every change of owners locks the tenant's row before
+//! it reads the other owners, so that two owners cannot remove each other concurrently.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -14,11 +14,11 @@ use sched_domain::identity::Role;
 use sched_domain::ids::{TenantId, UserId};
 
 diesel::define_sql_function! {
-    /// The server's own lower case, by which addresses are unique.
+    /// The server's lower(), under which e-mail addresses are unique.
     fn lower(text: diesel::sql_types::Text) -> diesel::sql_types::Text;
 }
 
-/// What is told of a user.
+/// The public fields of a user.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = users, check_for_backend(diesel::pg::Pg))]
 pub struct UserRecord {
@@ -32,23 +32,18 @@ pub struct UserRecord {
     pub updated_at: DateTime<Utc>,
 }
 
-/// A user to be made.
 #[derive(Debug, Clone, Copy)]
 pub struct NewUser<'a> {
-    /// Address to sign in with.
+    /// E-mail address for sign-in.
     pub email: &'a str,
-    /// Name for people.
+    /// Display name.
     pub display_name: &'a str,
-    /// Hash of the password; `None` for a user who signs in by other means.
+    /// Hash of the password; `None` if the user signs in by other means.
     pub password_hash: Option<&'a str>,
     /// Whether the user operates the installation.
     pub is_system_operator: bool,
 }
 
-/// Makes a user.
-///
-/// # Errors
-/// A constraint when the address is taken (`users_email_key`).
 pub async fn create(conn: &mut Conn, new: NewUser<'_>) -> DbResult<UserRecord> {
     let values = (
         users::email.eq(new.email),
@@ -60,29 +55,28 @@ pub async fn create(conn: &mut Conn, new: NewUser<'_>) -> DbResult<UserRecord> {
     Ok(made.get_result(conn).await?)
 }
 
-/// The user with this address, whatever its case.
+/// The user with this e-mail address, ignoring case.
 pub async fn by_email(conn: &mut Conn, email: &str) -> DbResult<Option<UserRecord>> {
     let found = users::table.filter(lower(users::email).eq(lower(email))).select(UserRecord::as_select());
     Ok(found.first(conn).await.optional()?)
 }
 
-/// Users after the address, at most `limit`, by address.
+/// Users after the e-mail address, at most `limit`, in that order.
 pub async fn list(conn: &mut Conn, after: Option<&str>, limit: i64) -> DbResult<Vec<UserRecord>> {
     let after = after.unwrap_or_default();
     let rows = users::table.filter(lower(users::email).gt(lower(after))).order(lower(users::email));
     Ok(rows.limit(limit).select(UserRecord::as_select()).load(conn).await?)
 }
 
-/// Why a user may not be shut out. Nothing was written then.
+/// Why a user may not be deactivated or deleted; nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum ActiveError {
-    /// Nobody could say any more who is what in a tenant.
-    #[error("this is the last active owner of the tenant {0:?}; make somebody else an owner first")]
+    /// Without an owner, no user could manage the members of the tenant.
+    #[error("this is the last active owner of the tenant {0:?}; make another user an owner first")]
     LastOwner(String),
-    /// Nobody could operate the installation any more.
-    #[error("this is the last active system operator; make another one first")]
+    /// Without an operator, no user could operate the installation.
+    #[error("this is the last active system operator; make another user an operator first")]
     LastOperator,
-    /// The database said no.
     #[error(transparent)]
     Database(#[from] DbError),
 }
@@ -99,11 +93,11 @@ impl crate::connection::transaction::TransactionError for ActiveError {
     }
 }
 
-/// Lets a user sign in, or refuses every sign-in and every key of theirs; `None` when there is no such user, and the user as they were and
-/// as they are otherwise. Call it in a transaction.
+/// Activates a user, or deactivates them, which rejects all their sign-ins and keys. Returns the
+/// user before and after, or `None` if there is no such user. Call it in a transaction.
 ///
 /// # Errors
-/// It is the last active owner of a tenant, or the last active system operator.
+/// The user is the last active owner of a tenant, or the last active system operator.
 pub async fn set_active(
     conn: &mut Conn,
     email: &str,
@@ -130,7 +124,8 @@ pub async fn set_active(
     Ok(Some((before, after)))
 }
 
-/// Gives a user another name or password; returns them as they were and as they are, or `None` if there is no such user.
+/// Changes the name or password of a user. Returns the user before and after, or `None` if there is
+/// no such user.
 pub async fn patch(
     conn: &mut Conn,
     email: &str,
@@ -156,11 +151,11 @@ pub async fn patch(
     Ok(Some((before, after)))
 }
 
-/// Has a user operate the installation, or not any more; returns them as they were and as they are, or `None` if there is no such user. Call it
-/// in a transaction.
+/// Grants or revokes the operation of the installation. Returns the user before and after, or
+/// `None` if there is no such user. Call it in a transaction.
 ///
 /// # Errors
-/// It is the last active system operator.
+/// The user is the last active system operator.
 pub async fn set_operator(
     conn: &mut Conn,
     email: &str,
@@ -185,12 +180,13 @@ pub async fn set_operator(
     Ok(Some((before, after)))
 }
 
-/// Deletes a user, and with them what they are in tenants, their keys and their sessions.
+/// Deletes a user with their memberships, keys and sessions.
 ///
-/// Returns who they were, or `None` if there is no such user. What they did stays in the audit log under their address. Call it in a transaction.
+/// Returns the user, or `None` if there is no such user. The audit log keeps their actions under
+/// their e-mail address. Call it in a transaction.
 ///
 /// # Errors
-/// It is the last active owner of a tenant, or the last active system operator.
+/// The user is the last active owner of a tenant, or the last active system operator.
 pub async fn delete(conn: &mut Conn, email: &str) -> Result<Option<UserRecord>, ActiveError> {
     let Some(user) = by_email(conn, email).await? else { return Ok(None) };
     keep_active_owners(conn, user.id).await?;
@@ -202,21 +198,18 @@ pub async fn delete(conn: &mut Conn, email: &str) -> Result<Option<UserRecord>, 
 /// A user in a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
 pub struct Member {
-    /// The user.
     pub user: UserId,
-    /// Their address.
     pub email: String,
-    /// Their name.
     pub display_name: String,
-    /// Whether they may sign in.
+    /// Whether the user may sign in.
     pub is_active: bool,
-    /// What they are.
+    /// Role in the tenant.
     pub role: Role,
-    /// Since when.
+    /// Start of the membership.
     pub since: DateTime<Utc>,
 }
 
-/// Members of the tenant after the address, at most `limit`, by address.
+/// Members of the tenant after the e-mail address, at most `limit`, in that order.
 pub async fn members(
     conn: &mut Conn,
     tenant: TenantId,
@@ -253,7 +246,7 @@ const MEMBER: MemberColumns = (
     memberships::created_at,
 );
 
-/// The member of the tenant with this address, whatever its case.
+/// The member of the tenant with this e-mail address, ignoring case.
 pub async fn member(conn: &mut Conn, tenant: TenantId, email: &str) -> DbResult<Option<Member>> {
     let found = memberships::table
         .inner_join(users::table.on(users::id.eq(memberships::user_id)))
@@ -263,49 +256,44 @@ pub async fn member(conn: &mut Conn, tenant: TenantId, email: &str) -> DbResult<
     Ok(found.first(conn).await.optional()?)
 }
 
-/// A member, with all that decides what they may do.
+/// A member, with everything that decides their permissions.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
 pub struct FoundMember {
-    /// The tenant.
     pub tenant: TenantId,
-    /// The user.
     pub user: UserId,
-    /// Their address.
     pub email: String,
-    /// What they are in the tenant.
     pub role: Role,
-    /// Whether they operate the installation.
+    /// Whether the user operates the installation.
     pub is_system_operator: bool,
-    /// Whether they may sign in.
+    /// Whether the user may sign in.
     pub is_active: bool,
 }
 
 statement! {
-    /// Raw because it is a door: the tenant is not known yet.
+    /// A database function, because the tenant is not known yet.
     FindMember<'a> = "users/users_find_member.sql", (email: &'a str as Text, slug: &'a str as Text)
         -> (SqlUuid, SqlUuid, Text, Text, Bool, Bool)
 }
 
 statement! {
-    /// Raw because it is a door: the user may be in no tenant that the caller sees.
+    /// A database function, because the user may be in no tenant that the caller sees.
     FindUser<'a> = "users/users_find.sql", (email: &'a str as Text) -> SqlUuid
 }
 
-/// The member of the tenant with this slug who has this address, whatever its case.
+/// The member with this e-mail address, ignoring case, of the tenant with this slug.
 pub async fn member_of(conn: &mut Conn, email: &str, slug: &str) -> DbResult<Option<FoundMember>> {
     Ok(FindMember { email, slug }.get_result(conn).await.optional()?)
 }
 
-/// Why a membership was not changed. Nothing was written then.
+/// Why a membership was not changed; nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum MemberError {
-    /// Nobody has this address, or nobody in this tenant.
+    /// No user, or no member of this tenant, has this e-mail address.
     #[error("there is no user {0:?}")]
     NoSuchUser(String),
-    /// Nobody would be left who can say who is what.
-    #[error("this is the last active owner of the tenant; make somebody else an owner first")]
+    /// No user who can manage members would be left.
+    #[error("this is the last active owner of the tenant; make another user an owner first")]
     LastOwner,
-    /// The database said no.
     #[error(transparent)]
     Database(#[from] DbError),
 }
@@ -322,19 +310,17 @@ impl crate::connection::transaction::TransactionError for MemberError {
     }
 }
 
-/// A membership that was written.
 #[derive(Debug, Clone)]
 pub struct SavedMember {
     /// The role before; `None` for a new member.
     pub before: Option<Role>,
-    /// The member now.
     pub member: Member,
 }
 
-/// Makes a user a member of the tenant, or changes what they are there. Call it in a transaction.
+/// Adds a user to the tenant, or changes their role. Call it in a transaction.
 ///
 /// # Errors
-/// No such user, or the last owner would be none any more.
+/// There is no such user, or the last owner would lose the role.
 pub async fn put_member(
     conn: &mut Conn,
     tenant: TenantId,
@@ -361,10 +347,10 @@ pub async fn put_member(
     Ok(SavedMember { before, member })
 }
 
-/// Ends a membership, and with it the keys that the user has in the tenant. Call it in a transaction.
+/// Ends a membership and deletes the user's keys in the tenant. Call it in a transaction.
 ///
 /// # Errors
-/// No such member, or the last owner.
+/// There is no such member, or it is the last owner.
 pub async fn remove_member(conn: &mut Conn, tenant: TenantId, email: &str) -> Result<Member, MemberError> {
     lock_tenant(conn, tenant).await?;
     let found = member(conn, tenant, email).await?;
@@ -376,7 +362,8 @@ pub async fn remove_member(conn: &mut Conn, tenant: TenantId, email: &str) -> Re
     Ok(found)
 }
 
-/// Refuses when a tenant would be left without an owner who may sign in. Holds the tenants' rows, as whoever changes owners does.
+/// Fails if a tenant would be left without an active owner. Locks the tenants' rows, as every
+/// change of owners does.
 async fn keep_active_owners(conn: &mut Conn, user: UserId) -> Result<(), ActiveError> {
     let owned = memberships::table
         .filter(memberships::user_id.eq(user))
@@ -397,7 +384,8 @@ async fn keep_active_owners(conn: &mut Conn, user: UserId) -> Result<(), ActiveE
     Ok(())
 }
 
-/// Refuses when nobody else could operate the installation. Holds the rows of all who can, so that two do not shut out each other.
+/// Fails if the installation would be left without another active operator. Locks the rows of all
+/// operators, so that two cannot deactivate each other.
 async fn keep_an_operator(conn: &mut Conn, user: UserId) -> Result<(), ActiveError> {
     let operators: Vec<UserId> = users::table
         .filter(users::is_system_operator.and(users::is_active))
@@ -409,7 +397,7 @@ async fn keep_an_operator(conn: &mut Conn, user: UserId) -> Result<(), ActiveErr
     if operators == [user] { Err(ActiveError::LastOperator) } else { Ok(()) }
 }
 
-/// Owners of the tenant besides the user who may sign in.
+/// Active owners of the tenant other than the user.
 async fn active_owners(conn: &mut Conn, tenant: TenantId, besides: UserId) -> DbResult<i64> {
     let others = memberships::table
         .inner_join(users::table.on(users::id.eq(memberships::user_id)))
@@ -420,7 +408,7 @@ async fn active_owners(conn: &mut Conn, tenant: TenantId, besides: UserId) -> Db
 }
 
 async fn lock_tenant(conn: &mut Conn, tenant: TenantId) -> DbResult<()> {
-    // Without the key, so that nobody waits who only writes rows of this tenant.
+    // The weaker lock, so that writers of other rows of this tenant do not wait.
     let row = tenants::table.find(tenant).select(tenants::id).for_no_key_update();
     row.first::<TenantId>(conn).await?;
     Ok(())

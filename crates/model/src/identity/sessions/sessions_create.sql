@@ -1,4 +1,4 @@
--- A new session; the oldest ones of the same user make room for it.
+-- Inserts a session and deletes the oldest ones of the same user above the limit.
 WITH input AS (SELECT $1::uuid AS tenant_id, $2::uuid AS id, $3::uuid AS user_id, $4::bytea AS token_hash, $5::text AS hash_key_id,
                       $6::text AS user_agent, $7::text AS address, $8::float8 AS idle_seconds, $9::float8 AS seconds, $10::bigint AS most,
                       clock_timestamp() AS present),

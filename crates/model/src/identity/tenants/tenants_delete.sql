@@ -1,2 +1,3 @@
--- Through a door of the database, so that who operates the installation may delete what they do not see.
+-- Through a database function, so that an operator of the installation can delete rows that they
+-- cannot see.
 SELECT delete_tenant($1, $2)
