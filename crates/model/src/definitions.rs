@@ -1,4 +1,5 @@
-//! Definitions that users maintain beside jobs: functions, calendars, templates, projects, queues, secrets, and pauses.
+//! Definitions that users maintain besides jobs: functions, calendars, templates, projects, queues,
+//! secrets, and pauses.
 
 pub mod built_in;
 pub mod calendars;

@@ -1,7 +1,8 @@
-//! Seeing to it that an installation has its built-in functions and their jobs.
+//! Installs the built-in functions and their jobs.
 //!
-//! [`install`] makes what is missing, in one transaction, and may be called as often as one likes: `schedctl migrate up` and `schedctl dev`
-//! do. Functions follow the release; jobs belong to the operator once they exist, so one that was changed, disabled or deleted stays so.
+//! [`install`] creates missing ones in one transaction and may run any number of times: `schedctl
+//! migrate up` and `schedctl dev` run it. Functions follow the release. Jobs belong to the operator
+//! once they exist, so a changed, disabled or deleted one stays so.
 
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -18,31 +19,31 @@ use sched_domain::ids::{DEFAULT_TENANT, FunctionId};
 use sched_domain::job::{JobSettings, MisfireKind};
 use sched_timetable::CalendarRoll;
 
-/// Which component the jobs say wrote them.
+/// Component name in the versions of the jobs.
 const SOURCE: &str = "install";
 
-/// What [`install`] did.
+/// Result of [`install`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Installed {
-    /// Functions that are new or different now.
+    /// New or changed functions.
     pub functions: Vec<&'static str>,
-    /// Jobs that are new.
+    /// New jobs.
     pub jobs: Vec<&'static str>,
-    /// Built-in functions or jobs whose names others have taken; they were left out.
+    /// Built-in functions or jobs whose names are taken; they were skipped.
     pub taken: Vec<&'static str>,
 }
 
-/// Makes the built-in functions and jobs that are missing.
+/// Creates the missing built-in functions and jobs.
 ///
 /// # Errors
-/// When the database cannot be asked, or a built-in job is refused, which none is.
+/// A built-in job is rejected, which never happens, or the database failed.
 pub async fn install(conn: &mut Conn) -> Result<Installed, SaveError> {
     transaction::transact(conn, "install_system", async |conn: &mut Conn| {
         diesel::insert_into(queues::table)
             .values((
                 queues::tenant_id.eq(DEFAULT_TENANT),
                 queues::name.eq(built_in::QUEUE),
-                queues::description.eq("Where the built-in jobs wait."),
+                queues::description.eq("Queue of the built-in jobs."),
             ))
             .on_conflict_do_nothing()
             .execute(conn)
@@ -84,7 +85,7 @@ async fn install_one(conn: &mut Conn, builtin: &Builtin, installed: &mut Install
     Ok(())
 }
 
-/// Whether the function has its job, or had it until somebody deleted it.
+/// Whether the function has its job, or had it until a user deleted it.
 async fn has_job(conn: &mut Conn, builtin: &Builtin, function: FunctionId) -> DbResult<bool> {
     let any = scheduled_jobs::table
         .filter(scheduled_jobs::tenant_id.eq(DEFAULT_TENANT))

@@ -1,9 +1,10 @@
 //! Calendars: named sets of local times at which the jobs that name them do not fire.
 //!
-//! A job names calendars by name, and no foreign key watches over that; locks do. Who writes a job holds the calendars it
-//! names ([`lock_named`]) to the end of its transaction. Who changes or deletes a calendar locks it against those, and
-//! looks for its jobs only then: so every job that counts on a calendar is either seen by the change, or sees it.
-//! What a definition means is the domain's; here it is an object that was checked before.
+//! A job refers to calendars by name, without a foreign key, so locks protect them. A write of a
+//! job locks its calendars ([`lock_named`]) until the end of its transaction. A change or deletion
+//! of a calendar takes a conflicting lock, and only then reads its jobs: so each job either is
+//! visible to the change, or sees it. The domain evaluates definitions; here a definition is a
+//! validated object.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -16,21 +17,18 @@ use crate::schema::{calendars, scheduled_jobs};
 use crate::{Conn, DbError, DbResult, connection::database_clock};
 use sched_domain::ids::{JobId, TenantId};
 
-/// How many jobs a refusal to delete names.
+/// Maximum number of jobs named in a rejection.
 const MOST_NAMED_JOBS: usize = 10;
 
-/// What a user says about a calendar.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CalendarSettings {
-    /// Stable name, unique in the tenant.
+    /// Unique in the tenant and stable.
     pub name: String,
-    /// Free text.
     pub description: String,
-    /// What it excludes; an object.
+    /// The excluded times; an object.
     pub definition: serde_json::Value,
 }
 
-/// A calendar as it is kept.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = calendars, check_for_backend(diesel::pg::Pg))]
 pub struct CalendarRecord {
@@ -46,7 +44,6 @@ pub struct CalendarRecord {
 }
 
 impl CalendarRecord {
-    /// What a user says about it.
     #[must_use]
     pub fn settings(&self) -> CalendarSettings {
         CalendarSettings {
@@ -57,37 +54,31 @@ impl CalendarRecord {
     }
 }
 
-/// A calendar that was written.
 #[derive(Debug, Clone)]
 pub struct SavedCalendar {
-    /// The calendar after the write.
     pub calendar: CalendarRecord,
-    /// What was said about it before; `None` when it is new.
+    /// Settings before the write; `None` for a new calendar.
     pub before: Option<CalendarSettings>,
-    /// What the write did.
     pub change: Change,
 }
 
 impl SavedCalendar {
-    /// Whether jobs that name it may now fire at other times.
+    /// Whether its jobs may now fire at other times.
     #[must_use]
     pub fn changes_fires(&self) -> bool {
         self.before.as_ref().is_some_and(|before| before.definition != self.calendar.definition)
     }
 }
 
-/// Why a calendar was not deleted. Nothing was written then.
+/// Why a calendar was not deleted; nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum DeleteError {
-    /// Jobs name it.
-    #[error("jobs name this calendar: {}{}", .jobs.join(", "), if *.more { " and others" } else { "" })]
+    #[error("jobs name this calendar: {}{}", .jobs.join(", "), if *.more { " and more" } else { "" })]
     InUse {
-        /// Names of the first of them.
+        /// Names of the first jobs.
         jobs: Vec<String>,
-        /// Whether there are more.
         more: bool,
     },
-    /// The database said no.
     #[error(transparent)]
     Database(#[from] DbError),
 }
@@ -115,7 +106,7 @@ pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<
     Ok(found.optional()?)
 }
 
-/// The calendars with these names that the tenant has, by name.
+/// The tenant's calendars with these names, by name.
 pub async fn by_names(conn: &mut Conn, tenant: TenantId, names: &[String]) -> DbResult<Vec<CalendarRecord>> {
     if names.is_empty() {
         return Ok(Vec::new());
@@ -146,10 +137,10 @@ pub async fn list(
         .await?)
 }
 
-/// The calendars with these names that the tenant has, held until the end of the transaction.
+/// The tenant's calendars with these names, locked until the end of the transaction.
 ///
-/// Nobody changes or deletes them before. Everybody locks in the order of ids. A name that is not in the answer names
-/// nothing.
+/// No transaction changes or deletes them until then. Every transaction locks in the order of ids.
+/// Names without a calendar are missing in the result.
 pub async fn lock_named(
     conn: &mut Conn,
     tenant: TenantId,
@@ -168,7 +159,7 @@ pub async fn lock_named(
         .await?)
 }
 
-/// The jobs that name a calendar and are not deleted, by id.
+/// Jobs that name a calendar, without deleted ones, by id.
 pub async fn jobs_using(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Vec<JobId>> {
     Ok(scheduled_jobs::table
         .filter(scheduled_jobs::tenant_id.eq(tenant))
@@ -191,10 +182,11 @@ struct Write<'a> {
     updated_src: &'a str,
 }
 
-/// Writes a calendar under its name: a new one, or over the old. `source` says which component or whose e-mail writes.
+/// Writes a calendar under its name: inserts or overwrites it. `source` is the component, or the
+/// e-mail address of the user.
 ///
-/// The settings have been checked. Call it in a transaction, and reschedule the jobs that name it in the same one if
-/// that [changes their fires](SavedCalendar::changes_fires).
+/// The settings must be validated. Call it in a transaction, and reschedule its jobs in the same
+/// one if the write [changes their fires](SavedCalendar::changes_fires).
 pub async fn save(
     conn: &mut Conn,
     tenant: TenantId,
@@ -219,7 +211,8 @@ pub async fn save(
             .get_result(conn)
             .await;
         let calendar = created.map_err(|error| match DbError::from(error) {
-            // Somebody created it since we looked: the transaction, run again, finds it and changes it.
+            // Another transaction created the calendar after the lookup: this transaction runs
+            // again, finds it and changes it.
             DbError::Constraint { name, source, .. } if name == "calendars_name_key" => {
                 DbError::Collision(source)
             }
@@ -239,12 +232,13 @@ pub async fn save(
     Ok(SavedCalendar { calendar, before, change: Change::Updated })
 }
 
-/// Deletes a calendar that no job names, and returns what it was; `None` when the tenant has none of that name.
+/// Deletes a calendar that no job names, and returns it; `None` if the tenant has none of that
+/// name.
 ///
 /// Call it in a transaction.
 ///
 /// # Errors
-/// [`DeleteError::InUse`] when jobs name it.
+/// [`DeleteError::InUse`] if jobs name it.
 pub async fn delete(
     conn: &mut Conn,
     tenant: TenantId,
@@ -269,10 +263,11 @@ pub async fn delete(
     Ok(Some(calendar))
 }
 
-/// Locks a calendar for a change or its end, and reads it.
+/// Locks a calendar for a change or a deletion, and reads it.
 ///
-/// A change takes the same lock as a deletion, the one that [`lock_named`] yields to. With the weaker lock of an ordinary
-/// update, a job could be written by the old definition while the change, which cannot see the job yet, passes it by.
+/// A change takes the same lock as a deletion, which conflicts with [`lock_named`]. With the weaker
+/// lock of an ordinary update, a concurrent transaction could write a job with the old definition,
+/// and the change, which cannot see that job yet, would miss it.
 async fn lock(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<CalendarRecord>> {
     let found = calendars::table
         .filter(calendars::tenant_id.eq(tenant))

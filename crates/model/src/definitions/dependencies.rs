@@ -1,10 +1,14 @@
-//! Which job runs after which: the edges between jobs, written with the settings of the job that runs later.
+//! Dependencies between jobs, written with the settings of the dependent job.
 //!
-//! Who writes edges of a tenant holds its row ([`serialise`]), so that two writers cannot close a circle between them that neither
-//! sees; that lock is taken before every other. Then come the jobs, those that are written and those that they run after, in the order
-//! of their ids ([`lock_jobs`]); and only then are edges written ([`replace`]). The lock on a job that others run after is the one its
-//! completions take: so each of its ends either is before an edge, or is told in `job_ends`. What becomes of those is
-//! [`crate::dispatching::dependents`]' matter. All of it happens in the caller's transaction: a process that dies leaves the edges as they were.
+//! A writer of dependencies locks the tenant's row ([`serialise`]) before every other lock, so two
+//! writers cannot close a cycle between them that neither sees. Then it locks the written jobs and
+//! the jobs that they run after, in the order of their ids ([`lock_jobs`]). Only then does it write
+//! the dependencies ([`replace`]).
+//!
+//! The lock on an upstream job is the one that its completions take: so each of its ends either
+//! precedes the dependency, or is recorded in `job_ends`. [`crate::dispatching::dependents`]
+//! processes those. All of it happens in the caller's transaction: a process that dies leaves the
+//! dependencies unchanged.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -27,26 +31,25 @@ pub enum DependencyError {
     /// The other job does not exist.
     #[error("there is no job named {0:?}")]
     NoSuchJob(String),
-    /// The other job waits for this one.
-    #[error("each of these jobs would wait for the one before it: {0}")]
+    /// The other job runs after this one, directly or indirectly.
+    #[error("the dependencies have a cycle: {0}")]
     Cycle(String),
-    /// As many jobs run after the other one as may.
-    #[error("{MAX_FOLLOWERS} jobs run after {0:?} already; there can be no more")]
+    /// The other job has the maximum number of dependents.
+    #[error("{MAX_FOLLOWERS} jobs already run after {0:?}, which is the maximum")]
     Crowded(String),
 }
 
-/// A job whose edges are to be written.
+/// A job whose dependencies must be written.
 #[derive(Debug, Clone, Copy)]
 pub struct Dependent<'a> {
-    /// The job.
     pub job: JobId,
-    /// Its settings, as they have been written.
+    /// Its settings, already written.
     pub settings: &'a JobSettings,
 }
 
-/// Keeps everybody else from writing edges of the tenant until the end of the transaction.
+/// Blocks other writers of the tenant's dependencies until the end of the transaction.
 ///
-/// Nothing is done where no job of `settings` is to run after another.
+/// Does nothing if no job in `settings` has a dependency.
 pub async fn serialise<'a>(
     conn: &mut Conn,
     tenant: TenantId,
@@ -63,9 +66,11 @@ pub async fn serialise<'a>(
     Ok(())
 }
 
-/// Locks the calendars and then the jobs that writing `settings` will touch, each in the order of ids.
+/// Locks the calendars and then the jobs that the write of `settings` touches, each in the order of
+/// ids.
 ///
-/// Nothing is done where no job of `settings` is to run after another: then each job is locked when it is written.
+/// Does nothing if no job in `settings` has a dependency: then each job is locked when it is
+/// written.
 pub async fn lock_jobs(conn: &mut Conn, tenant: TenantId, settings: &[&JobSettings]) -> DbResult<()> {
     if settings.iter().all(|settings| settings.after.is_empty()) {
         return Ok(());
@@ -80,8 +85,8 @@ pub async fn lock_jobs(conn: &mut Conn, tenant: TenantId, settings: &[&JobSettin
     lock(conn, tenant, &jobs).await
 }
 
-/// Locks jobs that are to be deleted, and those that they run after, in the order of ids. Edges of the tenant are serialised before
-/// ([`serialise`]).
+/// Locks jobs to delete, and the jobs that they run after, in the order of ids. The caller has
+/// called [`serialise`].
 pub(crate) async fn lock_with_upstream(
     conn: &mut Conn,
     tenant: TenantId,
@@ -92,7 +97,7 @@ pub(crate) async fn lock_with_upstream(
     lock(conn, tenant, &all).await
 }
 
-/// Takes away what a job runs after. Its settings go on saying it, for the day on which it is restored.
+/// Removes the dependencies of a job. Its settings keep them for a later restore.
 pub(crate) async fn remove(conn: &mut Conn, tenant: TenantId, job: JobId) -> DbResult<()> {
     let jobs = BTreeSet::from([job]);
     let upstream = upstream_of(conn, tenant, &jobs).await?;
@@ -103,7 +108,8 @@ pub(crate) async fn remove(conn: &mut Conn, tenant: TenantId, job: JobId) -> DbR
     flag(conn, tenant, &upstream).await
 }
 
-/// Locks a job that is to be restored with these settings, and those that it is to run after, in the order of ids.
+/// Locks a job to restore with these settings, and the jobs that it will run after, in the order of
+/// ids.
 pub(crate) async fn lock_restored(
     conn: &mut Conn,
     tenant: TenantId,
@@ -116,11 +122,11 @@ pub(crate) async fn lock_restored(
     lock(conn, tenant, &jobs).await
 }
 
-/// Writes the edges of jobs whose settings have just been written, over those they had. Call it once all jobs of a transaction are
-/// written, so that their order does not matter.
+/// Writes the dependencies of jobs whose settings were just written, replacing the old ones. Call
+/// it after all jobs of a transaction are written, so that their order does not matter.
 ///
 /// # Errors
-/// When a job that one is to run after does not exist, or waits for it itself.
+/// A job in a dependency does not exist, or the dependencies have a cycle.
 pub async fn replace(
     conn: &mut Conn,
     tenant: TenantId,
@@ -149,7 +155,7 @@ pub async fn replace(
     refuse_cycles(conn, tenant, dependents, &edges).await
 }
 
-/// An edge to be written: the position of the dependent and of the entry that says so, and the two jobs.
+/// A new dependency: position of the dependent, index of its entry, and the two jobs.
 #[derive(Debug, Clone, Copy)]
 struct NewEdge {
     dependent: usize,
@@ -177,7 +183,7 @@ fn resolve(dependents: &[Dependent<'_>], ids: &HashMap<String, JobId>) -> Result
     Ok(edges)
 }
 
-/// The refusal of the first edge that `is_at_fault`.
+/// The error of the first dependency that `is_at_fault`.
 fn refusal(
     dependents: &[Dependent<'_>],
     edges: &[NewEdge],
@@ -190,7 +196,7 @@ fn refusal(
     });
     match found {
         Some((job, entry, after)) => SaveError::Dependency { job: job.clone(), entry, source: why(after) },
-        // Only for an edge that none of these has; whoever calls has just found one of them.
+        // Only if no dependency matches; the caller has just found one.
         None => SaveError::Database(crate::DbError::NotFound),
     }
 }
@@ -210,14 +216,14 @@ async fn write(conn: &mut Conn, tenant: TenantId, jobs: &BTreeSet<JobId>, edges:
             )
         })
         .collect();
-    // Well below the number of parameters that a statement may have.
+    // Well below the maximum number of parameters of a statement.
     for rows in rows.chunks(5_000) {
         diesel::insert_into(d::table).values(rows).execute(conn).await?;
     }
     Ok(())
 }
 
-/// Refuses edges that close a circle, naming it.
+/// Fails if the dependencies close a cycle, and names it.
 async fn refuse_cycles(
     conn: &mut Conn,
     tenant: TenantId,
@@ -249,14 +255,14 @@ statement! {
     Flag<'a> = "dependencies/dependencies_flag.sql", (tenant: TenantId as SqlUuid, jobs: &'a [Uuid] as Array<SqlUuid>) -> SqlUuid
 }
 
-/// Keeps `has_dependents` true of jobs whose edges were written.
+/// Updates `has_dependents` of the jobs in written dependencies.
 async fn flag(conn: &mut Conn, tenant: TenantId, upstream: &BTreeSet<JobId>) -> DbResult<()> {
     let jobs: Vec<Uuid> = upstream.iter().map(|job| job.0).collect();
     Flag { tenant, jobs: &jobs }.execute(conn).await?;
     Ok(())
 }
 
-/// A job among those that the edges name after which too many run.
+/// An upstream job of the dependencies with too many dependents.
 async fn crowded(conn: &mut Conn, tenant: TenantId, edges: &[NewEdge]) -> DbResult<Option<JobId>> {
     use job_dependencies as d;
     let found = d::table
@@ -311,7 +317,7 @@ async fn names_of(conn: &mut Conn, tenant: TenantId, jobs: &[JobId]) -> DbResult
     Ok(found.into_iter().collect())
 }
 
-/// The jobs that these run after by the edges that are there.
+/// The jobs that these run after, according to the stored dependencies.
 async fn upstream_of(conn: &mut Conn, tenant: TenantId, jobs: &BTreeSet<JobId>) -> DbResult<BTreeSet<JobId>> {
     use job_dependencies as d;
     let found: Vec<JobId> = d::table
@@ -338,15 +344,16 @@ async fn lock(conn: &mut Conn, tenant: TenantId, jobs: &BTreeSet<JobId>) -> DbRe
     Ok(())
 }
 
-/// What a job runs after, as its row says. What cannot be read was not written by us; the edges, which decide, are not touched by it.
+/// The dependencies in a job's row. Unreadable data was not written by this program; the stored
+/// dependencies, which decide, are separate.
 pub(crate) fn stored_after(stored: serde_json::Value, job: &str) -> Vec<After> {
     serde_json::from_value(stored).unwrap_or_else(|error| {
-        tracing::error!(job.name = job, %error, "What a job runs after cannot be read; it is shown as nothing.");
+        tracing::error!(job.name = job, %error, "the stored dependencies of a job are invalid; showing none");
         Vec::new()
     })
 }
 
-/// The jobs that run after each of these, by name, with what they wait for. Deleted ones are left out.
+/// Dependents of each of these jobs, by name, with their conditions, without deleted ones.
 pub async fn followers(
     conn: &Conn,
     tenant: TenantId,

@@ -1,6 +1,6 @@
-//! Task functions: what can be run.
+//! Task functions: what jobs run.
 //!
-//! Their settings are here, whether they are active and their end in `lifecycle`.
+//! Their settings are here; activation and deletion are in `lifecycle`.
 
 mod lifecycle;
 
@@ -18,58 +18,50 @@ use sched_domain::retry::RetryPolicy;
 
 pub use self::lifecycle::{delete, expect, set_active};
 
-/// What a user says about a function.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FunctionSettings {
-    /// Stable name, unique in the tenant.
+    /// Unique in the tenant and stable.
     pub name: String,
-    /// Name shown to people.
+    /// Display name.
     pub display_name: String,
-    /// Free text.
     pub description: String,
-    /// How it is run.
+    /// How the worker runs it.
     pub handler_type: HandlerType,
-    /// Settings of the handler.
     pub handler_config: serde_json::Value,
-    /// Queue of its dispatches.
+    /// Queue of its runs.
     pub queue: String,
-    /// Longest run of an attempt, in seconds.
+    /// Timeout of an attempt, in seconds.
     pub default_timeout_seconds: i32,
-    /// Retry policy; `None` for the installation's default.
+    /// `None` for the installation's default.
     pub retry_policy: Option<RetryPolicy>,
-    /// JSON Schema that the arguments of its jobs must satisfy; `None` takes all ([`sched_domain::args_schema`]).
+    /// JSON Schema for the arguments of its jobs; `None` accepts all
+    /// ([`sched_domain::args_schema`]).
     pub args_schema: Option<serde_json::Value>,
 }
 
-/// A function as it is kept.
 #[derive(Debug, Clone)]
 pub struct Function {
-    /// Identifier.
     pub id: FunctionId,
-    /// Its settings.
     pub settings: FunctionSettings,
-    /// False accepts no new job.
+    /// An inactive function accepts no new jobs.
     pub is_active: bool,
-    /// Whether nothing of it is dispatched or claimed.
+    /// Whether none of its runs is dispatched or claimed.
     pub is_paused: bool,
-    /// Why it is paused; only while it is.
+    /// Present only while paused.
     pub pause_reason: Option<String>,
     /// Built in: cannot be changed.
     pub is_system: bool,
-    /// When it was first written.
     pub created_at: DateTime<Utc>,
-    /// When it was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// What a write did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// The thing is new.
+    /// The resource is new.
     Created,
-    /// It was different before.
+    /// The resource was different before.
     Updated,
-    /// It was just so before; nothing was written.
+    /// The resource was equal before; nothing was written.
     Unchanged,
 }
 
@@ -121,8 +113,8 @@ impl Row {
     }
 }
 
-/// Reads a stored retry policy. One that cannot be read, which somebody wrote past the API, is taken for none and told in the
-/// log: the installation's default applies, and neither a claim nor a list fails for it.
+/// Reads a stored retry policy. An unreadable one, which was written without the API, counts as
+/// none and is logged: the installation's default applies, so neither a claim nor a list fails.
 pub(crate) fn stored_policy(
     stored: Option<serde_json::Value>,
     what: impl FnOnce() -> String,
@@ -130,7 +122,7 @@ pub(crate) fn stored_policy(
     match serde_json::from_value(stored?) {
         Ok(policy) => Some(policy),
         Err(error) => {
-            tracing::error!(policy = what(), %error, "A stored retry policy cannot be read; the default applies.");
+            tracing::error!(policy = what(), %error, "a stored retry policy is invalid; the default applies");
             None
         }
     }
@@ -149,7 +141,7 @@ pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<
     Ok(row.map(Row::into_function))
 }
 
-/// The functions with these names, as far as the tenant has them, by name.
+/// The tenant's functions with these names, by name.
 pub async fn by_names(conn: &mut Conn, tenant: TenantId, names: &[&str]) -> DbResult<Vec<Function>> {
     let rows: Vec<Row> = task_functions::table
         .filter(task_functions::tenant_id.eq(tenant))
@@ -162,7 +154,7 @@ pub async fn by_names(conn: &mut Conn, tenant: TenantId, names: &[&str]) -> DbRe
     Ok(rows.into_iter().map(Row::into_function).collect())
 }
 
-/// The function with this name, held so that it is not deleted before the end of the transaction.
+/// The function with this name, locked against deletion until the end of the transaction.
 pub(crate) async fn hold(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Function>> {
     let row: Option<Row> = task_functions::table
         .filter(task_functions::tenant_id.eq(tenant))
@@ -176,16 +168,14 @@ pub(crate) async fn hold(conn: &mut Conn, tenant: TenantId, name: &str) -> DbRes
     Ok(row.map(Row::into_function))
 }
 
-/// Which functions to list.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only those whose name begins so.
+    /// The name starts with this text.
     pub name_prefix: Option<String>,
-    /// Only of this queue.
     pub queue: Option<String>,
-    /// Only those that are run so.
+    /// Only this type of handler.
     pub handler_type: Option<HandlerType>,
-    /// Only active ones, or only inactive ones.
+    /// Only active, or only inactive functions.
     pub is_active: Option<bool>,
 }
 
@@ -253,10 +243,10 @@ impl<'a> Write<'a> {
     }
 }
 
-/// Writes a function under its name: a new one, or over the old.
+/// Writes a function under its name: inserts or overwrites it.
 ///
 /// # Errors
-/// A constraint when the queue does not exist (`task_functions_queue_fkey`).
+/// A constraint error if the queue does not exist (`task_functions_queue_fkey`).
 pub async fn save(
     conn: &mut Conn,
     tenant: TenantId,
@@ -268,7 +258,8 @@ pub async fn save(
     let Some(existing) = existing else {
         let created = diesel::insert_into(f::table).values(&write).returning(f::id).get_result(conn).await;
         let id = created.map_err(|error| match DbError::from(error) {
-            // Somebody created it since we looked: the transaction, run again, finds it and changes it.
+            // Another transaction created the function after the lookup: this transaction runs
+            // again, finds it and changes it.
             DbError::Constraint { name, source, .. } if name == "task_functions_name_key" => {
                 DbError::Collision(source)
             }
@@ -286,8 +277,8 @@ pub async fn save(
     Ok((existing.id, Change::Updated))
 }
 
-/// Writes a built-in function under its name; returns it and whether anything was written, or `None` when the name is that of a function
-/// which is not built in.
+/// Writes a built-in function under its name; returns it and whether it was written, or `None` if a
+/// function that is not built in has the name.
 pub(crate) async fn save_builtin(
     conn: &mut Conn,
     tenant: TenantId,
@@ -317,7 +308,7 @@ async fn lock_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult
     Ok(row.map(Row::into_function))
 }
 
-/// Which of these jobs of the tenant, by name, run a built-in function.
+/// Names of those of these jobs that run a built-in function.
 pub async fn system_jobs_among(conn: &mut Conn, tenant: TenantId, jobs: &[&str]) -> DbResult<Vec<String>> {
     use crate::schema::{scheduled_jobs as j, task_functions as f};
     let found = j::table
@@ -327,14 +318,14 @@ pub async fn system_jobs_among(conn: &mut Conn, tenant: TenantId, jobs: &[&str])
     Ok(found.select(j::name).order(j::name).load(conn).await?)
 }
 
-/// Whether the tenant's function of one of these names is built in.
+/// Whether one of these function names of the tenant is built in.
 pub async fn any_is_system(conn: &mut Conn, tenant: TenantId, names: &[&str]) -> DbResult<bool> {
     use task_functions as f;
     let found = f::table.filter(f::tenant_id.eq(tenant)).filter(f::name.eq_any(names).and(f::is_system));
     Ok(diesel::select(diesel::dsl::exists(found)).get_result(conn).await?)
 }
 
-/// Whether one of these dispatches of the tenant runs a built-in function.
+/// Whether one of these runs of the tenant runs a built-in function.
 pub async fn any_runs_system(conn: &mut Conn, tenant: TenantId, dispatches: &[DispatchId]) -> DbResult<bool> {
     use crate::schema::{job_dispatch as d, scheduled_jobs as j, task_functions as f};
     let found = d::table
@@ -345,7 +336,7 @@ pub async fn any_runs_system(conn: &mut Conn, tenant: TenantId, dispatches: &[Di
     Ok(diesel::select(diesel::dsl::exists(found)).get_result(conn).await?)
 }
 
-/// The jobs of the tenant that run a built-in function, deleted ones too: a handful.
+/// Jobs of the tenant that run a built-in function, deleted ones included: a handful.
 pub async fn system_jobs(conn: &mut Conn, tenant: TenantId) -> DbResult<Vec<JobId>> {
     use crate::schema::{scheduled_jobs as j, task_functions as f};
     let found = j::table

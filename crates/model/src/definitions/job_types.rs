@@ -1,6 +1,7 @@
-//! Kinds of schedule, of the whole installation: which there are is the program's to say, which accept new jobs the operator's.
+//! Kinds of schedule of the whole installation: the program defines them, and the operator sets
+//! which accept new jobs.
 //!
-//! Jobs of a kind that accepts no new ones go on as they are.
+//! Existing jobs of a kind that accepts no new ones continue.
 
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -9,17 +10,15 @@ use crate::schema::scheduler_job_types as t;
 use crate::{Conn, DbResult};
 use sched_timetable::JobType;
 
-/// A kind of schedule.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, Queryable, Selectable)]
 #[diesel(table_name = t, check_for_backend(diesel::pg::Pg))]
 pub struct JobTypeRecord {
     /// The kind, as jobs name it.
     pub name: String,
-    /// Name shown to people.
+    /// Display name.
     pub display_name: String,
-    /// What it means.
     pub description: String,
-    /// False accepts no new job of this kind.
+    /// An inactive kind accepts no new jobs.
     pub is_active: bool,
 }
 
@@ -33,15 +32,16 @@ pub async fn by_name(conn: &mut Conn, name: &str) -> DbResult<Option<JobTypeReco
     Ok(t::table.find(name).select(JobTypeRecord::as_select()).get_result(conn).await.optional()?)
 }
 
-/// Whether new jobs may be of that kind.
+/// Whether the kind accepts new jobs.
 pub(crate) async fn accepts_jobs(conn: &mut Conn, job_type: JobType) -> DbResult<bool> {
     let found: Option<bool> =
         t::table.find(job_type.as_str()).select(t::is_active).get_result(conn).await.optional()?;
-    // The foreign key speaks for one that is missing.
+    // The foreign key rejects a missing kind.
     Ok(found.unwrap_or(true))
 }
 
-/// Says whether new jobs may be of that kind; returns it as it was, or `None` if there is none of that name. Call it in a transaction.
+/// Sets whether the kind accepts new jobs; returns it before the change, or `None` if there is none
+/// of that name. Call it in a transaction.
 pub async fn set_active(conn: &mut Conn, name: &str, is_active: bool) -> DbResult<Option<JobTypeRecord>> {
     let found: Option<JobTypeRecord> = t::table
         .find(name)

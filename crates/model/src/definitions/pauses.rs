@@ -1,8 +1,10 @@
 //! Kill switches: pausing a tenant, a project, a queue or a task function, with a reason.
 //!
-//! What is paused is read by ticks and claims themselves: from the commit on, nothing of it is dispatched or claimed. Fire times meanwhile
-//! are recorded as skipped by whoever ticks ([`crate::dispatching::tick`]); a paused queue holds dispatches as well, and what waits of the others waits on
-//! ([`crate::dispatching::overlap_queue::hold`]). What runs goes on.
+//! Ticks and claims read the switches: from the commit on, they dispatch and claim nothing of a
+//! paused resource. The tick records the fire times of the pause as skipped
+//! ([`crate::dispatching::tick`]). A paused queue also holds its runs, and the waiting runs of
+//! other paused resources keep waiting ([`crate::dispatching::overlap_queue::hold`]). Running work
+//! continues.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -13,34 +15,28 @@ use crate::schema::{projects, queues, task_functions, tenants};
 use crate::{Conn, connection::database_clock};
 use sched_domain::ids::TenantId;
 
-/// What is paused or resumed.
+/// The resource to pause or resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target<'a> {
-    /// The tenant itself.
     Tenant,
-    /// The project of that name.
     Project(&'a str),
-    /// The queue of that name.
     Queue(&'a str),
-    /// The task function of that name.
     Function(&'a str),
 }
 
-/// Which way it is turned.
+/// The action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn<'a> {
-    /// Nothing is dispatched any more. Of what is paused, the reason is changed; without one it stays.
+    /// Pause, or change the reason of a pause; `None` keeps the reason.
     Pause(Option<&'a str>),
-    /// It goes on.
+    /// Resume.
     Resume,
 }
 
-/// How a kill switch stands.
+/// State of a kill switch.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Standing {
-    /// Whether it is paused.
     pub is_paused: bool,
-    /// Why.
     pub pause_reason: Option<String>,
 }
 
@@ -56,12 +52,10 @@ impl Standing {
     }
 }
 
-/// What became of a turn.
+/// Result of [`turn`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turned {
-    /// How it stood.
     pub before: Standing,
-    /// How it stands.
     pub after: Standing,
 }
 
@@ -103,7 +97,7 @@ macro_rules! turn_row {
 /// Turns a kill switch. Call it in a transaction.
 ///
 /// # Errors
-/// When there is no such thing, or it has another version, or the database cannot be asked.
+/// The resource does not exist or has another version, or the database failed.
 pub async fn turn(
     conn: &mut Conn,
     tenant: TenantId,

@@ -1,8 +1,9 @@
 //! Projects: groups of jobs within a tenant.
 //!
-//! A project that is deleted takes its jobs along and keeps its row, since they keep theirs with their history; its secrets go. Its name
-//! may then be given to another. Writers hold the row of the project until the end of the caller's transaction; who puts a job into
-//! one holds it too ([`crate::jobs::save`]), so none is put into a project that is being deleted.
+//! Deleting a project deletes its jobs and secrets. The rows of the project and of the jobs stay,
+//! with their history, and the name can be used again. Writers lock the row of the project until
+//! the end of the caller's transaction. A write that puts a job into a project locks it too
+//! ([`crate::jobs::save`]), so no job gets into a project that is being deleted.
 
 use std::collections::BTreeSet;
 
@@ -23,48 +24,38 @@ use crate::{
 };
 use sched_domain::ids::{JobId, ProjectId, TenantId};
 
-/// Most jobs that are deleted with their project at once, so that it stays one short transaction.
+/// Maximum number of jobs deleted with their project, so that the transaction stays short.
 pub const MOST_JOBS: i64 = 1000;
 
-/// What a user says about a project.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, Queryable, Selectable, Insertable, AsChangeset)]
 #[diesel(table_name = projects, check_for_backend(diesel::pg::Pg))]
 pub struct ProjectSettings {
-    /// Stable name, unique in the tenant.
+    /// Unique in the tenant and stable.
     pub name: String,
-    /// Name shown to people.
+    /// Display name.
     pub display_name: String,
-    /// Free text.
     pub description: String,
 }
 
-/// A project as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = projects, check_for_backend(diesel::pg::Pg))]
 pub struct Project {
-    /// Identifier.
     pub id: ProjectId,
-    /// What a user says about it.
     #[diesel(embed)]
     pub settings: ProjectSettings,
-    /// Whether nothing of it is dispatched or claimed.
+    /// Whether none of its jobs is dispatched or claimed.
     pub is_paused: bool,
-    /// Why it is paused; only while it is.
+    /// Present only while paused.
     pub pause_reason: Option<String>,
-    /// When it was made.
     pub created_at: DateTime<Utc>,
-    /// When it was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// A project that was written.
 #[derive(Debug, Clone)]
 pub struct SavedProject {
-    /// As it is now.
     pub project: Project,
-    /// What was said about it before; `None` when it is new.
+    /// Settings before the write; `None` for a new project.
     pub before: Option<ProjectSettings>,
-    /// What the write did.
     pub change: Change,
 }
 
@@ -99,7 +90,7 @@ pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<
     Ok(found.optional()?)
 }
 
-/// Locks a project against changes and against jobs that are put into it.
+/// Locks a project against changes and against new jobs.
 async fn lock(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Project>> {
     let found = projects::table
         .filter(projects::tenant_id.eq(tenant))
@@ -112,7 +103,7 @@ async fn lock(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<
     Ok(found.optional()?)
 }
 
-/// The project of that name, held so that it is not deleted before the end of the transaction.
+/// The project of that name, locked against deletion until the end of the transaction.
 pub(crate) async fn hold(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<ProjectId>> {
     let found = projects::table
         .filter(projects::tenant_id.eq(tenant))
@@ -125,10 +116,10 @@ pub(crate) async fn hold(conn: &mut Conn, tenant: TenantId, name: &str) -> DbRes
     Ok(found.optional()?)
 }
 
-/// Writes a project under its name: a new one, or over the old. Call it in a transaction.
+/// Writes a project under its name: inserts or overwrites it. Call it in a transaction.
 ///
 /// # Errors
-/// When the project is not as expected, or the database cannot be asked.
+/// The project is not in the expected state, or the database failed.
 pub async fn save(
     conn: &mut Conn,
     tenant: TenantId,
@@ -144,7 +135,8 @@ pub async fn save(
             .get_result(conn)
             .await;
         let project = created.map_err(|error| match DbError::from(error) {
-            // Somebody created it since we looked: the transaction, run again, finds it and changes it.
+            // Another transaction created the project after the lookup: this transaction runs
+            // again, finds it and changes it.
             DbError::Constraint { name, source, .. } if name == "projects_name_key" => {
                 DbError::Collision(source)
             }
@@ -165,45 +157,39 @@ pub async fn save(
     Ok(SavedProject { project, before, change: Change::Updated })
 }
 
-/// Which project to delete, and by whose word.
 #[derive(Debug, Clone, Copy)]
 pub struct DeleteRequest<'a> {
-    /// Owner.
     pub tenant: TenantId,
-    /// Its name.
     pub name: &'a str,
-    /// In which state it must be.
+    /// The required state.
     pub expected: Expected,
-    /// Whether its jobs go with it; otherwise it is not deleted while it has some.
+    /// Whether to delete its jobs too; otherwise a project with jobs is not deleted.
     pub with_jobs: bool,
-    /// Which component or whose e-mail asks.
+    /// Component, or e-mail address of the user.
     pub source: &'a str,
-    /// Who asks, and why, for what is cancelled.
+    /// Requester and reason for the cancelled runs.
     pub order: Order<'a>,
 }
 
-/// A project that was deleted.
 #[derive(Debug, Clone)]
 pub struct DeletedProject {
-    /// As it was.
     pub project: Project,
-    /// Its jobs, which were deleted with it, by id.
+    /// Its deleted jobs, by id.
     pub jobs: Vec<DeletedJob>,
 }
 
-/// Why a project was not deleted. Nothing was written then.
+/// Why a project was not deleted; nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum DeleteError {
-    /// As of every resource.
     #[error(transparent)]
     Change(#[from] ChangeError),
-    /// It has more jobs than go with it at once.
-    #[error("it has more than {MOST_JOBS} jobs")]
+    /// It has more jobs than can be deleted at once.
+    #[error("the project has more than {MOST_JOBS} jobs; delete some of them first")]
     TooManyJobs,
-    /// Jobs of other projects run after jobs of it, which would leave them waiting for ever.
-    #[error("jobs of other projects run after its own: {0}")]
+    /// Jobs of other projects run after its jobs and would wait forever.
+    #[error("jobs of other projects run after jobs of this project: {0}")]
     Followed(Users),
-    /// A job of it could not be deleted.
+    /// One of its jobs could not be deleted.
     #[error(transparent)]
     Job(#[from] SaveError),
 }
@@ -230,13 +216,15 @@ impl transaction::TransactionError for DeleteError {
     }
 }
 
-/// Deletes a project, with its secrets and, if that is asked for, its jobs, and returns what it was. Call it in a transaction that
-/// holds no lock yet.
+/// Deletes a project with its secrets and optionally its jobs, and returns it. Call it in a
+/// transaction that holds no lock yet.
 ///
-/// Each of its jobs ends as one that is deleted alone: its history stays, what waits is cancelled, what runs goes on.
+/// Each of its jobs ends like a job that is deleted alone: its history stays, waiting runs are
+/// cancelled, running ones continue.
 ///
 /// # Errors
-/// [`ChangeError::InUse`] of jobs that are not to go with it, [`ChangeError::BuiltIn`] of the project that every tenant has.
+/// [`ChangeError::InUse`] if it has jobs that the request does not include,
+/// [`ChangeError::BuiltIn`] for the default project.
 pub async fn delete(conn: &mut Conn, request: &DeleteRequest<'_>) -> Result<DeletedProject, DeleteError> {
     let DeleteRequest { tenant, name, expected, with_jobs, .. } = *request;
     let seen = by_name(conn, tenant, name).await?.ok_or(ChangeError::NotFound)?;
@@ -244,7 +232,7 @@ pub async fn delete(conn: &mut Conn, request: &DeleteRequest<'_>) -> Result<Dele
         expected.of_present(seen.updated_at)?;
         return Err(ChangeError::BuiltIn.into());
     }
-    // Who writes jobs takes the lock on edges before that on the project.
+    // Writers of jobs lock dependencies before the project.
     let waiting =
         if with_jobs { jobs::of_project(conn, tenant, seen.id, MOST_JOBS + 1).await? } else { Vec::new() };
     dependencies::serialise(conn, tenant, waiting.iter().map(|job| &job.settings)).await?;
@@ -286,7 +274,7 @@ async fn refuse_jobs(conn: &mut Conn, tenant: TenantId, project: ProjectId) -> R
     }
 }
 
-/// Deletes the jobs of a project that is locked, so that no more are put into it.
+/// Deletes the jobs of a project. The caller has locked the project, so it gets no more jobs.
 async fn delete_jobs(
     conn: &mut Conn,
     request: &DeleteRequest<'_>,
@@ -300,7 +288,7 @@ async fn delete_jobs(
     }
     let ids: BTreeSet<JobId> = there.iter().map(|job| job.id).collect();
     dependencies::lock_with_upstream(conn, tenant, &ids).await?;
-    // Read again, now that nobody else changes them; some may have been taken out of the project, or deleted.
+    // Read again under the locks; some jobs may have left the project or have been deleted.
     let there = jobs::of_project(conn, tenant, project, MOST_JOBS + 1).await?;
     let has_edges = |jobs: &[Job]| jobs.iter().any(|job| !job.settings.after.is_empty());
     if there.iter().any(|job| !ids.contains(&job.id)) || (has_edges(&there) && !has_edges(seen)) {

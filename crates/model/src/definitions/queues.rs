@@ -1,7 +1,8 @@
-//! Queues: their settings, and how much of their limits is used.
+//! Queues: their settings, and the usage of their limits.
 //!
-//! Claims read the settings as they are when they claim ([`crate::running::claims`]): a change holds from the next claim on, and what runs already
-//! goes on. Pausing and limiting a queue change no dispatch. A queue is deleted when nothing names it and nothing waits in it.
+//! Claims read the current settings ([`crate::running::claims`]): a change applies from the next
+//! claim on, and running work continues. Pausing and limiting a queue change no run. A queue can be
+//! deleted when no job or function names it and no run waits in it.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -16,77 +17,67 @@ use crate::{Conn, DbError, DbResult, connection::database_clock};
 use sched_domain::built_in;
 use sched_domain::ids::{DEFAULT_TENANT, TenantId};
 
-/// What a queue is like.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, Queryable, Selectable, Insertable, AsChangeset)]
 #[diesel(table_name = queues, check_for_backend(diesel::pg::Pg), treat_none_as_null = true)]
 pub struct QueueSettings {
-    /// Stable name, unique in the tenant.
+    /// Unique in the tenant and stable.
     pub name: String,
-    /// Free text.
     pub description: String,
-    /// Whether nothing is claimed from it.
+    /// Whether claims skip it.
     pub is_paused: bool,
-    /// Why it is paused; only while it is.
+    /// Present only while paused.
     pub pause_reason: Option<String>,
-    /// How many of its dispatches may run at once, at least 1.
+    /// Maximum number of its running runs, at least 1.
     pub max_running: Option<i32>,
-    /// How many may be claimed in any stretch of time as long as the period; with it or not at all.
+    /// Maximum number of claims in any stretch of time as long as the period; set together with the
+    /// period.
     pub rate_limit_count: Option<i32>,
     /// The period, in seconds.
     pub rate_limit_period_seconds: Option<i32>,
-    /// Priority of dispatches whose job names none, 0 to 100.
+    /// Priority of runs whose job has none, 0 to 100.
     pub default_priority: i16,
 }
 
-/// A queue as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Queue {
-    /// What it is like.
     pub settings: QueueSettings,
-    /// When it was made.
     pub created_at: DateTime<Utc>,
-    /// When it was last changed.
     pub updated_at: DateTime<Utc>,
-    /// How many of its dispatches run, if that is limited.
+    /// Number of its running runs, if that is limited.
     pub running: Option<i64>,
-    /// How many were claimed within the last period, if that is limited.
+    /// Number of claims in the last period, if that is limited.
     pub claimed_in_period: Option<i64>,
-    /// How much waits in it.
     pub depth: Depth,
-    /// How many living workers serve it; those that drain are none of them.
+    /// Number of live workers that serve it, without draining ones.
     pub workers: i64,
 }
 
-/// What waits in a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Depth {
-    /// How many dispatches wait, those in line behind others of their job included.
+    /// Number of waiting runs, queued ones included.
     pub waiting: i64,
-    /// Whether there may be more, which were not counted.
+    /// Whether the count stopped at its bound.
     pub is_at_least: bool,
-    /// When the one could first be claimed that has waited longest.
+    /// Since when the oldest run has been claimable.
     pub oldest_claimable_at: Option<DateTime<Utc>>,
 }
 
-/// Which pause a write leaves.
+/// Pause state after a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pause {
-    /// That of the settings.
+    /// As in the settings.
     AsSaid,
-    /// The one that there is, of a queue that is there.
+    /// As in the existing queue.
     AsItIs,
 }
 
-/// What became of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedQueue {
-    /// Afterwards.
     pub after: QueueSettings,
-    /// Before; `None` if it is new.
+    /// `None` for a new queue.
     pub before: Option<QueueSettings>,
-    /// When it was last changed before; `None` if it is new.
+    /// The last change before this write; `None` for a new queue.
     pub changed_before: Option<DateTime<Utc>>,
-    /// What was done.
     pub change: Change,
 }
 
@@ -113,18 +104,17 @@ statement! {
     )
 }
 
-/// Which queues to list.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filter<'a> {
-    /// Only those whose name begins so.
+    /// The name starts with this text.
     pub name_prefix: Option<&'a str>,
-    /// Only those that are paused, or only those that are not.
+    /// Only paused, or only unpaused queues.
     pub paused: Option<bool>,
-    /// Only those whose name sorts after this one: the last of the page before.
+    /// The last item of the previous page.
     pub after: Option<&'a str>,
 }
 
-/// Queues of the tenant that a filter means, at most `limit`, by name.
+/// Queues of the tenant that match a filter, at most `limit`, by name.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -160,7 +150,8 @@ fn queue((settings, (created_at, updated_at, running, claimed_in_period), depth,
     }
 }
 
-/// What the queues of the tenant, or those of these names, are like, at most `limit`, by name: nothing is counted.
+/// Settings of the tenant's queues, or of those with these names, at most `limit`, by name; without
+/// counts.
 pub async fn settings(
     conn: &mut Conn,
     tenant: TenantId,
@@ -182,10 +173,10 @@ pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<
     Ok(found.map(queue))
 }
 
-/// Writes a queue under its name: a new one, or over the old. Belongs into a transaction.
+/// Writes a queue under its name: inserts or overwrites it. Call it in a transaction.
 ///
 /// # Errors
-/// A constraint if a setting is out of its bounds.
+/// A constraint error if a setting is out of bounds.
 pub async fn save(
     conn: &mut Conn,
     tenant: TenantId,
@@ -194,7 +185,8 @@ pub async fn save(
 ) -> DbResult<SavedQueue> {
     use queues as q;
     if pause == Pause::AsItIs {
-        // What is to stay as it is need not be locked: nobody who turns its kill switch waits for this transaction.
+        // Unchanged settings need no lock, so a turn of the kill switch does not wait for this
+        // transaction.
         let found: Option<(QueueSettings, DateTime<Utc>)> = q::table
             .find((tenant, &settings.name))
             .select((QueueSettings::as_select(), q::updated_at))
@@ -236,19 +228,21 @@ pub async fn save(
     Ok(SavedQueue { after, before: Some(before), changed_before: Some(changed_before), change })
 }
 
-/// Settings with the pause that a queue has.
+/// Settings with the pause of the stored queue.
 fn with_pause_of(kept: &QueueSettings, settings: &QueueSettings) -> QueueSettings {
     let (is_paused, pause_reason) = (kept.is_paused, kept.pause_reason.clone());
     QueueSettings { is_paused, pause_reason, ..settings.clone() }
 }
 
-/// Deletes a queue that nothing names and in which nothing waits, and returns what it was. Call it in a transaction.
+/// Deletes a queue without jobs, functions and waiting runs, and returns it. Call it in a
+/// transaction.
 ///
-/// Jobs and functions that are deleted themselves name it no more afterwards: if they come back, those wait in the queue of their function
-/// or the default one.
+/// Deleted jobs and functions then no longer name it: after a restore they use the queue of their
+/// function or the default queue.
 ///
 /// # Errors
-/// [`ChangeError::InUse`] while it is needed, [`ChangeError::BuiltIn`] of those that every tenant has.
+/// [`ChangeError::InUse`] while it is needed, [`ChangeError::BuiltIn`] for queues that every tenant
+/// has.
 pub async fn delete(
     conn: &mut Conn,
     tenant: TenantId,
@@ -283,7 +277,7 @@ pub async fn delete(
     diesel::update(functions).set(task_functions::queue.eq(DEFAULT_QUEUE)).execute(conn).await?;
     let deleted = diesel::delete(q::table.find((tenant, name))).execute(conn).await;
     deleted.map_err(|error| match DbError::from(error) {
-        // A job that was deleted came back since we looked: the transaction, run again, sees it.
+        // A deleted job was restored after the check: this transaction runs again and sees it.
         DbError::Constraint { name, source, .. } if name == "scheduled_jobs_queue_fkey" => {
             DbError::Collision(source)
         }
@@ -292,7 +286,7 @@ pub async fn delete(
     Ok(before)
 }
 
-/// What needs a queue that is held.
+/// The users of a locked queue.
 async fn users(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Users>> {
     let functions = task_functions::table
         .filter(task_functions::tenant_id.eq(tenant))

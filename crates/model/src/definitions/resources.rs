@@ -1,29 +1,27 @@
-//! What changes of named resources have in common: on which state they depend, and why they are refused.
+//! Changes of named resources: the required state, and the errors.
 //!
-//! The version of a resource that counts none is the instant at which it was last changed, in microseconds; whoever changes it holds
-//! its row, so no two changes have the same.
+//! The version of a resource without a version column is the time of its last change in
+//! microseconds. Every change locks the row, so no two changes have the same version.
 
 use chrono::{DateTime, Utc};
 
 use crate::{DbError, connection::transaction};
 
-/// Most names that a refusal tells.
+/// Maximum number of names in an error.
 pub(crate) const MOST_NAMED: i64 = 3;
 
-/// The state in which a thing must be for a change to be made.
+/// The required state of a resource for a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Expected {
-    /// Any, or none at all.
+    /// Any state; it need not exist.
     #[default]
     Any,
-    /// It must have this version.
     Version(i64),
-    /// It must not be there.
     Absent,
 }
 
 impl Expected {
-    /// Whether a thing that is there, and was last changed at `updated_at`, may be changed.
+    /// Whether an existing resource, last changed at `updated_at`, may be changed.
     pub(crate) fn of_present(self, updated_at: DateTime<Utc>) -> Result<(), ChangeError> {
         let found = version_of(updated_at);
         match self {
@@ -33,7 +31,7 @@ impl Expected {
         }
     }
 
-    /// Whether a thing that is not there may be made.
+    /// Whether a missing resource may be created.
     pub(crate) const fn of_absent(self) -> Result<(), ChangeError> {
         match self {
             Self::Version(_) => Err(ChangeError::NotFound),
@@ -42,31 +40,25 @@ impl Expected {
     }
 }
 
-/// The version of a resource that was last changed then.
+/// The version of a resource that was last changed at this time.
 #[must_use]
 pub const fn version_of(updated_at: DateTime<Utc>) -> i64 {
     updated_at.timestamp_micros()
 }
 
-/// Why a resource was not changed. Nothing was written then.
+/// Why a resource was not changed; nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// There is none of that name.
-    #[error("there is none of that name")]
+    #[error("no resource has that name")]
     NotFound,
-    /// There is one already, and there must not be.
-    #[error("there is one of that name already")]
+    #[error("a resource of that name already exists")]
     Exists,
-    /// It has another version than the change is for.
-    #[error("it has version {0} by now")]
+    #[error("the current version is {0}")]
     OtherVersion(i64),
-    /// It is part of every installation or tenant.
-    #[error("it is built in")]
+    #[error("the resource is built in")]
     BuiltIn,
-    /// Other things need it.
-    #[error("it is in use: {0}")]
+    #[error("the resource is in use: {0}")]
     InUse(Users),
-    /// The database said no.
     #[error(transparent)]
     Database(#[from] DbError),
 }
@@ -83,19 +75,19 @@ impl transaction::TransactionError for ChangeError {
     }
 }
 
-/// What needs a thing that is to be deleted.
+/// The users of a resource that should be deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Users {
-    /// Kind of thing, in the plural.
+    /// Their kind, in the plural.
     pub kind: &'static str,
-    /// Some of their names; none where they have none.
+    /// Some of their names, if they have names.
     pub names: Vec<String>,
     /// Whether there are more.
     pub more: bool,
 }
 
 impl Users {
-    /// Those whose names were read, one more than are told at most; `None` if there is none.
+    /// From a list with at most one name more than the maximum; `None` if it is empty.
     pub(crate) fn of(kind: &'static str, mut names: Vec<String>) -> Option<Self> {
         let most = usize::try_from(MOST_NAMED).unwrap_or(usize::MAX);
         let more = names.len() > most;
@@ -107,7 +99,7 @@ impl Users {
 impl std::fmt::Display for Users {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { kind, names, more } = self;
-        write!(f, "{kind} {}{}", names.join(", "), if *more { " and others" } else { "" })
+        write!(f, "{kind} {}{}", names.join(", "), if *more { " and more" } else { "" })
     }
 }
 
@@ -134,6 +126,6 @@ mod tests {
         let names = |count: usize| (0..count).map(|n| n.to_string()).collect();
         assert_eq!(Users::of("jobs", names(0)), None);
         assert_eq!(Users::of("jobs", names(3)).unwrap().to_string(), "jobs 0, 1, 2");
-        assert_eq!(Users::of("jobs", names(4)).unwrap().to_string(), "jobs 0, 1, 2 and others");
+        assert_eq!(Users::of("jobs", names(4)).unwrap().to_string(), "jobs 0, 1, 2 and more");
     }
 }

@@ -1,8 +1,9 @@
-//! Secrets: written sealed, listed without their values, opened for one attempt.
+//! Secrets: written sealed, listed without values, opened for one attempt.
 //!
-//! Sealing and opening are the domain's; the keys are an argument and never come near a statement. A write makes its own nonce,
-//! so a transaction that is run again seals anew. Names in configurations are watched over by no foreign key: a function may be
-//! written while the secret it names is deleted, and its attempts then fail and say so.
+//! The domain seals and opens; the keys are arguments and never part of a statement. Each write
+//! generates its own nonce, so a repeated transaction seals again. No foreign key protects the
+//! names in configurations: a function may be written while its secret is deleted, and its attempts
+//! then fail with that error.
 
 use std::collections::BTreeSet;
 
@@ -21,12 +22,12 @@ use sched_domain::secret::{
     NONCE_BYTES, OpenError, SealError, Sealed, SecretKeys, SecretPlace, SecretValue, named_secrets,
 };
 
-/// How many functions a refusal to delete names.
+/// Maximum number of functions named in a rejection.
 const MOST_NAMED_FUNCTIONS: usize = 10;
-/// How many secrets one page of a rotation reads: with the longest values a few megabytes.
+/// Number of secrets in one page of a rotation: with the longest values a few megabytes.
 pub const ROTATION_PAGE: i64 = 50;
 
-/// What is told of a secret: everything but its value.
+/// The public fields of a secret: everything but its value.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = secrets, check_for_backend(diesel::pg::Pg))]
 pub struct SecretRecord {
@@ -41,22 +42,19 @@ pub struct SecretRecord {
     pub updated_src: String,
 }
 
-/// A secret that was written.
 #[derive(Debug, Clone)]
 pub struct SavedSecret {
-    /// The secret after the write.
     pub secret: SecretRecord,
-    /// Created or updated: a value is never compared with the one before, so that no answer tells whether it was the same.
+    /// Created or updated: values are never compared, so no response reveals whether the value was
+    /// the same.
     pub change: Change,
 }
 
 /// Why a secret was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum PutError {
-    /// The cipher refused.
     #[error(transparent)]
     Seal(#[from] SealError),
-    /// The database said no.
     #[error(transparent)]
     Database(#[from] DbError),
 }
@@ -73,18 +71,15 @@ impl crate::connection::transaction::TransactionError for PutError {
     }
 }
 
-/// Why a secret was not deleted. Nothing was written then.
+/// Why a secret was not deleted; nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum DeleteError {
-    /// Functions name it.
-    #[error("functions or notification channels name this secret: {}{}", .functions.join(", "), if *.more { " and others" } else { "" })]
+    #[error("functions or notification channels name this secret: {}{}", .functions.join(", "), if *.more { " and more" } else { "" })]
     InUse {
-        /// Names of the first of them; of channels, with the word.
+        /// Names of the first functions; a channel's name has a prefix.
         functions: Vec<String>,
-        /// Whether there are more.
         more: bool,
     },
-    /// The database said no.
     #[error(transparent)]
     Database(#[from] DbError),
 }
@@ -105,11 +100,11 @@ fn random_nonce() -> [u8; NONCE_BYTES] {
     rand::random()
 }
 
-/// Writes the value of a secret: a new one, or over the old. `source` says which component or whose e-mail writes. Call it in
-/// a transaction.
+/// Writes the value of a secret: inserts or overwrites it. `source` is the component, or the e-mail
+/// address of the user. Call it in a transaction.
 ///
 /// # Errors
-/// A constraint when the project is gone (`secrets_project_fkey`).
+/// A constraint error if the project was deleted (`secrets_project_fkey`).
 pub async fn put(
     conn: &mut Conn,
     place: SecretPlace<'_>,
@@ -141,7 +136,8 @@ pub async fn put(
             .get_result(conn)
             .await;
         let secret = created.map_err(|error| match DbError::from(error) {
-            // Somebody created it since we looked: the transaction, run again, finds it and changes it.
+            // Another transaction created the secret after the lookup: this transaction runs again,
+            // finds it and changes it.
             DbError::Constraint { name, source, .. } if name == "secrets_name_key" => {
                 DbError::Collision(source)
             }
@@ -157,7 +153,7 @@ pub async fn put(
     Ok(SavedSecret { secret, change: Change::Updated })
 }
 
-/// Locks a secret for a change or its end.
+/// Locks a secret for a change or a deletion.
 async fn lock(conn: &mut Conn, place: SecretPlace<'_>) -> DbResult<Option<SecretRecord>> {
     let found = secrets::table
         .filter(secrets::tenant_id.eq(place.tenant))
@@ -170,7 +166,7 @@ async fn lock(conn: &mut Conn, place: SecretPlace<'_>) -> DbResult<Option<Secret
     Ok(found.optional()?)
 }
 
-/// What is told of a secret, if there is one in this place.
+/// The public fields of the secret in this place, if there is one.
 pub async fn find(conn: &mut Conn, place: SecretPlace<'_>) -> DbResult<Option<SecretRecord>> {
     let found = secrets::table
         .filter(secrets::tenant_id.eq(place.tenant))
@@ -186,7 +182,7 @@ type ListColumns = (
 );
 
 statement! {
-    /// Raw for its keyset over a column that may be missing.
+    /// Raw SQL for its keyset over a nullable column.
     List<'a> = "secrets/secrets_list.sql", (
         tenant: TenantId as SqlUuid,
         after_name: &'a str as Text,
@@ -209,8 +205,8 @@ struct ListRow {
     project: Option<String>,
 }
 
-/// Secrets of the tenant after `(name, project)`, at most `limit`, each with the name of its project; by name, that of the
-/// whole tenant before those of its projects.
+/// Secrets of the tenant after `(name, project)`, at most `limit`, each with the name of its
+/// project; by name, the tenant's own before those of its projects.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -247,7 +243,7 @@ pub async fn list(
     Ok(rows.into_iter().map(record).collect())
 }
 
-/// Which of these names no secret of the tenant has, whatever its project.
+/// Those of these names without a secret in the tenant, in any project.
 pub async fn unknown_names<'a>(
     conn: &mut Conn,
     tenant: TenantId,
@@ -267,14 +263,15 @@ pub async fn unknown_names<'a>(
 }
 
 statement! {
-    /// Raw for its look into JSON.
+    /// Raw SQL because it searches JSON.
     FunctionsNaming = "secrets/secrets_functions_naming.sql", (tenant: TenantId as SqlUuid) -> (Text, Jsonb)
 }
 
-/// Deletes a secret and returns what it was; `None` when there is none. Unless `even_if_named`, one that functions or notification channels name stays.
+/// Deletes a secret and returns it; `None` if there is none. Unless `even_if_named`, a secret that
+/// functions or notification channels name stays.
 ///
 /// # Errors
-/// [`DeleteError::InUse`] when they do.
+/// [`DeleteError::InUse`] if they name it.
 pub async fn delete(
     conn: &mut Conn,
     place: SecretPlace<'_>,
@@ -306,14 +303,12 @@ pub async fn delete(
     Ok(Some(secret))
 }
 
-/// A sealed secret with what it was sealed for.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = secrets, check_for_backend(diesel::pg::Pg))]
 pub struct SealedSecret {
     id: Uuid,
     tenant_id: TenantId,
     project_id: Option<ProjectId>,
-    /// Its name.
     pub name: String,
     version: i64,
     key_id: String,
@@ -326,10 +321,10 @@ impl SealedSecret {
         SecretPlace { tenant: self.tenant_id, project: self.project_id, name: &self.name }
     }
 
-    /// Its value.
+    /// Opens the value.
     ///
     /// # Errors
-    /// The key is missing, or this is not what was sealed for this row.
+    /// The key is missing, or the sealed value belongs to a different row.
     pub fn open(&self, keys: &SecretKeys) -> Result<SecretValue, OpenError> {
         let key_id = self.key_id.clone();
         let Ok(nonce) = self.nonce.as_slice().try_into() else { return Err(OpenError::Refused { key_id }) };
@@ -338,7 +333,7 @@ impl SealedSecret {
 }
 
 statement! {
-    /// Raw because of DISTINCT ON over a join.
+    /// Raw SQL because of DISTINCT ON over a join.
     OfAttempt<'a> = "secrets/secrets_of_attempt.sql", (
         tenant: TenantId as SqlUuid,
         job: JobId as SqlUuid,
@@ -346,8 +341,8 @@ statement! {
     ) -> (SqlUuid, SqlUuid, Nullable<SqlUuid>, Text, BigInt, Text, Bytea, Bytea)
 }
 
-/// The secrets with these names that attempts of a job may have: that of its project before that of the tenant. A name that
-/// is not in the answer names nothing.
+/// The secrets with these names that attempts of a job may read: the project's before the tenant's.
+/// Names without a secret are missing in the result.
 pub async fn of_attempt(
     conn: &mut Conn,
     tenant: TenantId,
@@ -357,7 +352,7 @@ pub async fn of_attempt(
     Ok(OfAttempt { tenant, job, names }.load(conn).await?)
 }
 
-/// The secret of the whole tenant of this name, if there is one.
+/// The tenant's own secret of this name, if there is one.
 pub async fn of_tenant(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<SealedSecret>> {
     use secrets as s;
     let found = s::table
@@ -368,19 +363,19 @@ pub async fn of_tenant(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResul
     Ok(found.optional()?)
 }
 
-/// What one page of a rotation did.
+/// Result of one page of a rotation.
 #[derive(Debug, Default)]
 pub struct RotatedPage {
-    /// How many secrets are sealed with the key that writes now and were not before.
+    /// Number of secrets resealed with the current key.
     pub resealed: usize,
-    /// Those that do not open, each with its tenant and the reason.
+    /// Secrets that cannot be opened, each with its tenant and the error.
     pub unreadable: Vec<(TenantId, String, OpenError)>,
-    /// Where the next page begins; `None` when this was the last.
+    /// Start of the next page; `None` after the last one.
     pub next: Option<(TenantId, Uuid)>,
 }
 
 statement! {
-    /// Raw for UPDATE … FROM.
+    /// Raw SQL for UPDATE … FROM.
     Reseal<'a> = "secrets/secrets_reseal.sql", (
         tenants: &'a [TenantId] as Array<SqlUuid>,
         ids: &'a [Uuid] as Array<SqlUuid>,
@@ -390,9 +385,10 @@ statement! {
     ) -> ()
 }
 
-/// Seals a page of all tenants' secrets anew that are not sealed with the key that writes.
+/// Reseals a page of the secrets of all tenants that are not sealed with the current key.
 ///
-/// Neither their versions nor their times change. Call it in a transaction of its own for each page, beginning after `None`.
+/// Their versions and times do not change. Call it in a separate transaction for each page,
+/// starting with `None`.
 pub async fn rotate_page(
     conn: &mut Conn,
     keys: &SecretKeys,

@@ -1,7 +1,8 @@
-//! Templates of jobs, as they are kept.
+//! Stored templates of jobs.
 //!
-//! Nothing depends on a template: a job that was made from one names it and goes on without it. What a template means is the domain's
-//! ([`sched_domain::template`]); here it is two objects that were checked before. Whoever changes one holds its row.
+//! Nothing depends on a template: a job created from one names it and works without it. The domain
+//! evaluates templates ([`sched_domain::template`]); here a template is two validated objects.
+//! Every change locks the row.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -15,20 +16,17 @@ use crate::{Conn, DbError, DbResult, connection::database_clock};
 use sched_domain::ids::{JobId, TenantId};
 use sched_domain::template::{MadeFrom, Template};
 
-/// What a user says about a template.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TemplateSettings {
-    /// Stable name, unique in the tenant.
+    /// Unique in the tenant and stable.
     pub name: String,
-    /// Free text.
     pub description: String,
     /// Its parameters; an object.
     pub parameters: serde_json::Value,
-    /// The fields of a job, with places; an object.
+    /// Fields of a job, with placeholders; an object.
     pub job: serde_json::Value,
 }
 
-/// A template as it is kept.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = job_templates, check_for_backend(diesel::pg::Pg))]
 pub struct TemplateRecord {
@@ -45,7 +43,6 @@ pub struct TemplateRecord {
 }
 
 impl TemplateRecord {
-    /// What a user says about it.
     #[must_use]
     pub fn settings(&self) -> TemplateSettings {
         TemplateSettings {
@@ -56,34 +53,31 @@ impl TemplateRecord {
         }
     }
 
-    /// What it means.
+    /// Parses the template.
     ///
     /// # Errors
-    /// [`DbError::Corrupt`] when it is no template, as one that a later release wrote.
+    /// [`DbError::Corrupt`] if it is invalid, for example because a later release wrote it.
     pub fn template(&self) -> DbResult<Template> {
         let corrupt = |reason: String| DbError::Corrupt { what: format!("template {}", self.name), reason };
         let parameters =
             serde_json::from_value(self.parameters.clone()).map_err(|error| corrupt(error.to_string()))?;
         match &self.job {
             serde_json::Value::Object(job) => Ok(Template { parameters, job: job.clone() }),
-            _ => Err(corrupt("its job is no object".to_owned())),
+            _ => Err(corrupt("its job is not an object".to_owned())),
         }
     }
 }
 
-/// A template that was written.
 #[derive(Debug, Clone)]
 pub struct SavedTemplate {
-    /// The template after the write.
     pub template: TemplateRecord,
-    /// What was said about it before; `None` when it is new.
+    /// Settings before the write; `None` for a new template.
     pub before: Option<TemplateSettings>,
-    /// What the write did.
     pub change: Change,
 }
 
 impl SavedTemplate {
-    /// The version that it had before; `None` when it is new.
+    /// Version before the write; `None` for a new template.
     #[must_use]
     pub const fn version_before(&self) -> Option<i64> {
         match self.change {
@@ -145,9 +139,10 @@ struct Write<'a> {
     updated_src: &'a str,
 }
 
-/// Writes a template under its name: a new one, or over the old. `source` says which component or whose e-mail writes.
+/// Writes a template under its name: inserts or overwrites it. `source` is the component, or the
+/// e-mail address of the user.
 ///
-/// The settings have been checked. Call it in a transaction.
+/// The settings must be validated. Call it in a transaction.
 pub async fn save(
     conn: &mut Conn,
     tenant: TenantId,
@@ -173,7 +168,8 @@ pub async fn save(
             .get_result(conn)
             .await;
         let template = created.map_err(|error| match DbError::from(error) {
-            // Somebody created it since we looked: the transaction, run again, finds it and changes it.
+            // Another transaction created the template after the lookup: this transaction runs
+            // again, finds it and changes it.
             DbError::Constraint { name, source, .. } if name == "job_templates_name_key" => {
                 DbError::Collision(source)
             }
@@ -193,7 +189,8 @@ pub async fn save(
     Ok(SavedTemplate { template, before, change: Change::Updated })
 }
 
-/// Deletes a template, and returns what it was; `None` when the tenant has none of that name. Jobs that were made from it stay as they are.
+/// Deletes a template and returns it; `None` if the tenant has none of that name. Jobs created from
+/// it stay unchanged.
 pub async fn delete(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<TemplateRecord>> {
     let deleted = diesel::delete(
         job_templates::table.filter(job_templates::tenant_id.eq(tenant)).filter(job_templates::name.eq(name)),
@@ -204,11 +201,11 @@ pub async fn delete(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<O
     Ok(deleted.optional()?)
 }
 
-/// Notes what a job was made from; whether that is news. It is no setting of the job and makes no version. Call it in the transaction
-/// that writes the job, whose row that holds.
+/// Stores the template of a job; returns whether that changed. It is not a setting of the job and
+/// creates no version. Call it in the transaction that writes the job, which locks its row.
 pub async fn note(conn: &mut Conn, tenant: TenantId, job: JobId, made_from: &MadeFrom) -> DbResult<bool> {
     let noted = serde_json::to_value(made_from).map_err(|error| DbError::Corrupt {
-        what: format!("what job {job} is made from"),
+        what: format!("the template of job {job}"),
         reason: error.to_string(),
     })?;
     let column = scheduled_jobs::made_from;

@@ -1,13 +1,17 @@
-//! Months of history that retention has detached: reading them piece by piece, and dropping them once they are kept elsewhere.
+//! Detached months of history: reads them in pieces, and drops them once they are archived
+//! elsewhere.
 //!
-//! They lie in the schemas `history_archive` and `maintenance_archive` ([`crate::connection::partitions`]), where nothing writes any more. So a month may
-//! be read in as many short statements as it takes, with pauses as long as storage needs, and all of them together are one state of it. A
-//! process that dies in between has changed nothing.
+//! They are in the schemas `history_archive` and `maintenance_archive`
+//! ([`crate::connection::partitions`]), where no statement writes. So any number of short
+//! statements, with pauses for the storage, read one consistent state of a month. A process that
+//! dies in between has changed nothing.
 //!
 //! # Design notes
-//! - Rows are read by ranges of the blocks they lie in. The archive has no index that would serve, a cursor would hold a transaction open for
-//!   as long as storage takes, and a range of blocks costs the same at the end of the month as at its beginning.
-//! - The statements about a month are made by the one that finds it, because only the server can quote names safely.
+//! - Rows are read by ranges of blocks. The archive has no suitable index, a cursor would hold a
+//!   transaction open for as long as the storage takes, and a range of blocks costs the same
+//!   everywhere in the month.
+//! - The statement that finds a month also generates the statements that read it, because only
+//!   the server can quote names safely.
 
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Text};
@@ -29,9 +33,9 @@ statement! {
 pub struct DetachedMonth {
     /// Its table with its schema, such as `history_archive.events_y2026m01`.
     pub name: String,
-    /// The table's number on its server: another table of the same name has another.
+    /// OID of the table: another table of the same name has another.
     pub oid: i64,
-    /// How many blocks its rows lie in.
+    /// Number of blocks of its rows.
     pub blocks: i64,
     read: String,
     count: String,
@@ -50,7 +54,7 @@ struct Count {
     rows: i64,
 }
 
-/// The months that wait to be archived, oldest first.
+/// The months to archive, oldest first.
 pub async fn months(conn: &mut Conn) -> DbResult<Vec<DetachedMonth>> {
     Ok(Months {}.load(conn).await?)
 }
@@ -63,7 +67,8 @@ pub async fn rows(conn: &mut Conn, month: &DetachedMonth, first: i64, count: i64
     Ok(lines.into_iter().map(|line| line.line).collect())
 }
 
-/// How many rows the month has, counted in statements that each read `step` blocks, so that none of them takes long however large it is.
+/// Number of rows of the month, counted in statements that each read `step` blocks, so that none
+/// takes long.
 pub async fn count(conn: &mut Conn, month: &DetachedMonth, step: i64) -> DbResult<u64> {
     let (mut rows, mut first, step) = (0, 0, step.max(1));
     while first < month.blocks {
@@ -79,20 +84,20 @@ pub async fn count(conn: &mut Conn, month: &DetachedMonth, step: i64) -> DbResul
     Ok(rows)
 }
 
-/// The places of rows in `count` blocks from `first` on: from the first of these, to before the second.
+/// Row addresses of `count` blocks from `first` on: inclusive start, exclusive end.
 fn range(first: i64, count: i64) -> (String, String) {
     (format!("({first},0)"), format!("({},0)", first.saturating_add(count)))
 }
 
-/// Drops the month. Call it when its rows are known to be kept elsewhere, and not before.
+/// Drops the month. Call it only after its rows are known to be archived elsewhere.
 ///
 /// # Errors
-/// When the database refuses, for instance because somebody reads the table for longer than the lock time-out.
+/// For example if another statement reads the table for longer than the lock timeout.
 pub async fn drop_month(conn: &mut Conn, month: &DetachedMonth) -> DbResult<()> {
     Ok(conn.batch_execute(&month.drop).await?)
 }
 
-/// The major version of the server.
+/// Major version of the server.
 pub async fn server_version(conn: &mut Conn) -> DbResult<u32> {
     let number: String = diesel::select(current_setting("server_version_num")).get_result(conn).await?;
     Ok(number.parse::<u32>().unwrap_or(0) / 10_000)

@@ -1,4 +1,4 @@
-//! Calendars: what writes of them do, who may not delete them, and that no job slips past a change.
+//! Calendars: writes, rejected deletions, and no job missed by a change.
 
 use diesel_async::SimpleAsyncConnection;
 use sched_model::definitions::calendars::{self, CalendarSettings, DeleteError, SavedCalendar};
@@ -37,7 +37,7 @@ async fn delete(world: &World, name: &str) -> Result<Option<String>, DeleteError
     Ok(deleted.map(|calendar| calendar.name))
 }
 
-/// Makes a job name calendars. Whether they exist is for the write of a job to ask; here it is as if it had.
+/// Lets a job name calendars, without the check that a write of the job does.
 async fn names(world: &World, job: &str, calendars: &str) {
     world.sql(&format!("UPDATE scheduled_jobs SET calendars = '{{{calendars}}}' WHERE name = '{job}'")).await;
 }
@@ -124,7 +124,7 @@ async fn a_calendar_in_use_is_not_deleted_and_its_jobs_are_named() {
     let refused = delete(&world, "holidays").await.unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "jobs name this calendar: free, job-0, job-1, job-2, job-3, job-4, job-5, job-6, job-7, job-8 and others"
+        "jobs name this calendar: free, job-0, job-1, job-2, job-3, job-4, job-5, job-6, job-7, job-8 and more"
     );
     assert_eq!(world.number("SELECT count(*) FROM calendars").await, 1);
     world.sql("UPDATE scheduled_jobs SET deleted_at = now(), next_run_at = NULL").await;
@@ -152,7 +152,7 @@ async fn who_writes_a_job_holds_its_calendars_against_changes_and_deletion() {
     );
     let write = async {
         world.wait_for_blocked(2).await;
-        // The job is written, and the transaction ends, only now.
+        // Only now the job is written and the transaction ends.
         names(&world, "a", "holidays").await;
         holder.batch_execute("COMMIT").await.unwrap();
     };

@@ -1,4 +1,4 @@
--- The caller holds the locks on the jobs, so that nobody's edges come or go between this look and the write.
+-- The caller holds the locks on the jobs, so no dependency changes between the read and the write.
 WITH input AS (SELECT $1::uuid AS tenant_id, u.id FROM unnest($2::uuid[]) AS u (id)),
 found AS (
     SELECT i.tenant_id, i.id,

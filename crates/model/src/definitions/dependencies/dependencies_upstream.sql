@@ -1,4 +1,5 @@
--- Everything upstream of the jobs, as far as it goes. UNION visits each edge once, however many ways lead to it.
+-- All jobs upstream, at any distance. UNION visits each dependency once, for any number of paths to
+-- it.
 WITH RECURSIVE upstream AS (
     SELECT d.tenant_id, d.job_id, d.after_job_id
     FROM job_dependencies d

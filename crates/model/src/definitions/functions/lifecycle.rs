@@ -1,8 +1,8 @@
-//! The life of a function besides its settings: being active or not, and its end.
+//! Activation and deletion of functions.
 //!
-//! A function that is not active accepts no new job and no trigger; each job it has is disabled when it comes due, with the reason and an
-//! event ([`crate::dispatching::tick`]), and stays so until somebody enables it. A function is deleted when no job runs it; jobs that are deleted
-//! themselves keep its row.
+//! An inactive function accepts no new jobs and no triggers. Each of its jobs is disabled when it
+//! is due, with a reason and an event ([`crate::dispatching::tick`]), until a user enables it. A
+//! function without jobs can be deleted; deleted jobs keep its row.
 
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -13,10 +13,10 @@ use crate::schema::{scheduled_jobs, task_functions};
 use crate::{Conn, connection::database_clock};
 use sched_domain::ids::TenantId;
 
-/// Locks a function that is to be changed, if it is as expected; `None` if it is not there and need not be.
+/// Locks a function for a change and checks its state; `None` if it does not exist and need not.
 ///
 /// # Errors
-/// When it is not as expected, or the database cannot be asked.
+/// It is not in the expected state, or the database failed.
 pub async fn expect(
     conn: &mut Conn,
     tenant: TenantId,
@@ -31,10 +31,10 @@ pub async fn expect(
     Ok(found)
 }
 
-/// Says whether a function accepts jobs; returns it as it was. Call it in a transaction.
+/// Activates or deactivates a function; returns its previous state. Call it in a transaction.
 ///
 /// # Errors
-/// When it is not there or not as expected, or the database cannot be asked.
+/// It does not exist or is not in the expected state, or the database failed.
 pub async fn set_active(
     conn: &mut Conn,
     tenant: TenantId,
@@ -55,10 +55,10 @@ pub async fn set_active(
     Ok(before)
 }
 
-/// Deletes a function that no job runs, and returns what it was. Call it in a transaction.
+/// Deletes a function that no job runs, and returns it. Call it in a transaction.
 ///
 /// # Errors
-/// [`ChangeError::InUse`] while jobs run it, [`ChangeError::BuiltIn`] of a built-in one.
+/// [`ChangeError::InUse`] while jobs run it, [`ChangeError::BuiltIn`] if it is built in.
 pub async fn delete(
     conn: &mut Conn,
     tenant: TenantId,

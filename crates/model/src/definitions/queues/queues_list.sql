@@ -1,6 +1,7 @@
--- What runs is counted only where a limit needs it, and once for all. What waits is counted up to a bound, so that a queue with millions
--- costs no more than one with thousands; what stands in line behind others of its job is counted by the jobs. The oldest is found by leaping
--- over priorities, as by claims.
+-- Running runs are counted only for a limit that needs them, once for all queues. Waiting runs are
+-- counted up to a bound, so that a queue with millions costs no more than one with thousands;
+-- queued runs are counted by their jobs. A skip scan over priorities finds the oldest run, as in
+-- claims.
 WITH input AS (SELECT $1::uuid AS tenant_id, $2::text AS after, $3::text AS only, $4::text AS prefix, $5::boolean AS paused),
 page AS MATERIALIZED (
     SELECT q.*

@@ -1,4 +1,4 @@
--- What waits, and what waits in line; each part reads an index of its own.
+-- Claimable and queued runs; each part reads its own index.
 WITH input AS (SELECT $1::uuid AS tenant_id, $2::text AS queue)
 SELECT w.id
 FROM input

@@ -1,5 +1,6 @@
--- Months that retention has detached, oldest first, with the statements about each. Nothing writes to them any more. The first two of
--- these have parameters of their own, whose sign is written as chr(36) because they are none of this statement.
+-- Months that retention has detached, oldest first, with the statements for each. No statement
+-- writes to them. The first two generated statements have their own parameters; their dollar sign
+-- is written as chr(36), because they are not parameters of this statement.
 SELECT n.nspname || '.' || c.relname,
        c.oid::bigint,
        (pg_relation_size(c.oid) + current_setting('block_size')::bigint - 1) / current_setting('block_size')::bigint,

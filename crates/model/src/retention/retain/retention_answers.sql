@@ -1,4 +1,4 @@
--- The oldest kept answers, as far as nobody holds them.
+-- The oldest stored responses that no transaction has locked.
 WITH input AS (SELECT $1::timestamptz AS before_at, $2::bigint AS max_rows),
 old AS MATERIALIZED (
     SELECT k.tenant_id, k.caller, k.key

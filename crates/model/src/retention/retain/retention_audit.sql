@@ -1,6 +1,6 @@
--- The audit log lets nothing go that its own retention keeps (audit_log_kept_from), so nothing else is tried.
--- Both are read from their oldest end, which is where their keys begin. A term that goes on is never old. Workers that are gone are few, and told of
--- for as long as history is.
+-- The audit log rejects deletions within its own retention (audit_log_kept_from), so only older
+-- entries are selected. Both tables are read from the beginning of their keys, the oldest end. A
+-- current term is never old. Removed workers are few, and their names stay as long as history.
 WITH input AS (SELECT $1::timestamptz AS audit, $2::timestamptz AS finished, $3::bigint AS page),
 audited AS (
     DELETE FROM audit_log a

@@ -1,6 +1,7 @@
--- One page of the oldest dispatches by primary key, and away with those of it that may go. The page costs the same however many must
--- stay. Jobs are not waited for: the records of one that somebody holds are left for the next pass. What is said about the ledger of a
--- job is said once an hour, for all that goes with the hour, and not with every page.
+-- Reads one page of the oldest runs by primary key, and deletes those that may go. The page costs
+-- the same however many rows must stay. It does not wait for jobs: the records of a locked job are
+-- left for the next pass. The ledger start of a job is written once an hour, for everything deleted
+-- up to that hour, and not with every page.
 WITH input AS (
     SELECT $1::uuid AS after_id, $2::uuid AS before_id, $3::bigint AS page, $4::timestamptz AS finished, $5::timestamptz AS dead_letters
 ),

@@ -1,4 +1,4 @@
--- Keys that have served: those of dispatches that are over. The key of one that is still open keeps a second one from being made.
+-- Keys of finished runs. The key of an open run still prevents a second run.
 WITH input AS (SELECT $1::uuid AS after_id, $2::uuid AS before_id, $3::bigint AS page),
 page AS MATERIALIZED (
     SELECT d.id, d.completed_at IS NOT NULL AS may_go

@@ -1,4 +1,4 @@
--- What workers that died have left: they take away their own when all goes well.
+-- Live output of dead workers; other workers delete their own.
 WITH input AS (SELECT $1::bigint AS page),
 told AS (
     SELECT DISTINCT o.tenant_id, o.dispatch_id, o.claim_token FROM live_output o

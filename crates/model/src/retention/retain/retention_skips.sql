@@ -1,4 +1,5 @@
--- As for dispatches: one page of the oldest by primary key. A range that was added to lately stays, however old it is.
+-- As for runs: one page of the oldest by primary key. A range that was extended recently stays, at
+-- any age.
 WITH input AS (SELECT $1::bigint AS after_id, $2::bigint AS page, $3::timestamptz AS finished),
 page AS MATERIALIZED (
     SELECT s.id, s.tenant_id, s.job_id, s.last_fire_at,
@@ -25,7 +26,7 @@ going AS MATERIALIZED (
 gone AS (
     DELETE FROM skipped_fires s
     USING going g, input
-    -- A range may have been added to until its job was locked.
+    -- A range may have been extended until its job was locked.
     WHERE s.id = g.id AND s.last_fire_at < input.finished
     RETURNING s.id
 ),

@@ -1,4 +1,4 @@
--- Rows of months that had no partition of their own when they were written. There are few, or none.
+-- Rows of months without their own partition when they were written: few or none.
 WITH input AS (SELECT $1::timestamptz AS finished, $2::bigint AS page),
 attempts AS (
     DELETE FROM job_execution_log_default l WHERE l.ctid = ANY (ARRAY(
