@@ -1,4 +1,5 @@
-//! TLS to the database: used when the URL asks for it, and only with a certificate that somebody we trust has signed.
+//! TLS to the database: used if the URL requires it, and only with a certificate from a trusted
+//! issuer.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot get what it needs fails, and says where")]
 
@@ -9,7 +10,7 @@ use rcgen::{CertifiedKey, generate_simple_self_signed};
 use sched_model::{Database, DatabaseSettings, DbError, connection::database_clock};
 use test_support::wait_for;
 
-/// A server with TLS on 127.0.0.1, the URL to it, and its certificate.
+/// A server with TLS on 127.0.0.1, its URL, and its certificate.
 async fn server() -> (Cluster, String, String) {
     let cluster = tokio::task::spawn_blocking(|| {
         Cluster::open(OpenOptions { loopback_port: Some(0), ..OpenOptions::throw_away(std::env::temp_dir()) })
@@ -18,7 +19,7 @@ async fn server() -> (Cluster, String, String) {
     .await
     .unwrap();
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-    // The server writes its own files, so that they belong to whomever it runs as.
+    // The server writes its own files, so that they belong to its user.
     let sql = format!(
         "COPY (SELECT unnest(string_to_array('{key}', E'\n'))) TO PROGRAM 'umask 077; cat > server.key';
          COPY (SELECT unnest(string_to_array('{cert}', E'\n'))) TO PROGRAM 'cat > server.crt'",
@@ -78,7 +79,7 @@ async fn tls_is_used_with_a_trusted_certificate_and_refused_with_another() {
         );
     }
 
-    // Without asking for it there is none, and the session says so.
+    // Without a request for TLS there is none, and the session shows it.
     connect(&settings(&url, "disable")).await.unwrap();
     drop(cluster);
 }

@@ -1,4 +1,4 @@
-//! Ending attempts: what it does to the dispatch, and that only the holder of the claim can do it.
+//! Ends of attempts: their effect on the run, and the fence of the claim token.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::fixture::{QUEUE, World};
 
-/// The end of an attempt that may be made so often in all.
+/// The end of an attempt with this maximum of attempts.
 pub(crate) fn ended(claimed: &Claimed, outcome: AttemptOutcome, max_attempts: u32) -> Ended {
     let message = (outcome != AttemptOutcome::Completed).then(|| format!("it {}", outcome.as_str()));
     Ended {
@@ -42,7 +42,7 @@ pub(crate) async fn end(world: &World, ended: &[Ended], finished_claims: &[i64])
     attempts::end(&mut world.conn().await, ended, finished_claims).await.unwrap()
 }
 
-/// `active_dispatches` of every job is the number of its dispatches that wait or run.
+/// `active_dispatches` of every job equals the number of its waiting and running runs.
 pub(crate) async fn assert_counters_are_true(world: &World) {
     let wrong = "SELECT j.name, j.active_dispatches, count(d.id)
                  FROM scheduled_jobs j
@@ -51,7 +51,7 @@ pub(crate) async fn assert_counters_are_true(world: &World) {
     assert_eq!(world.rows(wrong).await, Vec::<Vec<String>>::new());
 }
 
-/// Lets dispatches that wait for their retry be claimed now.
+/// Makes runs that wait for a retry claimable now.
 pub(crate) async fn skip_waits(world: &World) {
     world
         .sql("UPDATE job_dispatch SET available_at = now(), claimable_at = now() WHERE claimable_at > now()")

@@ -1,10 +1,11 @@
-//! Rules that every table keeps, read from the catalogue: comments, and tenants that cannot be mixed up.
+//! Rules for every table, read from the catalogue: comments, and separation of tenants.
 
 use test_support::TestDatabase;
 
 use crate::fixture::rows;
 
-/// Our tables without partitions, which are as their parents; `has_tenant` says whether they have a `tenant_id`.
+/// Tables of this program without partitions, which equal their parents; `has_tenant` shows whether
+/// they have a `tenant_id`.
 const TABLES: &str = "WITH tables AS (
     SELECT c.oid, n.nspname || '.' || c.relname AS name,
            EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped)
@@ -28,7 +29,7 @@ const OTHER_KEYS: &[(&str, &str)] = &[
     ("public.skipped_fires", "written by the tick and read by job; nothing refers to its rows"),
 ];
 
-/// The names a query gives after [`TABLES`].
+/// The names that a query after [`TABLES`] returns.
 async fn names(query: &str) -> Vec<String> {
     let db = TestDatabase::new().await;
     let found = rows(&db.client().await, &format!("{TABLES} {query}")).await;

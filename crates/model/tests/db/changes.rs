@@ -1,4 +1,4 @@
-//! Changing a job while fires of it are due: none is lost, none comes back.
+//! Changes of a job with due fires: none is lost, none returns.
 
 use sched_model::domain::job::{JobSettings, MisfireKind};
 use sched_model::domain::timetable::JobType;
@@ -8,7 +8,7 @@ use super::fixture::{World, settings};
 
 const SKIPS: &str = "SELECT reason, fire_count FROM skipped_fires ORDER BY id";
 
-/// An hourly job that has not been dispatched for five hours and a half.
+/// An hourly job without dispatches for five and a half hours.
 async fn overdue(world: &World) -> JobSettings {
     let job = settings("a");
     world.save(&job).await;

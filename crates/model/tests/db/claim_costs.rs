@@ -1,6 +1,7 @@
-//! What claims read: it grows neither with what waits and cannot be claimed nor with the number of limits.
+//! Reads of claims: they grow neither with waiting runs that cannot be claimed nor with the number
+//! of limits.
 //!
-//! Measured in pages and not in time, by the plan that the statement ran with.
+//! Measured in pages and not in time, from the executed plan.
 
 use sched_model::domain::ids::{TenantId, WorkerId};
 use sched_model::domain::job::JobSettings;
@@ -20,7 +21,7 @@ const CANCEL_OLDEST: &str = include_str!("../../src/dispatching/cancellations/ca
 const HOLD: &str = include_str!("../../src/dispatching/overlap_queue/line_hold.sql");
 const NEXT_CLAIMABLE: &str = include_str!("../../src/running/claims/claims_next_claimable.sql");
 
-/// The statements of a claim, with the types of their arguments and arguments for a worker.
+/// The statements of a claim, with types and arguments for a worker.
 fn statements(worker: WorkerId) -> [(&'static str, &'static str, &'static str, String); 5] {
     let (worker, tenant) = (worker.0, TENANT.0);
     let queues = format!("ARRAY['{QUEUE}']");
@@ -38,11 +39,11 @@ fn statements(worker: WorkerId) -> [(&'static str, &'static str, &'static str, S
     ]
 }
 
-/// How many pages a statement reads, however often each; it is taken back.
+/// Number of pages that a statement reads, repeats included; the statement is rolled back.
 async fn pages(world: &World, statement: &str, types: &str, arguments: &str) -> u64 {
     world.sql(&format!("PREPARE asked ({types}) AS {statement}")).await;
     let mut least = u64::MAX;
-    // The first one also leaves marks that spare the next ones a look.
+    // The first run also sets hint bits, which save reads of the next one.
     for _ in 0..2 {
         world.sql("BEGIN").await;
         let explained = format!(
@@ -50,7 +51,7 @@ async fn pages(world: &World, statement: &str, types: &str, arguments: &str) -> 
         );
         let plan = world.rows(&explained).await.concat().join("\n");
         world.sql("ROLLBACK").await;
-        // The first such line is that of the whole.
+        // The first such line is the total.
         let line = plan.lines().find(|line| line.contains("Buffers: shared")).unwrap();
         let counts = line.split_whitespace().filter_map(|word| {
             word.strip_prefix("hit=").or_else(|| word.strip_prefix("read=")).map(|count| count.parse::<u64>())
@@ -62,7 +63,7 @@ async fn pages(world: &World, statement: &str, types: &str, arguments: &str) -> 
 }
 
 async fn all_pages(world: &World, worker: WorkerId) -> Vec<(&'static str, u64)> {
-    // Vacuumed, so that what earlier changes have left does not count.
+    // Vacuumed, so that dead rows of earlier changes do not count.
     world.sql("VACUUM ANALYZE").await;
     let mut read = Vec::new();
     for (name, statement, types, arguments) in statements(worker) {
@@ -71,7 +72,7 @@ async fn all_pages(world: &World, worker: WorkerId) -> Vec<(&'static str, u64)> 
     read
 }
 
-/// What 20,000 rows that cannot be claimed add to what claims read.
+/// Additional pages that claims read with 20,000 rows that cannot be claimed.
 async fn added_by(world: &World, worker: WorkerId, blocked: &str) -> Vec<(&'static str, u64)> {
     let before = all_pages(world, worker).await;
     world.sql(blocked).await;
@@ -83,7 +84,7 @@ async fn added_by(world: &World, worker: WorkerId, blocked: &str) -> Vec<(&'stat
     added.collect()
 }
 
-/// A queue with a limit that is reached by nothing, in which five dispatches wait.
+/// A queue with five waiting runs and a limit that they do not reach.
 async fn five_waiting() -> (World, WorkerId) {
     let world = World::new().await;
     let worker = world.worker().await;
@@ -99,7 +100,7 @@ async fn five_waiting() -> (World, WorkerId) {
 
 #[track_caller]
 fn assert_few(added: &[(&str, u64)]) {
-    // A deeper index, and no leaf of it for each hundred rows.
+    // A deeper index, and less than one leaf of it per hundred rows.
     assert!(
         added.iter().all(|(_, pages)| *pages < 80),
         "pages read because of rows that cannot be claimed: {added:?}"
@@ -140,7 +141,7 @@ async fn what_a_paused_function_or_project_holds_costs_claims_nothing_once_the_l
     world.sql("UPDATE task_functions SET is_paused = true WHERE name = 'held'; UPDATE queues SET max_running = NULL").await;
     let before = all_pages(&world, worker).await;
     world.dispatches(job.id, QUEUE, 20_000).await;
-    // They have waited for longer than the others.
+    // They have waited longer than the other runs.
     world
         .sql(&format!(
             "UPDATE job_dispatch SET claimable_at = now() - interval '1 day' WHERE job_id = '{}'",
@@ -232,7 +233,7 @@ async fn what_waits_of_a_job_is_found_however_old_its_fire_time_is_and_whatever_
             job.id
         ))
         .await;
-    // The retry of something old.
+    // The retry of an old run.
     world.dispatches(job.id, QUEUE, 1).await;
     world
         .sql("UPDATE job_dispatch SET scheduled_for = now() - interval '30 days' WHERE status = 'PENDING'")
@@ -273,7 +274,7 @@ async fn what_runs_is_counted_once_however_many_queues_have_a_limit() {
     let queues = queues.join(", ");
     let arguments = format!("'{}', 8, array_fill('{TENANT}'::uuid, ARRAY[50]), ARRAY[{queues}]", worker.0);
     let read = pages(&world, CLAIM_LIMITED, "uuid, bigint, uuid[], text[]", &arguments).await;
-    // By key each is three or four pages; fifty times that would be a hundred thousand.
+    // By key each costs three or four pages; fifty times that would be a hundred thousand.
     assert!(read < 5_000, "{read} pages to count 500");
     let shown =
         world.rows("SELECT running, count(*) FROM queue_limits WHERE queue LIKE 'q%' GROUP BY 1").await;

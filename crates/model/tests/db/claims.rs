@@ -1,4 +1,4 @@
-//! Claims: each dispatch goes to one worker, in order, and only where it may.
+//! Claims: each run goes to one worker, in order, and only where allowed.
 
 use std::collections::HashSet;
 
@@ -9,12 +9,12 @@ use uuid::Uuid;
 
 use crate::fixture::{QUEUE, TENANT, World, new_worker};
 
-/// The names of the jobs of what was claimed, in order.
+/// Job names of the claimed runs, in order.
 fn names(claimed: &[Claimed]) -> Vec<&str> {
     claimed.iter().map(|c| c.job_name.as_str()).collect()
 }
 
-/// A job with one waiting dispatch of that priority, which waits for that many minutes.
+/// A job with one run of this priority that has waited for this many minutes.
 async fn waiting(world: &World, name: &str, priority: i16, minutes: i32) {
     let job = world.job(name).await;
     world.dispatches(job.id, QUEUE, 1).await;
@@ -28,7 +28,7 @@ async fn waiting(world: &World, name: &str, priority: i16, minutes: i32) {
         .await;
 }
 
-/// Claims until nothing is left, a few at a time.
+/// Claims in small batches until none is left.
 async fn claim_all(world: &World, limit: u32) -> Vec<(WorkerId, Claimed)> {
     let worker = world.worker().await;
     let mut conn = world.conn().await;

@@ -1,4 +1,5 @@
-//! Cancelling dispatches by command: what waits, what runs, what has ended, and at the same moment as a claim or an end.
+//! Cancelling runs by command: waiting, running and finished ones, and concurrently with a claim or
+//! an end.
 
 use sched_model::dispatching::cancellations::{self, Cancelled, Order, Stopped, Word};
 use sched_model::domain::attempt::AttemptOutcome;
@@ -43,12 +44,12 @@ fn stopped(cancelled: Cancelled) -> Stopped {
     stopped
 }
 
-/// The only dispatch.
+/// The only run.
 pub(crate) async fn the_dispatch(world: &World) -> DispatchId {
     DispatchId(world.text("SELECT id FROM job_dispatch").await.parse().unwrap())
 }
 
-/// A job of which one dispatch may be open at once and others wait in line, with so many in line.
+/// A job with `max_instances` 1 and this many queued runs.
 async fn with_line(world: &World, in_line: i64) -> JobId {
     let queue = JobSettings { overlap_policy: OverlapPolicy::Queue, ..settings("line") };
     let job = world.save(&queue).await.job.id;
@@ -193,7 +194,8 @@ async fn all_of_a_job_are_cancelled_by_pages_and_none_is_let_go_between_them() {
     assert_counters_are_true(&world).await;
 }
 
-/// One of these dispatches is claimed in a transaction that commits after the cancellation has begun to wait for it.
+/// One of these runs is claimed in a transaction that commits after the cancellation has started to
+/// wait for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dispatch_that_is_claimed_at_the_same_moment_is_marked_and_not_closed() {
     let world = World::new().await;

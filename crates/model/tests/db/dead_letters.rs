@@ -1,4 +1,5 @@
-//! Dead letters and what is run again: once, as what had failed, and never against retention or another command.
+//! Dead letters and their retries: once, with the failed run's data, and never against retention or
+//! another command.
 
 use sched_model::dispatching::retries::{self, JobBar, Retried, Retry, RetryOrder};
 use sched_model::domain::attempt::AttemptOutcome;
@@ -60,7 +61,7 @@ async fn open(world: &World, filter: &Filter) -> Vec<DispatchId> {
     listed.into_iter().map(|letter| letter.row.dispatch_id).collect()
 }
 
-/// Dead letters of a job of that name, as many.
+/// This many dead letters of a job of that name.
 async fn dead(world: &World, name: &str, count: i64) -> Vec<DispatchId> {
     let job = world.job(name).await;
     world.dispatches(job.id, QUEUE, count).await;
@@ -126,7 +127,7 @@ async fn a_dead_letter_is_run_again_once_also_when_what_ran_it_is_forgotten() {
     let world = World::new().await;
     let id = dead(&world, "hourly", 1).await[0];
     let made = made(retry(&world, id).await);
-    // As retention does, which keeps dead letters for longer.
+    // As retention does, which keeps dead letters longer.
     world.sql(&format!("DELETE FROM job_dispatch WHERE id = '{}'", made.dispatch_id)).await;
     assert_eq!(retry(&world, id).await, Retried::Duplicate(made.dispatch_id));
 }
@@ -302,7 +303,7 @@ async fn a_discarded_dead_letter_stays_as_it_is_until_retention_and_can_be_run_a
     assert_eq!(open(&world, &discarded).await, ids[1..], "it was decided about anew");
 }
 
-/// Makes everything so old that retention takes it.
+/// Makes every row old enough for retention.
 async fn grow_old(world: &World) {
     world
         .sql(

@@ -1,4 +1,5 @@
-//! Deleting and restoring jobs: versions, books that stay exact, what waits and what runs, names and edges.
+//! Deleting and restoring jobs: versions, exact ledgers, waiting and running runs, names and
+//! dependencies.
 
 use sched_model::dispatching::cancellations::Order;
 use sched_model::domain::dependency::{After, AfterCondition};
@@ -66,7 +67,7 @@ async fn a_job_goes_and_comes_back_as_it_was_and_both_are_versions() {
     assert!(matches!(restore(&world, JobId(Uuid::new_v4()), None).await, Ok(Restored::NoSuchJob)));
 }
 
-/// A job that is to run once, at an instant that lies so many days back.
+/// A job with one fire, this many days ago.
 async fn once(world: &World, name: &str, days_ago: i64) -> JobId {
     let id = world.job(name).await.id;
     let at = world
@@ -85,14 +86,14 @@ async fn once(world: &World, name: &str, days_ago: i64) -> JobId {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_to_run_once_does_not_run_again_when_it_comes_back() {
     let world = World::new().await;
-    // Its dispatch has gone by retention, which notes that nothing before is known.
+    // Retention deleted its run, and recorded that no earlier fire is known.
     let fired = once(&world, "fired", 60).await;
     world
         .sql("UPDATE scheduled_jobs SET ledger_starts_at = now() - interval '30 days' WHERE name = 'fired'")
         .await;
     done(delete(&world, fired, None).await);
     assert_eq!(restored(restore(&world, fired, None).await).state.next_run_at, None);
-    // Its instant passed while it was deleted.
+    // Its time passed while it was deleted.
     let missed = once(&world, "missed", 1).await;
     done(delete(&world, missed, None).await);
     assert_eq!(restored(restore(&world, missed, None).await).state.next_run_at, None);

@@ -1,4 +1,4 @@
-//! What the database says, sorted by what the caller can do about it; and how transactions that collide are run again.
+//! Database errors, classified by what the caller can do; and retries of conflicting transactions.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -8,11 +8,11 @@ use sched_model::{Conn, Database, DatabaseSettings, DbError, connection::databas
 
 use crate::fixture::{BEGIN, World};
 
-/// Two rows to fight over.
+/// Two rows for conflicts.
 const ROWS: &str = "CREATE TABLE fights (id int PRIMARY KEY, n int NOT NULL DEFAULT 0);
                     INSERT INTO fights VALUES (1), (2)";
 
-/// A table of rows to fight over, and two connections.
+/// A table of rows for conflicts, and two connections.
 async fn arena() -> (World, Conn, Conn) {
     let world = World::new().await;
     world.sql(ROWS).await;
@@ -28,12 +28,12 @@ async fn provoke(world: &World, statements: &str) -> DbError {
     run(&mut world.conn().await, statements).await.unwrap_err()
 }
 
-/// What callers ask an error: (may be retried, is an outage).
+/// Properties of an error: (retryable, outage).
 fn answers(error: &DbError) -> (bool, bool) {
     (error.is_retryable(), error.is_outage())
 }
 
-/// The process of a session on the server.
+/// The server process of a session.
 async fn backend(world: &World, application: &str) -> i64 {
     world
         .number(&format!(
@@ -43,7 +43,7 @@ async fn backend(world: &World, application: &str) -> i64 {
         .await
 }
 
-/// A connection that the server's views show under that name.
+/// A connection with that application name.
 async fn named(world: &World, application: &str) -> Conn {
     let settings = DatabaseSettings::new(world.db.url(), application);
     Database::new(&settings).unwrap().dedicated().await.unwrap()
@@ -216,7 +216,7 @@ async fn a_transaction_that_deadlocks_is_run_again_and_commits() {
     let runs = AtomicU32::new(0);
     run(&mut two, BEGIN).await.unwrap();
     run(&mut two, "UPDATE fights SET n = n + 1 WHERE id = 2").await.unwrap();
-    // Nobody looks for deadlocks in this session, so that it is the other one that is refused.
+    // This session does not check for deadlocks, so the server rejects the other one.
     run(&mut two, "SET LOCAL deadlock_timeout = '1min'; SET LOCAL lock_timeout = 0").await.unwrap();
     let fight = async {
         world.wait_for_blocked(1).await;
@@ -262,7 +262,7 @@ async fn a_transaction_that_collides_every_time_is_given_up_and_leaves_nothing()
     assert!(matches!(error, DbError::Collision(_)), "{error:?}");
     assert_eq!(runs.load(Ordering::SeqCst), 5);
     assert_eq!(world.rows("SELECT n FROM fights ORDER BY id").await, [["5"], ["0"]]);
-    // The connection is as good as before.
+    // The connection is usable again.
     run(&mut conn, "UPDATE fights SET n = 1 WHERE id = 1").await.unwrap();
 }
 
@@ -315,7 +315,7 @@ async fn a_connection_to_a_server_that_takes_no_writes_is_not_used_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_silent_does_not_keep_the_other_from_being_found() {
     let world = World::new().await;
-    // It takes connections and says nothing, as the kernel of a frozen machine does.
+    // It accepts connections but never answers, like the kernel of a frozen machine.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let right = world.db.url().split_once('@').unwrap().1;
     let url = format!("postgresql://postgres@{},{right}", silent.local_addr().unwrap());

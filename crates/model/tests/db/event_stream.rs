@@ -1,4 +1,4 @@
-//! The stream of events: in an order in which nothing is missed, whoever commits when.
+//! The event stream: no event is missed in its order, for any order of commits.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -24,21 +24,21 @@ fn event(number: usize) -> NewEvent {
     }
 }
 
-/// Begins a transaction that takes a number, and writes an event with it.
+/// Begins a transaction that takes a number, and writes an event in it.
 const WRITE: &str = "INSERT INTO events (event_type) VALUES ('job_paused')";
 
-/// Transactions of the databases of other tests, which are on the same server.
+/// Transactions in the databases of other tests on the same server.
 async fn elsewhere(conn: &mut Conn) -> Vec<i64> {
     let running = stream::running(conn).await.unwrap();
     running.iter().filter(|one| one.is_elsewhere).map(|one| one.transaction).collect()
 }
 
-/// A position of no event.
+/// A position without an event.
 fn mark(key: EventKey) -> Mark {
     Mark { key, at: chrono::DateTime::UNIX_EPOCH }
 }
 
-/// The types of the events that are settled, and the position after them.
+/// The types of the settled events, and the position after them.
 async fn types(conn: &mut Conn, after: EventKey) -> (Vec<String>, EventKey) {
     let ignored = elsewhere(conn).await;
     let look = stream::look(conn, mark(after), &ignored, 100).await.unwrap();
@@ -109,7 +109,8 @@ async fn a_transaction_of_another_database_is_told_from_ours() {
     theirs.batch_execute(&format!("{BEGIN}; {WRITE}")).await.unwrap();
     let number: i64 =
         theirs.query_one("SELECT pg_current_xact_id()::text::bigint", &[]).await.unwrap().get(0);
-    // One that is over after it: what began later than everything that is over holds nobody up.
+    // Finished after it: a transaction that began after all finished ones does not block the
+    // stream.
     world.sql(WRITE).await;
     let of = async |world: &World| {
         let running = stream::running(&mut world.conn().await).await.unwrap();
@@ -129,7 +130,7 @@ async fn a_transaction_that_is_too_old_cannot_write_events() {
     let text = world.text(default).await;
     let seconds = stream::WRITES_WITHIN.as_secs() / 60;
     assert!(text.contains(&format!("'00:0{seconds}:00'::interval")), "{text}");
-    // The same column with less patience, for a test that has not the time.
+    // The same column with a shorter limit, to keep the test fast.
     let short = text.replace(&format!("'00:0{seconds}:00'"), "'00:00:00'");
     world.sql(&format!("ALTER TABLE events ALTER COLUMN transaction_id SET DEFAULT {short}")).await;
     let mut conn = world.conn().await;
@@ -152,7 +153,8 @@ async fn concurrent_writers_and_a_reader_agree_on_every_event() {
             for number in 0..EACH {
                 transact(&mut conn, "write", async |conn: &mut Conn| {
                     append::append(conn, &[event(writer * EACH + number)]).await?;
-                    // Transactions that lie open for various times, so that they commit in another order than they began.
+                    // The transactions stay open for various times, so the order of their commits
+                    // differs from that of their begins.
                     tokio::time::sleep(Duration::from_millis(((writer * 7 + number * 3) % 11) as u64)).await;
                     append::append(conn, &[event(WRITERS * EACH + writer * EACH + number)]).await
                 })
@@ -241,7 +243,8 @@ async fn events_of_a_restored_dump_come_before_what_is_new() {
              INSERT INTO events (tenant_id, event_type) VALUES ('{TENANT}', 'new')"
         ))
         .await;
-    // Their numbers are not reached yet: until they are in order, nothing is told, lest they are when the numbers get there.
+    // Their numbers are not reached yet: until they are settled, no event is returned, because the
+    // server could still reach these numbers.
     let look = stream::look(&mut conn, mark(EventKey::default()), &[], 10).await.unwrap();
     assert!(look.has_foreign && look.events.is_empty(), "{look:?}");
     assert_eq!(stream::settle_foreign(&mut conn, 2).await.unwrap(), 2);
@@ -268,7 +271,7 @@ async fn an_instant_is_found_in_the_stream() {
         stream::position_after(&mut conn, TENANT, chrono::DateTime::UNIX_EPOCH).await.unwrap(),
         EventKey::LAST
     );
-    // An event of every minute of the last two days, each of a transaction of its own, as far as the numbers go.
+    // One event per minute of the last two days, each in its own transaction, by number.
     world
         .sql(&format!(
             "INSERT INTO events (tenant_id, event_type, created_at, transaction_id)

@@ -1,4 +1,4 @@
-//! Claims between tenants: each that waits gets its share, whatever the length of its line.
+//! Claims between tenants: each waiting tenant gets its share, for any backlog.
 
 use sched_model::domain::ids::{TenantId, WorkerId};
 use sched_model::running::claims::{self, Looked, Wanted};
@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::fixture::{PATIENCE, QUEUE, World};
 
-/// Makes a tenant with that many dispatches that wait in [`QUEUE`], the older the lower their number.
+/// Creates a tenant with this many runs waiting in [`QUEUE`]; lower numbers have older runs.
 async fn tenant(world: &World, number: u128, waiting: usize) -> TenantId {
     let id = Uuid::from_u128(0x7000 + number);
     world
@@ -27,7 +27,7 @@ async fn tenant(world: &World, number: u128, waiting: usize) -> TenantId {
     TenantId(id)
 }
 
-/// One claim after the other by one worker.
+/// Consecutive claims of one worker.
 struct Claimer<'a> {
     world: &'a World,
     worker: WorkerId,
@@ -48,7 +48,7 @@ impl<'a> Claimer<'a> {
         looked
     }
 
-    /// How many of each of these tenants one claim takes.
+    /// How many runs of each of these tenants one claim takes.
     async fn shares(&mut self, limit: u32, tenants: &[TenantId]) -> Vec<usize> {
         let looked = self.look(limit).await;
         let of = |tenant: &TenantId| looked.claimed.iter().filter(|one| one.tenant_id == *tenant).count();
@@ -66,7 +66,8 @@ async fn a_tenant_with_a_long_line_starves_none_with_a_short_one() {
     let mut claimer = Claimer::new(&world).await;
     assert_eq!(claimer.shares(20, &tenants).await, [4, 4, 4, 4, 4]);
     assert_eq!(claimer.shares(20, &tenants).await, [4, 4, 4, 4, 4]);
-    // Two are left of each: who has less than its share leaves room, which the next claim fills.
+    // Each tenant has two left: a tenant with less than its share leaves room, which the next claim
+    // fills.
     let looked = claimer.look(20).await;
     assert_eq!((looked.claimed.len(), looked.shared_by), (12, 5));
     assert_eq!(claimer.shares(20, &tenants).await, [20, 0, 0, 0, 0]);
@@ -79,7 +80,8 @@ async fn tenants_take_turns_where_there_are_fewer_slots_than_tenants() {
     for number in 0..7 {
         tenants.push(tenant(&world, number, 30).await);
     }
-    // Its work is the most urgent: that counts within a tenant and where something is left over.
+    // Its work has the best priority: that counts within a tenant and for the slots that are left
+    // over.
     world.sql(&format!("UPDATE job_dispatch SET priority = 1 WHERE tenant_id = '{}'", tenants[3].0)).await;
     for (limit, claims) in [(1, 14), (2, 7), (3, 14), (5, 7)] {
         let before = world.number("SELECT count(*) FROM job_dispatch WHERE attempt = 1").await;
@@ -141,7 +143,7 @@ async fn what_stands_in_line_or_has_ended_is_not_in_the_waiting_line() {
     world.sql("UPDATE job_dispatch SET claimable_at = 'infinity'").await;
     let pages =
         "SELECT pg_relation_size('job_dispatch_waiting_idx') / current_setting('block_size')::integer";
-    // What autovacuum still sees is kept.
+    // Autovacuum keeps rows that an old snapshot still sees.
     test_support::wait_for("nothing but the page that says so", PATIENCE, async || {
         world.sql("REINDEX INDEX job_dispatch_waiting_idx").await;
         let pages = world.number(pages).await;

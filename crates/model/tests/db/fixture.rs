@@ -1,7 +1,7 @@
-//! A migrated database, and short ways to fill it and to look at it.
+//! A migrated database, with shortcuts to fill and read it.
 //!
-//! Everything here panics when it fails, as tests do. What is written here by plain SQL keeps the counters of the jobs true, so
-//! that tests may compare them.
+//! Everything here panics on failure. Rows inserted by plain SQL keep the counters of the jobs
+//! correct, so that tests may compare them.
 
 use std::time::Duration;
 
@@ -20,16 +20,16 @@ use test_support::{TestDatabase, wait_for};
 use tokio_postgres::{Client, SimpleQueryMessage};
 use uuid::Uuid;
 
-/// The tenant that the migrations make.
+/// The tenant that the migrations create.
 pub(crate) const TENANT: TenantId = DEFAULT_TENANT;
 
-/// The queue that the migrations make.
+/// The queue that the migrations create.
 pub(crate) const QUEUE: &str = "default";
 
 /// Opens a transaction that may stay idle while the test waits for something else.
 pub(crate) const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0";
 
-/// How long a condition may take to come true on a busy machine.
+/// Timeout for a condition on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A database of one test, with the function `noop`.
@@ -47,12 +47,11 @@ impl World {
         world
     }
 
-    /// A connection as daemons have it.
+    /// A connection with the settings of daemons.
     pub(crate) async fn conn(&self) -> Conn {
         self.database.dedicated().await.unwrap()
     }
 
-    /// Runs statements.
     pub(crate) async fn sql(&self, statements: &str) {
         self.client.batch_execute(statements).await.unwrap_or_else(|error| panic!("{statements}: {error:?}"));
     }
@@ -62,20 +61,20 @@ impl World {
         rows(&self.client, query).await
     }
 
-    /// The one value of a query as text.
+    /// The single value of a query as text.
     pub(crate) async fn text(&self, query: &str) -> String {
         let rows = self.rows(query).await;
         assert_eq!((rows.len(), rows.first().map(Vec::len)), (1, Some(1)), "{query} gives {rows:?}");
         rows[0][0].clone()
     }
 
-    /// The one value of a query as a number.
+    /// The single value of a query as a number.
     pub(crate) async fn number(&self, query: &str) -> i64 {
         let text = self.text(query).await;
         text.parse().unwrap_or_else(|error| panic!("{query} gives {text}: {error}"))
     }
 
-    /// Waits until a query counts as many as wanted.
+    /// Waits until a query returns the wanted count.
     pub(crate) async fn wait_for_count(&self, what: &str, query: &str, wanted: i64) {
         wait_for(what, PATIENCE, async || match self.number(query).await {
             found if found == wanted => Ok(()),
@@ -97,12 +96,11 @@ impl World {
         functions::save(&mut conn, TENANT, &function(name)).await.unwrap();
     }
 
-    /// Makes a queue.
     pub(crate) async fn queue(&self, name: &str) {
         self.sql(&format!("INSERT INTO queues (tenant_id, name) VALUES ('{TENANT}', '{name}')")).await;
     }
 
-    /// Saves a job, whether it exists or not.
+    /// Creates or changes a job.
     pub(crate) async fn save(&self, settings: &JobSettings) -> SavedJob {
         let mut conn = self.conn().await;
         transact(&mut conn, "test_save", async |conn: &mut Conn| {
@@ -117,7 +115,7 @@ impl World {
         self.save(&settings(name)).await.job
     }
 
-    /// Makes that many dispatches of a job that wait in `queue` since a minute ago.
+    /// Creates that many runs of a job that have waited in `queue` for a minute.
     pub(crate) async fn dispatches(&self, job: JobId, queue: &str, count: i64) {
         self.sql(&format!(
             "INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, available_at, claimable_at, queue, triggered_by,
@@ -144,7 +142,7 @@ impl World {
         claims::claim(&mut conn, worker, &[QUEUE.to_owned()], limit).await.unwrap()
     }
 
-    /// One running attempt: a job, its dispatch, the worker that claimed it.
+    /// One running attempt: a job, its run, and the worker that claimed it.
     pub(crate) async fn running(&self, name: &str) -> Claimed {
         let job = self.job(name).await;
         self.dispatches(job.id, QUEUE, 1).await;
@@ -165,7 +163,7 @@ pub(crate) async fn rows(client: &Client, query: &str) -> Vec<Vec<String>> {
     messages.into_iter().filter_map(row).collect()
 }
 
-/// A worker as it registers itself, under a new identity.
+/// A registration under a new id.
 pub(crate) fn new_worker() -> NewWorker {
     NewWorker {
         worker_id: WorkerId(Uuid::new_v4()),

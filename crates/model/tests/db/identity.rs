@@ -1,4 +1,4 @@
-//! Keys, users, memberships and tenants: who is found, who is refused, and what is kept.
+//! Keys, users, memberships and tenants: lookups, rejections, and stored fields.
 
 use sched_model::domain::identity::{
     ApiKey, ID_BYTES, Permission, Permissions, Role, SECRET_BYTES, Standing, scopes_of,
@@ -156,7 +156,7 @@ async fn the_last_use_is_noted_once_a_minute() {
     assert!(find(&world, &key).await.unwrap().is_to_be_touched);
 }
 
-/// One who may revoke every key.
+/// A caller who may revoke every key.
 fn owner(source: &str) -> Revoker<'_> {
     Revoker { user: None, may_others: true, may_owners: true, source }
 }

@@ -1,4 +1,5 @@
-//! The wall between tenants, tried without the queries that respect it: who is behind it, and that nothing comes through.
+//! Isolation of tenants, tested without the queries that respect it: which roles it restricts, and
+//! that no row leaks.
 
 use sched_model::connection::migrations::SchemaError;
 use sched_model::connection::partitions::{MONTHS_AHEAD, make_ahead};
@@ -10,15 +11,16 @@ use uuid::Uuid;
 
 use crate::fixture::{QUEUE, TENANT, World, rows};
 
-/// Tables and partitions that have a tenant.
+/// Tables and partitions with a tenant.
 const OF_TENANTS: &str = "SELECT c.oid::regclass::text FROM pg_class c
     WHERE c.relnamespace IN ('public'::regnamespace, 'maintenance'::regnamespace) AND c.relkind IN ('r', 'p')
       AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped)";
 
-/// A tenant that owns nothing but itself.
+/// A tenant that owns only its own row.
 const OTHER: Uuid = Uuid::from_u128(0xac3e);
 
-/// A row of the tenant of the tests in every table that has tenants, beside what [`World`] makes. What refers to what is no matter here.
+/// A row of the test tenant in every table with tenants, in addition to the rows of [`World`].
+/// References are not checked.
 const FILL: &str = "SET session_replication_role = replica;
     INSERT INTO tenants (id, slug, name) VALUES ('{other}', 'other', 'Other');
     INSERT INTO users (email, display_name) VALUES ('ada@example.com', 'Ada');
@@ -65,7 +67,8 @@ const FILL: &str = "SET session_replication_role = replica;
     SET session_replication_role = origin;
     GRANT ALL ON ALL TABLES IN SCHEMA public, maintenance TO sched_api";
 
-/// A database in which only row-level security is between the API's role and the rows: it is granted everything.
+/// A database in which only row-level security is between the API's role and the rows: the role has
+/// all grants.
 async fn without_grants() -> World {
     let world = World::new().await;
     let job = world.job("theirs").await;
@@ -74,7 +77,8 @@ async fn without_grants() -> World {
     world
 }
 
-/// What a statement does as the API's role, in a transaction of this tenant that is rolled back: the rows it met, or why it was refused.
+/// Effect of a statement as the API's role, in a transaction of this tenant that is rolled back:
+/// the rows it met, or the error code.
 async fn as_api(client: &Client, tenant: &str, statement: &str) -> Result<u64, SqlState> {
     let begin =
         format!("BEGIN; SET LOCAL ROLE {API_ROLE}; SELECT set_config('sched.tenant', '{tenant}', true)");
@@ -122,7 +126,7 @@ async fn tables_without_a_tenant_are_behind_it_too_and_views_ask_for_whom() {
     let views = names(&client, views).await;
     assert!(views.len() >= 8, "{views:?}");
     assert!(views.iter().all(|view| view.ends_with(" t")), "{views:?}");
-    // Doors are narrow: each fixes what its names mean, and not everybody may use it.
+    // Database functions are narrow: each sets its search_path, and not every role may execute it.
     let doors = "SELECT p.proname, p.proconfig::text LIKE '%search_path=%',
                         p.prorettype = 'trigger'::regtype OR NOT has_function_privilege('public', p.oid, 'EXECUTE')
                  FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace AND p.prosecdef ORDER BY 1";
@@ -170,7 +174,7 @@ async fn the_role_of_the_api_owns_nothing_and_has_no_right_to_a_partition_or_to_
         "maintenance.job_execution_log SELECT",
     ];
     assert_eq!(kept, expected);
-    // Hashes are not to be had, and every other right was given on purpose.
+    // Hashes are not readable, and every other grant is deliberate.
     for (table, column) in [("users", "password_hash"), ("api_keys", "key_hash"), ("sessions", "token_hash")]
     {
         let may = format!("SELECT has_column_privilege('{API_ROLE}', '{table}', '{column}', 'SELECT')");
@@ -218,7 +222,7 @@ async fn nothing_of_another_tenant_is_seen_changed_taken_or_added_through_any_ta
             }
         }
         if own > 0 {
-            // Nor is one's own row given away.
+            // A tenant's own row cannot be given away either.
             let give = format!("UPDATE {table} SET tenant_id = '{OTHER}'");
             let given = as_api(&client, &TENANT.to_string(), &give).await;
             assert_eq!(given, Err(SqlState::INSUFFICIENT_PRIVILEGE), "{give}");
@@ -229,7 +233,8 @@ async fn nothing_of_another_tenant_is_seen_changed_taken_or_added_through_any_ta
     assert!(tables >= 24, "{tables} only");
 }
 
-/// A statement that adds a row of the tenant as there is one already: whether it is there is not to be found out by that either.
+/// A statement that inserts a copy of the tenant's row: not even its error may reveal whether the
+/// row exists.
 async fn copy_of_a_row(world: &World, table: &str) -> String {
     let columns = format!(
         "SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
@@ -266,7 +271,7 @@ async fn of_tenants_users_and_the_installation_a_tenant_sees_itself_alone() {
         let operates = format!("{own}', true), set_config('sched.system', 'on");
         assert_eq!(as_api(&client, &operates, statement).await, Ok(1), "{statement}");
     }
-    // What makes tenants asks for who operates, even of a role that were granted everything.
+    // The management of tenants requires the operator scope, even for a role with all grants.
     for statement in [
         "INSERT INTO tenants (slug, name) VALUES ('third', 'Third')",
         "INSERT INTO users (email, display_name) VALUES ('x@example.com', 'X')",

@@ -1,8 +1,8 @@
-//! A dispatch is for a job that exists, though no foreign key says so.
+//! A run belongs to an existing job, without a foreign key.
 
 use crate::fixture::{BEGIN, QUEUE, World};
 
-/// Inserts a dispatch by hand for a job named by an SQL expression.
+/// Inserts a run manually for a job given by an SQL expression.
 fn triggered(job: &str) -> String {
     format!(
         "INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, available_at, claimable_at, queue, args, triggered_by, trigger_id)

@@ -1,4 +1,4 @@
-//! Jobs as they are written and read back: settings, versions, cursors, and two writers at once.
+//! Jobs written and read back: settings, versions, cursors, and two concurrent writers.
 
 use diesel_async::SimpleAsyncConnection;
 use sched_model::definitions::functions::Change;
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::fixture::{BEGIN, QUEUE, TENANT, World, settings};
 
-/// A cursor that no save computes, so that a kept one is recognised.
+/// A cursor that no save computes, so that an unchanged one is recognizable.
 const MARKED: &str = "2090-02-03T04:05:06Z";
 
 async fn save(world: &World, settings: &JobSettings, mode: SaveMode) -> Result<SavedJob, SaveError> {
@@ -27,7 +27,7 @@ async fn by_id(world: &World, id: JobId) -> Option<Job> {
     jobs::by_id(&world.conn().await, TENANT, id).await.unwrap()
 }
 
-/// Versions, kinds of change and who made them, oldest first.
+/// Versions, kinds of change and their sources, oldest first.
 async fn versions(world: &World) -> Vec<Vec<String>> {
     world.rows("SELECT version, change, changed_src FROM scheduled_job_versions ORDER BY version").await
 }
@@ -200,7 +200,8 @@ async fn a_stored_policy_that_is_none_reads_as_the_default_and_breaks_nothing() 
     assert_eq!((claimed.len(), &claimed[0].retry_policy), (1, &None));
 }
 
-/// Saves the job in a transaction left open, starts another save of it, and commits the first when the second waits.
+/// Saves the job in an open transaction, starts another save of it, and commits the first one when
+/// the second waits.
 async fn two_at_once(world: &World, second: &JobSettings, mode: SaveMode) -> Result<SavedJob, SaveError> {
     let mut first = world.conn().await;
     first.batch_execute(BEGIN).await.unwrap();

@@ -1,4 +1,5 @@
-//! Answers kept under the key of a request: given again, refused to others, and gone when they are old.
+//! Responses stored under an idempotency key: returned again, hidden from other callers, and
+//! deleted when old.
 
 use chrono::{DateTime, TimeDelta};
 use sched_model::domain::idempotency::Fingerprint;

@@ -1,4 +1,4 @@
-//! Leadership: one at a time, under terms that only grow, with nothing of an old term written in a new one.
+//! Leadership: one leader at a time, growing terms, and no write of an old term in a new one.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::fixture::{BEGIN, World};
 
 const LEASE: Duration = Duration::from_secs(30);
 
-/// Lets the leader's lease run out.
+/// Expires the leader's lease.
 const EXPIRE: &str =
     "UPDATE scheduler_instances SET last_heartbeat = last_heartbeat - interval '31 seconds' WHERE is_leader";
 
-/// The ends of all terms, oldest first; `-` for the present one.
+/// The end reasons of all terms, oldest first; `-` for the present one.
 const ENDS: &str = "SELECT end_reason FROM leader_terms ORDER BY term";
 
 pub(crate) async fn candidate(conn: &mut Conn) -> InstanceId {
@@ -35,7 +35,7 @@ pub(crate) async fn lead(conn: &mut Conn, id: InstanceId) -> Term {
     }
 }
 
-/// A connection that waits for locks this long only.
+/// A connection with this lock timeout.
 async fn impatient(world: &World, lock_timeout: Duration) -> Conn {
     let settings = DatabaseSettings { lock_timeout, ..DatabaseSettings::new(world.db.url(), "tests") };
     Database::new(&settings).unwrap().dedicated().await.unwrap()
@@ -89,7 +89,7 @@ async fn of_twenty_candidates_at_once_exactly_one_leads() {
         candidates.push((conn, id));
     }
     let mut latest = Term(0);
-    // The first round finds nobody, the others a leader that expired.
+    // The first round finds no leader, the next ones an expired leader.
     for round in 0..5_usize {
         let race = candidates.iter_mut().map(|(conn, id)| leadership::take_over(conn, *id, LEASE));
         let results: Vec<TakeOver> = join_all(race).await.into_iter().map(Result::unwrap).collect();
@@ -169,7 +169,7 @@ async fn a_take_over_waits_for_what_the_old_leader_has_in_flight() {
     world.sql(EXPIRE).await;
     let in_flight = async {
         world.wait_for_blocked(1).await;
-        // The leader still is the leader, and what it writes counts.
+        // The old leader still leads, and its writes count.
         tick::fence(&mut leading, first, old).await.unwrap();
         leading
             .batch_execute(

@@ -1,4 +1,5 @@
-//! The occurrence ledger: its views, which must see every gap there can be, and ranges that go on as one row.
+//! The occurrence ledger: its views must show every gap, and consecutive ranges continue as one
+//! row.
 
 use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
 use sched_model::cluster::leadership::{self, NewInstance, TakeOver};
@@ -18,11 +19,11 @@ use crate::fixture::{QUEUE, TENANT, World, settings};
 #[derive(Clone, Copy)]
 pub(crate) enum Fate {
     Dispatched(i64),
-    /// From an hour to an hour, for a reason.
+    /// From hour to hour, for a reason.
     Skipped(i64, i64, SkipReason),
 }
 
-/// An hourly job that has existed for ten hours and a half.
+/// An hourly job that has existed for ten and a half hours.
 pub(crate) struct Books {
     pub(crate) world: World,
     pub(crate) job: jobs::Job,
@@ -54,7 +55,7 @@ impl Books {
         Self { world, job, leader: (id, term), start }
     }
 
-    /// The fire time so many hours after the job was created.
+    /// The fire time this many hours after the job was created.
     pub(crate) fn at(&self, hour: i64) -> DateTime<Utc> {
         self.start + TimeDelta::hours(hour)
     }
@@ -63,7 +64,8 @@ impl Books {
         jobs::by_id(&self.world.conn().await, TENANT, self.job.id).await.unwrap().unwrap()
     }
 
-    /// Records what one tick decided, as the scheduler does: each names the one before it.
+    /// Records the decisions of one tick, as the scheduler does: each record names the previous
+    /// one.
     pub(crate) async fn record(&self, fates: &[Fate]) {
         let state = self.stored().await.state;
         let (mut batch, mut follows, mut settled) = (Batch::default(), state.last_fire_at, None);
@@ -126,7 +128,7 @@ impl Books {
         }
     }
 
-    /// The kinds of gap there are, each with the hour it is at.
+    /// The kinds of gaps, each with its hour.
     pub(crate) async fn gaps(&self) -> Vec<String> {
         let query = format!(
             "SELECT kind, round(extract(epoch FROM at - '{}') / 3600)::integer FROM ledger_gaps ORDER BY 1, 2",
@@ -146,7 +148,7 @@ impl Books {
         self.world.rows(&query).await.into_iter().map(|row| row.join(" ")).collect()
     }
 
-    /// The numbers of an explanation of the first ten hours.
+    /// The numbers in an explanation of the first ten hours.
     async fn explained(&self) -> String {
         explain(&self.evidence().await, self.at(0), self.at(10)).unwrap().summary.sentence()
     }
@@ -160,7 +162,7 @@ impl Books {
 
 use Fate::{Dispatched, Skipped};
 
-/// Ticks that leave books without a gap up to the tenth hour.
+/// Ticks that leave a ledger without gaps up to the tenth hour.
 async fn sound() -> Books {
     let books = Books::new().await;
     books.record(&[Dispatched(1)]).await;
@@ -202,7 +204,8 @@ async fn ledger_shows_every_fate_once_and_an_explanation_says_the_same() {
 async fn ledger_names_what_was_in_the_way_of_overlaps_and_who_led_at_misfires() {
     let books = sound().await;
     let world = &books.world;
-    // The dispatch of the fourth hour had ended before the ninth was decided about; that of the first and the eighth had not.
+    // The run of the fourth hour had ended before the ninth was decided; the runs of the first and
+    // the eighth had not.
     world
         .sql(&format!(
             "UPDATE job_dispatch SET status = 'CANCELLED', claimable_at = NULL, completed_at = created_at + interval '1 microsecond'
@@ -252,7 +255,7 @@ async fn ledger_gaps_name_every_record_that_is_lost() {
         assert_eq!(books.gaps().await, [gap], "{lost}");
         let told = format!("{unaccounted} UNACCOUNTED");
         assert!(books.explained().await.contains(&told), "{lost}: {}", books.explained().await);
-        // What retention has removed is not lost.
+        // Records that retention deleted are not lost.
         books.world.sql("UPDATE scheduled_jobs SET ledger_starts_at = now()").await;
         assert_eq!(books.gaps().await, [] as [&str; 0], "{lost}");
         assert!(books.explained().await.contains("0 unaccounted"), "{lost}: {}", books.explained().await);
@@ -293,7 +296,7 @@ async fn ledger_gaps_name_every_fire_time_with_two_fates() {
         ))
         .await;
     assert_eq!(books.gaps().await, ["two_fates 8"], "a range that reaches over a dispatch");
-    // A trigger by hand is no fate of a fire time.
+    // A manual trigger does not decide a fire time.
     books
         .world
         .sql(&format!(
@@ -352,7 +355,7 @@ async fn ledger_keeps_what_goes_on_for_the_same_reason_in_one_row() {
     let told = "9 fire times: 2 dispatched, 7 skipped (6 paused_job, 1 overlap), 0 unaccounted";
     books.record(&[Dispatched(10)]).await;
     assert_eq!(books.explained().await, told);
-    // What follows a range by a fire time inside it still misses the range.
+    // A record whose predecessor is a fire time inside a range still misses the range.
     books.world.sql(&format!("DELETE FROM skipped_fires WHERE first_fire_at = '{}'", books.at(2))).await;
     assert_eq!(books.gaps().await, ["lost_record 5"]);
 }

@@ -1,4 +1,4 @@
-//! Limits of queues: never exceeded, whatever happens at once, and given back.
+//! Limits of queues: never exceeded under concurrency, and released.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

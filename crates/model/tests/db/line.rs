@@ -1,4 +1,4 @@
-//! The line behind `max_instances`, and what makes room in it.
+//! The overlap queue behind `max_instances`, and the events that make room in it.
 
 use diesel_async::SimpleAsyncConnection as _;
 use sched_model::dispatching::cancellations::{self, MakeRoom, Word};
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::fixture::{TENANT, World, settings};
 
-/// Triggers a job; like every trigger it waits where the schedule's fires would be skipped.
+/// Triggers a job; a trigger is queued where a scheduled fire would be skipped.
 pub(crate) async fn trigger(world: &World, job: JobId) {
     let mut conn = world.conn().await;
     let new = NewTrigger {
@@ -60,7 +60,7 @@ pub(crate) fn ended(claimed: &Claimed, outcome: AttemptOutcome, event: DispatchE
     }
 }
 
-/// Open, in line, as the job counts them and as they are.
+/// Open and queued runs, as the job counts them and as they are.
 async fn counts(world: &World) -> Vec<String> {
     let counts = "SELECT j.active_dispatches, j.queued_dispatches,
                          (SELECT count(*) FROM job_dispatch WHERE completed_at IS NULL),
@@ -132,7 +132,7 @@ async fn a_line_that_a_change_by_hand_has_left_standing_is_released() {
     world.sql("UPDATE scheduled_jobs SET overlap_policy = 'allow'").await;
     sweep().await;
     assert_eq!(counts(&world).await, ["4", "0", "4", "0"]);
-    // A count that is wrong, however that came, mends itself.
+    // A wrong count corrects itself, whatever its cause.
     world.sql("UPDATE scheduled_jobs SET queued_dispatches = 3").await;
     sweep().await;
     assert_eq!(counts(&world).await, ["4", "0", "4", "0"]);
@@ -209,7 +209,7 @@ async fn the_oldest_are_cancelled_what_waits_at_once_and_what_runs_by_its_worker
             ["dispatch_cancelled", "CANCELLED", "scheduler"]
         ]
     );
-    // The next fire, while it still stops: it is not asked again.
+    // The next fire while it still stops: no second request.
     let again = "UPDATE job_dispatch SET error_message = 'cancelled by ada' WHERE status = 'IN_PROGRESS'";
     world.conn().await.batch_execute(again).await.unwrap();
     let message = "SELECT error_message FROM job_dispatch WHERE status = 'IN_PROGRESS'";
@@ -222,7 +222,7 @@ async fn the_oldest_are_cancelled_what_waits_at_once_and_what_runs_by_its_worker
     let word = cancellations::word_of(&mut conn, &held).await.unwrap();
     assert_eq!(word, [(running.token, Word::Cancelled)]);
 
-    // Lost or handed back, it does not come again: somebody wants it cancelled.
+    // Lost or released, it does not return: its cancellation was requested.
     let verdict = Verdict { event: DispatchEvent::Retry, wait: Some(Duration::ZERO) };
     let lost = Ended { verdict, ..ended(&running, AttemptOutcome::Lost, DispatchEvent::Retry) };
     attempts::end(&mut conn, &[lost], &[]).await.unwrap();

@@ -1,4 +1,4 @@
-//! What running attempts tell: fenced by their claims, bounded, shown to their tenant, and gone when they are over.
+//! Live output: fenced by claims, bounded, visible to its tenant, and deleted after the end.
 
 use sched_model::dispatching::dispatches;
 use sched_model::domain::attempt::AttemptOutcome;

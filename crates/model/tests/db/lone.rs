@@ -1,4 +1,5 @@
-//! The claim of one by an idle worker: it takes nothing that the usual claim would not have taken, and says as much of it.
+//! The claim of a single run by an idle worker: it takes no run that the usual claim would skip,
+//! and returns the same data.
 
 use std::collections::HashSet;
 
@@ -14,7 +15,7 @@ async fn lone(world: &World, worker: WorkerId) -> Option<Claimed> {
         .unwrap()
 }
 
-/// What the database has written of claims, but for what differs by nature.
+/// The rows that the database wrote for claims, without the columns that always differ.
 async fn written(world: &World) -> [Vec<Vec<String>>; 3] {
     [
         world.rows("SELECT status, attempt, claimable_at, worker_id IS NOT NULL, claimed_at IS NOT NULL FROM job_dispatch").await,
@@ -82,7 +83,7 @@ async fn it_passes_over_whatever_the_usual_claim_passes_over_or_leaves_to_that_o
         ),
         (
             "UPDATE job_dispatch SET expires_at = now() - interval '1 second'",
-            // One that has begun before does not expire.
+            // A run that has started before does not expire.
             "UPDATE job_dispatch SET attempt = 1, retry_count = 1",
         ),
         (
@@ -135,7 +136,7 @@ async fn of_racing_workers_one_claims_it() {
             if by_one { Vec::from_iter(lone(&world, worker).await) } else { world.claim(worker, 3).await }
         };
         let all = join_all([true, true, true, false, true].map(claim)).await.concat();
-        // Those who meet a locked one leave it to whoever has it.
+        // A claim that meets a locked row leaves it to the other claim.
         assert_eq!(all.len(), 1, "round {round}");
         claimed.extend(all.into_iter().map(|one| one.dispatch_id));
     }

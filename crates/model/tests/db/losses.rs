@@ -1,4 +1,4 @@
-//! Recovery by whoever may: the leader, or a worker where nobody leads.
+//! Recovery by the leader, or by a worker while there is no leader.
 
 use std::time::Duration;
 
@@ -75,7 +75,8 @@ async fn two_that_recover_at_once_end_each_attempt_once() {
         world.running(&format!("job-{number}")).await;
     }
     silence(&world, "worker_registration", 31).await;
-    // A leader that was silent for so long that a worker recovers, and acts at that very moment: nobody has taken its term.
+    // The leader was silent long enough for a worker to recover, and acts at that moment: no
+    // scheduler has taken its term.
     let mut conn = world.conn().await;
     let instance = candidate(&mut conn).await;
     let term = lead(&mut conn, instance).await;

@@ -1,4 +1,4 @@
-//! The database layer against a real PostgreSQL: each function of `db`, its races and its refusals.
+//! The database layer against a real PostgreSQL: each function, its races and its rejections.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Migrations: there and back again, and who may run on what they made.
+//! Migrations: up and down, and which programs may run on the result.
 
 use std::fs;
 use std::path::Path;
@@ -9,14 +9,14 @@ use test_support::{TestDatabase, server_program};
 
 use crate::fixture::World;
 
-/// What makes and unmakes one step of the schema.
+/// The two directions of one migration.
 struct Step {
     name: String,
     up: String,
     down: String,
 }
 
-/// The migrations as they lie in the repository, oldest first.
+/// The migrations in the repository, oldest first.
 fn steps() -> Vec<Step> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations");
     let mut steps: Vec<Step> = fs::read_dir(folder)
@@ -82,7 +82,7 @@ enum Dump {
     SchemaAndRows,
 }
 
-/// What `pg_dump` says of the database, without comments and without the migration library's own table.
+/// The `pg_dump` of the database, without comments and without the table of the migration library.
 fn dump(db: &TestDatabase, what: Dump) -> String {
     let mut command = Command::new(server_program("pg_dump"));
     command.args(["--exclude-table=public.__diesel_schema_migrations", "--dbname", db.url()]);
@@ -92,7 +92,7 @@ fn dump(db: &TestDatabase, what: Dump) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "pg_dump: {}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
-    // Later releases write a random word into these two lines.
+    // Later releases of PostgreSQL write a random word into these two lines.
     let is_noise = |line: &&str| {
         line.is_empty() || ["--", "\\restrict", "\\unrestrict"].iter().any(|noise| line.starts_with(noise))
     };
@@ -106,7 +106,7 @@ fn assert_same(what: &str, expected: &str, found: &str) {
     assert!(expected == found, "{what}: first different lines (expected, found): {different:?}");
 }
 
-/// What keeps a program from running on the database; empty if nothing does.
+/// The reason why a program cannot run on the database; empty if it can.
 async fn verdict(db: &TestDatabase) -> String {
     let mut conn = db.database().conn().await.unwrap();
     match migrations::check(&mut conn).await {
@@ -137,7 +137,7 @@ async fn each_migration_alone_takes_back_all_it_made() {
     }
 }
 
-/// Goes from the whole schema to nothing and back.
+/// Reverts the whole schema and applies it again.
 async fn down_and_up(db: &TestDatabase) {
     let whole = dump(db, Dump::Schema);
     let nothing = dump(&TestDatabase::empty().await, Dump::Schema);
@@ -191,7 +191,7 @@ async fn programs_are_told_whether_the_schema_is_missing_older_or_newer() {
     assert_eq!((reverted.len(), verdict(&db).await.as_str()), (2, "older by 2"));
     let unknown = "INSERT INTO __diesel_schema_migrations (version) VALUES ('99990101000000')";
     db.client().await.batch_execute(unknown).await.unwrap();
-    // What is too new counts, whatever is missing besides.
+    // A newer schema is reported even if other migrations are missing.
     assert_eq!(verdict(&db).await, "newer: 99990101000000");
     let states = migrations::status(&mut db.database().conn().await.unwrap()).await.unwrap();
     assert_eq!(states.len(), steps().len() + 1);
@@ -230,7 +230,7 @@ async fn of_two_that_migrate_at_once_one_applies_all_and_the_other_nothing() {
 async fn a_migration_that_fails_leaves_nothing_and_can_be_repeated() {
     let db = TestDatabase::empty().await;
     let client = db.client().await;
-    // Conflicts with a table that the second migration creates after its first.
+    // Conflicts with a table that the second migration creates after its first one.
     client.batch_execute("CREATE TABLE sign_in_failures ()").await.unwrap();
     let failed = migrations::up(&db.database()).await;
     assert!(matches!(failed, Err(migrations::MigrationError::Failed(_))), "{failed:?}");

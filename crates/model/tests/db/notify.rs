@@ -1,4 +1,4 @@
-//! Hints are heard, and a listener that lost its connection says so.
+//! Notifications arrive, and a listener that lost its connection reports it.
 
 use std::sync::Mutex;
 
@@ -11,7 +11,7 @@ use test_support::wait_for;
 
 use crate::fixture::{PATIENCE, World, settings};
 
-/// Runs `act` while hints are listened for; gives it what has been heard so far.
+/// Runs `act` with a listener; `act` reads the hints so far.
 async fn while_listening(world: &World, act: impl AsyncFnOnce(&Mutex<Vec<Hint>>)) {
     let heard = Mutex::new(Vec::new());
     let channels = [DISPATCH_CHANNEL, JOBS_CHANNEL, LEADER_CHANNEL];
@@ -26,7 +26,7 @@ async fn while_listening(world: &World, act: impl AsyncFnOnce(&Mutex<Vec<Hint>>)
     }
 }
 
-/// Waits for a hint, and takes it and what came before.
+/// Waits for a hint, and removes it and the ones before it.
 async fn wait_for_hint(heard: &Mutex<Vec<Hint>>, wanted: &Hint) {
     wait_for("a hint", PATIENCE, async || {
         let mut heard = heard.lock().unwrap();
@@ -45,7 +45,7 @@ fn notified(channel: &str, payload: &str) -> Hint {
     Hint::Notified { channel: channel.into(), payload: payload.into() }
 }
 
-/// How durable a commit of this connection would be now.
+/// The durability of a commit on this connection now.
 async fn durability(conn: &mut Conn) -> String {
     use diesel_async::RunQueryDsl as _;
 
@@ -104,7 +104,8 @@ async fn changes_of_jobs_are_heard_and_the_moves_of_their_cursors_are_not() {
         world
             .sql("UPDATE scheduled_jobs SET next_run_at = now(), total_run_count = 1, active_dispatches = 1")
             .await;
-        // Hints arrive in the order of their commits, so what this one overtakes was never sent.
+        // Hints arrive in the order of their commits, so a hint that this one overtakes was never
+        // sent.
         notify::leader_resigned(&mut conn).await.unwrap();
         let first = wait_for("a hint", PATIENCE, async || {
             heard.lock().unwrap().first().cloned().ok_or_else(|| "nothing heard".to_owned())

@@ -1,4 +1,4 @@
-//! Attempts past their time on workers that live are found by what their claims say, and by nothing else.
+//! Overdue attempts on live workers are found only through their claims.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::fixture::{QUEUE, World, settings};
 use crate::recovery::{expire, silence};
 use sched_model::domain::attempt::AttemptOutcome;
 
-/// For claims that do not say how long their dispatches may run.
+/// For claims without time limits.
 const UNKNOWN: Duration = Duration::from_secs(600);
 
 pub(crate) async fn overdue(world: &World) -> Vec<OverdueAttempt> {
@@ -22,7 +22,7 @@ pub(crate) async fn ids(world: &World) -> Vec<DispatchId> {
     overdue(world).await.iter().map(|found| found.attempt.dispatch_id).collect()
 }
 
-/// Makes what has been claimed so far that many seconds older.
+/// Makes all claimed runs that many seconds older.
 pub(crate) async fn age(world: &World, seconds: i64) {
     world
         .sql(&format!(
@@ -32,7 +32,8 @@ pub(crate) async fn age(world: &World, seconds: i64) {
         .await;
 }
 
-/// One running attempt of a job with that time-out; the function of it has a grace of that many seconds, or none of its own.
+/// One running attempt of a job with that timeout; its function has a grace of that many seconds,
+/// or none.
 pub(crate) async fn running(world: &World, timeout: Option<i32>, grace: Option<i32>) -> Claimed {
     let job = world
         .save(&sched_model::domain::job::JobSettings { timeout_seconds: timeout, ..settings("slow") })
@@ -49,7 +50,8 @@ pub(crate) async fn running(world: &World, timeout: Option<i32>, grace: Option<i
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_is_overdue_after_its_time_out_its_grace_and_a_margin() {
-    // Time-out of the job, grace, and the two ages between which it becomes overdue. The function's time-out is a minute.
+    // Timeout of the job, grace, and the two ages between which it becomes overdue. The function's
+    // timeout is a minute.
     for (timeout, grace, before, after) in [
         (Some(5), Some(1), 34, 38),
         (Some(5), None, 43, 47),
@@ -105,7 +107,7 @@ async fn the_latest_of_two_claims_of_a_worker_counts() {
     let worker = world.worker().await;
     let claimed = world.claim(worker, 2).await;
     end(&world, &[ended(&claimed[0], AttemptOutcome::Failed, 9)], &[]).await;
-    // Between the two attempts the job was given more time.
+    // Between the two attempts the job got a longer timeout.
     world.sql("UPDATE scheduled_jobs SET timeout_seconds = 3600").await;
     skip_waits(&world).await;
     let again = world.claim(worker, 1).await;

@@ -1,4 +1,5 @@
-//! Monthly partitions are made ahead, once, and those behind are removed when nobody uses them.
+//! Monthly partitions are created ahead, once, and expired ones are removed when they are not in
+//! use.
 
 use diesel_async::SimpleAsyncConnection;
 use sched_model::connection::partitions::{self, MONTHS_AHEAD, make_ahead};
@@ -15,7 +16,7 @@ const PARTITIONED: &[&str] = &[
     "maintenance.job_execution_output",
 ];
 
-/// Name of the month that lies so many months ahead.
+/// Name of the month this many months ahead.
 async fn month(world: &World, ahead: i32) -> String {
     let month = format!(
         "SELECT to_char(date_trunc('month', now() AT TIME ZONE 'UTC') + interval '{ahead} months', '\"_y\"YYYY\"m\"MM')"
@@ -59,7 +60,7 @@ async fn what_is_missing_is_made_once() {
     assert_eq!(world.text(row).await, format!("events{first}"), "rows go where they belong");
 }
 
-/// Months long past, as partitions of each table with a row in it; returns their names.
+/// Months in the distant past, as partitions of each table with one row; returns their names.
 async fn old_months(world: &World) -> Vec<String> {
     let mut names = Vec::new();
     for table in PARTITIONED {
@@ -78,7 +79,7 @@ async fn old_months(world: &World) -> Vec<String> {
     names
 }
 
-/// Removes what was over before an instant, as the leader does; returns the names.
+/// Removes months that ended before a given time, as the leader does; returns the names.
 async fn remove(world: &World, before: &str, how: HistoryExpiry) -> Vec<String> {
     let mut conn = world.conn().await;
     let mut removed = Vec::new();
@@ -159,7 +160,7 @@ async fn a_month_that_somebody_reads_is_left_and_nobody_waits_for_it() {
         .await;
         assert!(matches!(refused, Err(DbError::TimedOut(_))), "{refused:?}");
     }
-    // Nothing of the refused attempt is left in the way.
+    // The rejected attempt left nothing that blocks.
     world.sql("INSERT INTO events (event_type) VALUES ('tested')").await;
     reader.batch_execute("COMMIT").await.unwrap();
     transact(&mut conn, "test_remove", async |conn: &mut Conn| {
@@ -173,7 +174,7 @@ async fn a_month_that_somebody_reads_is_left_and_nobody_waits_for_it() {
 async fn a_month_belongs_to_the_owner_of_its_table_whichever_of_its_members_made_it() {
     let world = World::new().await;
     let name = format!("events{}", month(&world, 3).await);
-    // Roles are of the whole server, and the name of the database is of this test alone.
+    // Roles belong to the whole server, and the name of the database to this test alone.
     let database = world.text("SELECT current_database()").await;
     let (owner, login) = (format!("owner_of_{database}"), format!("login_of_{database}"));
     world
@@ -188,7 +189,7 @@ async fn a_month_belongs_to_the_owner_of_its_table_whichever_of_its_members_made
     assert!(make_ahead(&mut conn).await.unwrap().contains(&name));
     let owners = format!("SELECT pg_get_userbyid(relowner) FROM pg_class WHERE relname = '{name}'");
     assert_eq!(world.text(&owners).await, owner);
-    // One that was made by an earlier release is handed over.
+    // A partition of an earlier release changes its owner.
     world.sql(&format!(r#"ALTER TABLE {name} OWNER TO "{login}""#)).await;
     make_ahead(&mut conn).await.unwrap();
     assert_eq!(world.text(&owners).await, owner);

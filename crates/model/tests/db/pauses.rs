@@ -1,4 +1,4 @@
-//! Pausing, resuming, enabling and disabling jobs: versions, and books that stay exact.
+//! Pausing, resuming, enabling and disabling jobs: versions, and exact ledgers.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sched_model::domain::ids::JobId;
@@ -89,7 +89,7 @@ async fn a_switch_is_refused_for_another_version_an_end_that_has_passed_or_no_jo
     assert_eq!(versions(&world).await.len(), 2);
 }
 
-/// A job of which two hours are dispatched and which is due since the third.
+/// A job with two dispatched hours that has been due since the third.
 async fn due_since_the_third_hour() -> Books {
     let books = Books::new().await;
     books.record(&[Fate::Dispatched(1), Fate::Dispatched(2)]).await;
@@ -196,7 +196,7 @@ async fn pausing_a_paused_job_changes_what_is_named_and_nothing_else() {
         assert_eq!((job.state.pause_reason.as_deref(), job.state.paused_until), (reason, until), "{asked:?}");
     }
     assert_eq!(versions(&world).await.len(), 5, "one for each that changed something");
-    // Of a pause that has ended by itself nothing is taken over.
+    // An expired pause is not continued.
     world.sql("UPDATE scheduled_jobs SET paused_until = now() - interval '1 second'").await;
     let job = changed(switch(&world, id, Switch::Pause(none)).await);
     assert_eq!((job.state.is_paused, job.state.pause_reason, job.state.paused_until), (true, None, None));

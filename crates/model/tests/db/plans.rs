@@ -1,7 +1,7 @@
-//! Plans of the hot statements: their cost does not grow with what has finished.
+//! Plans of the hot statements: their cost does not grow with finished runs.
 //!
-//! Asked of a table with much more behind it than before it, both for the plan made for one set of parameters and for the
-//! one that serves all, because a prepared statement may come to use either.
+//! Checked on a table with far more finished than waiting rows, for the plan of one set of
+//! parameters and for the generic plan, because a prepared statement may use either.
 
 use uuid::Uuid;
 
@@ -55,10 +55,10 @@ const EXECUTIONS_OF_JOB: [&str; 2] = [
 const TRIGGERS_LOCK: &str = include_str!("../../src/dispatching/trigger/triggers_lock.sql");
 const TRIGGERS_WRITE: &str = include_str!("../../src/dispatching/trigger/triggers_write.sql");
 
-/// How many attempts end at once.
+/// Number of attempts that end together.
 const ENDING: usize = 8;
 
-/// A database in which 20,000 dispatches have waited, run and finished, 200 wait and 8 run.
+/// A database with 20,000 finished runs, 200 waiting and 8 running ones.
 async fn churned() -> World {
     let world = World::new().await;
     let job = world.job("busy").await;
@@ -79,7 +79,7 @@ async fn churned() -> World {
     world
 }
 
-/// The plans of a statement: for these arguments and for any.
+/// The plans of a statement: for these arguments and the generic one.
 async fn plans(world: &World, statement: &str, types: &str, arguments: &str) -> [String; 2] {
     let types = if types.is_empty() { String::new() } else { format!(" ({types})") };
     world.sql(&format!("PREPARE asked{types} AS {statement}")).await;
@@ -103,7 +103,7 @@ fn uuids(count: usize) -> String {
     format!("ARRAY[{}]::uuid[]", ids.join(", "))
 }
 
-/// The types of what ends attempts, and that many ends.
+/// The parameter types of the statement that ends attempts, and that many ends.
 fn ends(count: usize) -> (&'static str, String) {
     let types = "uuid[], bigint[], text[], bigint[], boolean[], text[], uuid[], timestamptz[], bigint[], integer[], jsonb[],
                  text[], text[], bigint[], uuid[], boolean[], boolean[], boolean[], text[], text[], jsonb[]";
@@ -202,7 +202,7 @@ async fn what_waits_is_counted_in_the_indexes_of_what_waits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_small_tenant_reads_nothing_of_what_others_have() {
     let world = churned().await;
-    // Others have many jobs.
+    // Other tenants have many jobs.
     for number in 0..40 {
         let job = world.job(&format!("other-{number}")).await;
         world.dispatches(job.id, QUEUE, 100).await;
@@ -424,7 +424,8 @@ async fn a_page_of_executions_is_read_in_order_however_long_the_history_is() {
         "NULL, NULL, NULL, NULL, NULL, NULL".to_owned(),
         format!("'FAILED', NULL, '{nobody}', '{nobody}', '{nobody}', 'api'"),
     ];
-    // Newest first after the greatest id, oldest first after the least; with no filter and with several.
+    // Newest first after the greatest id, oldest first after the least; without filters and with
+    // several.
     for (place, end, filters) in
         [(0, last, &filters[0]), (0, last, &filters[1]), (1, nobody, &filters[0]), (1, nobody, &filters[1])]
     {

@@ -1,4 +1,4 @@
-//! Ending attempts while others do the same: no deadlock, and counters that stay true.
+//! Concurrent ends of attempts: no deadlock, and correct counters.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -37,7 +37,7 @@ async fn workers_ending_attempts_of_the_same_jobs_in_opposite_order_do_not_deadl
     let ours = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'tests'";
     assert_eq!(world.number(ours).await, 2);
     drop((one, other));
-    // A session tells its statistics before it is gone.
+    // A session reports its statistics before it ends.
     world.wait_for_count("the sessions have ended", ours, 0).await;
     let deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
     assert_eq!(
@@ -75,7 +75,7 @@ async fn jobs_are_locked_before_dispatches_and_in_order() {
     assert_eq!(held.len(), 2);
 }
 
-/// Does something at random to the dispatches of the world.
+/// Does a random step with the runs of the world.
 async fn step(world: &World, random: &mut StdRng, running: &mut Vec<Claimed>, done: &mut Vec<Claimed>) {
     const OUTCOMES: &[AttemptOutcome] = AttemptOutcome::ALL;
     match random.random_range(0..10) {

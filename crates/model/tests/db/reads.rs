@@ -1,4 +1,5 @@
-//! Reads in one round trip: whose rows they see, and in what state they leave the connection that they were lent.
+//! Reads in one round trip: which rows they see, and the state in which they leave the pooled
+//! connection.
 
 use std::time::Duration;
 
@@ -12,16 +13,16 @@ use uuid::Uuid;
 
 use crate::fixture::{TENANT, World};
 
-/// Far less than one waits for a connection.
+/// Far shorter than the timeout for a connection.
 const AT_ONCE: Duration = Duration::from_secs(2);
 /// Far longer than a read may take to end.
 const SLEEP: Duration = Duration::from_secs(60);
-/// A tenant that has nothing.
+/// A tenant without data.
 const OTHER: TenantId = TenantId(Uuid::from_u128(0xac3e));
-/// The name under which the server shows the connection.
+/// Application name of the connection.
 const READER: &str = "reader";
 
-/// A world with a job, and one connection to it as the API has them.
+/// A world with a job, and one connection to it with the settings of the API.
 async fn world() -> (World, Database) {
     let world = World::new().await;
     world.job("nightly").await;
@@ -34,7 +35,7 @@ async fn world() -> (World, Database) {
     (world, pool)
 }
 
-/// The process of the server that serves it.
+/// The server process of the connection.
 async fn backend(world: &World) -> i64 {
     let sessions = format!(
         "SELECT pid FROM pg_stat_activity WHERE application_name = '{READER}' AND datname = current_database()"
@@ -63,7 +64,7 @@ async fn a_read_sees_the_rows_of_its_tenant_and_lends_its_connection_on_without_
     assert!(read_in(conn, Scope::tenant(OTHER), "test_read", &work).await.unwrap().is_none());
     assert!(finds_the_job(&pool, TENANT).await);
     assert_eq!(backend(&world).await, first);
-    // What is asked for next is no part of it, and the wall is there again.
+    // The next query is outside the transaction, and tenants are isolated again.
     let conn = pool.conn().await.unwrap();
     assert!(jobs::by_name(&conn, TENANT, "nightly").await.unwrap().is_none());
     run(&conn, "DO $$ BEGIN ASSERT now() = statement_timestamp(); END $$").await.unwrap();
@@ -82,7 +83,7 @@ async fn what_is_asked_for_at_once_is_one_transaction_that_writes_nothing() {
     assert!(cause.contains("read-only transaction"), "{cause}");
     let cause = second.unwrap_err().with_causes();
     assert!(cause.contains("current transaction is aborted"), "{cause}");
-    // It is over with that.
+    // That ends the transaction.
     let before = backend(&world).await;
     assert!(finds_the_job(&pool, TENANT).await);
     assert_eq!(backend(&world).await, before);
@@ -108,7 +109,7 @@ async fn a_read_that_nobody_waits_for_any_more_leaves_no_transaction_behind() {
 async fn a_read_whose_end_does_not_come_keeps_its_connection_from_nobody_for_long() {
     let (world, pool) = world().await;
     let busy = async |conn: &Conn| {
-        // The server goes on with what nobody waits for; the end stands in line behind it.
+        // The server continues a statement without a client; the end waits behind it.
         let sleep = format!("SELECT pg_sleep({})", SLEEP.as_secs());
         assert!(tokio::time::timeout(Duration::from_millis(200), run(conn, &sleep)).await.is_err());
         Ok::<_, DbError>(())
@@ -116,7 +117,7 @@ async fn a_read_whose_end_does_not_come_keeps_its_connection_from_nobody_for_lon
     let conn = pool.conn().await.unwrap();
     let before = backend(&world).await;
     read_in(conn, Scope::tenant(TENANT), "test_read", &busy).await.unwrap();
-    // One may have waited for as long as the end may take, in vain, and asks again.
+    // A caller may wait for the whole timeout without a connection, and tries again.
     let lent = async {
         loop {
             if let Ok(conn) = pool.conn().await {

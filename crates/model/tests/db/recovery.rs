@@ -1,4 +1,4 @@
-//! Recovery: the work of workers that are gone is found, ended as lost, and cannot come back.
+//! Recovery: the work of dead workers is found, ended as lost, and cannot return.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::fixture::{QUEUE, World};
 const LEASE: Duration = Duration::from_secs(30);
 const BEAT: Beat = Beat { status: WorkerStatus::Busy, running: 1, jobs_processed: 0 };
 
-/// A job with that many dispatches, all claimed by the worker.
+/// A job with that many runs, all claimed by the worker.
 async fn busy(
     world: &World,
     worker: WorkerId,
@@ -49,7 +49,7 @@ async fn status(world: &World, worker: WorkerId) -> String {
     world.text(&format!("SELECT status FROM worker_registration WHERE worker_id = '{worker}'")).await
 }
 
-/// Ends what is lost, as the leader does; returns it.
+/// Ends lost attempts as the leader does; returns them.
 pub(crate) async fn recover(world: &World) -> Vec<OpenAttempt> {
     transact(&mut world.conn().await, "test_recover", async |conn: &mut Conn| {
         let lost = dead_workers::lost_attempts(conn, 100).await?;
@@ -95,7 +95,7 @@ async fn the_work_of_a_silent_worker_is_ended_as_lost_and_its_own_end_comes_too_
     let (silent, living) = (world.worker().await, world.worker().await);
     let lost = busy(&world, silent, "lost", 3).await;
     let kept = busy(&world, living, "kept", 2).await;
-    // One of them ended before: a claim names finished dispatches too.
+    // One of them ended before: a claim names finished runs too.
     end(&world, &[ended(&lost[0], AttemptOutcome::Completed, 3)], &[]).await;
     silence(&world, silent, 31).await;
     silence(&world, living, 20).await;
@@ -183,7 +183,7 @@ async fn a_lost_claim_of_a_dispatch_whose_last_end_is_still_unanswered_is_found(
     let second = world.claim(worker, 1).await;
     assert_eq!(second[0].dispatch_id, first[0].dispatch_id);
     let mut conn = world.conn().await;
-    // The worker knows the first claim, because it was never told that its end is stored.
+    // The worker knows the first claim, because it did not receive the confirmation of its end.
     let found = dead_workers::unknown_claims(&mut conn, worker, &[first[0].token]).await.unwrap();
     assert_eq!(found.iter().map(|open| open.token).collect::<Vec<_>>(), [second[0].token]);
     assert!(dead_workers::unknown_claims(&mut conn, worker, &[second[0].token]).await.unwrap().is_empty());
@@ -274,7 +274,8 @@ async fn a_worker_is_not_given_up_before_its_own_lease_is_over() {
 async fn a_dispatch_that_two_claims_of_its_lost_worker_name_is_ended_once() {
     let world = World::new().await;
     let worker = world.worker().await;
-    // One of two that were claimed together fails, waits for its retry, and is claimed by the same worker again.
+    // One of two runs of one claim fails, waits for its retry, and is claimed by the same worker
+    // again.
     let claimed = busy(&world, worker, "pair", 2).await;
     end(&world, &[ended(&claimed[0], AttemptOutcome::Failed, 9)], &[]).await;
     skip_waits(&world).await;

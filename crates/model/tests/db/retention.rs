@@ -1,4 +1,5 @@
-//! Retention: what is finished and old goes, nothing else does, the ledger stays provable, and nobody waits for it.
+//! Retention: deletes old finished data and nothing else, keeps the ledger provable, and blocks no
+//! transaction.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sched_model::domain::ids::JobId;
@@ -13,11 +14,11 @@ use crate::tick::make_due;
 
 const RETENTION: Retention = Retention { finished_days: 30, dead_letter_days: 90, audit_days: 365 };
 
-/// A time-ordered id for an instant, in SQL.
+/// A time-ordered id for a time, in SQL.
 const ID_AT: &str = "(lpad(to_hex((extract(epoch FROM r.at) * 1000)::bigint), 12, '0') || '7' || substr(md5(random()::text), 1, 3)
                       || '8' || substr(md5(random()::text), 1, 15))::uuid";
 
-/// What makes a row of `job_dispatch` of the alias `r` of an age in hours (`at`) and a state, besides what follows it.
+/// Rows of `job_dispatch` with these ages in hours and this state.
 async fn records(world: &World, job: JobId, ages_hours: &[i32], status: &str) {
     let ages: Vec<String> = ages_hours.iter().map(ToString::to_string).collect();
     let is_open = status == "PENDING";
@@ -69,7 +70,7 @@ async fn link(world: &World) {
         .await;
 }
 
-/// Links that lead to no record: all of them, and those that lead into the time for which records must be there.
+/// Links without a record: all of them, and those into the time for which records must exist.
 async fn dangling(world: &World) -> (i64, i64) {
     let query = "WITH records AS (
             SELECT job_id, scheduled_for AS key, follows FROM job_dispatch WHERE trigger_id IS NULL
@@ -85,7 +86,7 @@ async fn cutoffs(conn: &mut Conn) -> Cutoffs {
     RETENTION.cutoffs(database_clock::now(conn).await.unwrap())
 }
 
-/// Goes through all dispatches and skips in pages of that size; returns how many went.
+/// Processes all runs and skips in pages of that size; returns the numbers of deleted rows.
 async fn prune(world: &World, page: i64) -> (u64, u64) {
     let mut conn = world.conn().await;
     let cutoffs = cutoffs(&mut conn).await;
@@ -121,7 +122,7 @@ async fn old_finished_dispatches_go_and_open_ones_and_dead_letters_stay() {
         records(&world, job.id, &[38 * DAY, 20 * DAY], "PENDING").await;
         records(&world, job.id, &[100 * DAY, 80 * DAY], "DEAD_LETTER").await;
         records(&world, other.id, &[33 * DAY, 32 * DAY], "CANCELLED").await;
-        // One that began long ago and ended lately, and a trigger.
+        // A run that began long ago and ended recently, and a manual trigger.
         records(&world, other.id, &[34 * DAY], "COMPLETED").await;
         world
             .sql(&format!(
@@ -174,7 +175,7 @@ async fn the_ledger_stays_provable_and_says_from_when_on() {
         let starts = "SELECT name, ledger_starts_at IS NULL, ledger_starts_at < now() - interval '30 days'
                       FROM scheduled_jobs ORDER BY name";
         assert_eq!(world.rows(starts).await, [["a", "f", "t"], ["b", "f", "t"], ["c", "t", "-"]]);
-        // The check can fail: a record of the time for which all must be there is missed.
+        // The check can fail: it detects a missing record in the time for which all must exist.
         world
             .sql(
                 "DELETE FROM job_dispatch WHERE scheduled_for = (SELECT max(scheduled_for) FROM job_dispatch
@@ -201,7 +202,7 @@ async fn what_is_said_of_the_ledger_is_written_once_an_hour_and_not_with_every_p
     let job = world.job("a").await;
     let hours: Vec<i32> = (0..40).map(|n| 40 * DAY - n).collect();
     records(&world, job.id, &hours, "COMPLETED").await;
-    // The transaction that wrote the row last.
+    // The transaction that last wrote the row.
     let writer = "SELECT xmin::text::bigint FROM scheduled_jobs";
     let before = world.number(writer).await;
     assert_eq!(prune(&world, 5).await, (40, 0));
@@ -226,7 +227,8 @@ async fn pruning_waits_for_no_tick_and_no_tick_waits_for_pruning() {
     assert_eq!(prune(&world, 10).await, (1, 1), "what is held is left");
     other.batch_execute("COMMIT").await.unwrap();
 
-    // While a page is not committed yet, ticks take the other jobs, and attempts of these end as soon as it is.
+    // While a page is not committed yet, ticks take the other jobs, and attempts of its jobs end as
+    // soon as it is.
     make_due(&world).await;
     let mut conn = world.conn().await;
     transact(&mut conn, "test_prune", async |conn: &mut Conn| {
@@ -333,7 +335,7 @@ async fn old_rows_of_default_partitions_go_and_young_ones_stay() {
             .await;
     }
     world.sql("INSERT INTO events (event_type, created_at) VALUES ('tested', now() - interval '99 days'), ('tested', now())").await;
-    // Young, in a month without a partition.
+    // Recent, in a month without a partition.
     world
         .sql("INSERT INTO events (event_type, created_at) VALUES ('tested', now() + interval '900 days')")
         .await;

@@ -1,4 +1,4 @@
-//! Secrets: what writes of them do, which one an attempt gets, who may not delete them, and how keys rotate.
+//! Secrets: writes, the secret that an attempt gets, rejected deletions, and rotation of keys.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::fixture::{TENANT, World, function, settings};
 
-/// Keys with these ids, each with a key of its own.
+/// Keys with these ids, each with its own key material.
 fn keys(ids: &[&str]) -> SecretKeys {
     let line = |id: &&str| {
         let byte = id.bytes().fold(0_u8, u8::wrapping_add);
@@ -47,7 +47,7 @@ async fn delete(world: &World, name: &str, even_if_named: bool) -> Result<bool, 
     Ok(deleted.is_some())
 }
 
-/// What an attempt of the job gets under these names.
+/// The values that an attempt of the job gets under these names.
 async fn opened(
     world: &World,
     tenant: TenantId,

@@ -1,4 +1,4 @@
-//! Sessions and attempts to sign in: who is found, what ends, who is held back.
+//! Sessions and sign-in attempts: lookups, ends, and rate limits.
 
 use sched_model::domain::identity::{Permission, Role, SECRET_BYTES, SessionToken};
 use sched_model::domain::ids::{SessionId, UserId};
@@ -141,7 +141,7 @@ async fn pauses_follow_the_fifth_failure_of_an_account_and_double_up_to_a_quarte
     }
     for (failures, pause) in [(5, 15), (6, 30), (7, 60), (8, 120), (9, 240), (10, 480), (11, 900), (12, 900)]
     {
-        // From another address each time, which changes nothing.
+        // From another address each time, which does not matter.
         assert_eq!(admit(&world, 1, failures).await, Admitted::Now { failures: failures.into() });
         let Admitted::After { seconds } = admit(&world, 1, failures).await else { panic!("{failures}") };
         assert!((pause - 10..=pause).contains(&seconds), "{failures}: {seconds}");
@@ -187,14 +187,14 @@ async fn failures_of_an_address_are_forgotten_one_in_a_quarter_of_an_hour_althou
     assert_eq!(world.text(count).await, "19", "two of twenty are forgotten, and one has come");
     sign_ins::forgive(&mut world.conn().await, &subjects(21, 1)).await.unwrap();
     assert_eq!(world.text(count).await, "18");
-    // Somebody signs in every ten minutes: the thirds add up.
+    // A sign-in every ten minutes: the thirds add up.
     for left in ["18", "17", "16"] {
         world.sql("UPDATE sign_in_failures SET last_at = last_at - interval '10 min' WHERE is_address").await;
         admit(&world, 22, 1).await;
         sign_ins::forgive(&mut world.conn().await, &subjects(22, 1)).await.unwrap();
         assert_eq!(world.text(count).await, left);
     }
-    // An account is held to what it was counted.
+    // An account keeps its own count.
     for _ in 0..4 {
         admit(&world, 30, 2).await;
     }
@@ -245,7 +245,7 @@ async fn what_was_verified_must_still_be_the_password() {
     assert!(sign_ins::note(&mut conn, user, HASH).await.unwrap());
     assert!(!sign_ins::note(&mut conn, user, "$argon2id$other").await.unwrap());
     let other = format!("{HASH}x");
-    // A transaction that acts for no tenant changes nobody's.
+    // A transaction without a tenant changes no password.
     assert!(!sign_ins::change_password(&mut conn, user, HASH, &other).await.unwrap());
     world.sql("UPDATE users SET is_active = false").await;
     assert!(!sign_ins::note(&mut conn, user, HASH).await.unwrap());

@@ -1,8 +1,8 @@
-//! What a job's settings must keep is held when they are written, and only then.
+//! The rules of a job's settings are checked at writes, and only then.
 
 use crate::fixture::World;
 
-/// Each rule, with settings that break it and no other.
+/// Each rule, with settings that break only this rule.
 const BROKEN: &[(&str, &str)] = &[
     ("after", r#"{"after": {}}"#),
     ("after_mode", r#"{"after_mode": "none"}"#),

@@ -1,4 +1,4 @@
-//! Asking a leader to step down: it concerns one term, is found in the answer to the heartbeat, and stands in the books.
+//! Requests to step down: for one term, returned with the heartbeat, and recorded with the term.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn lead(conn: &mut Conn, id: InstanceId) -> Term {
     }
 }
 
-/// Whether the answer to a heartbeat asks to step down.
+/// Whether the result of a heartbeat contains the request.
 async fn is_asked(conn: &mut Conn, id: InstanceId) -> bool {
     match leadership::heartbeat(conn, id, None).await.unwrap() {
         Heartbeat::Recorded { step_down, .. } => step_down,
@@ -81,14 +81,14 @@ async fn a_request_made_to_a_term_concerns_no_later_one_of_anybody() {
     let next = lead(&mut conn, second).await;
     assert!(!is_asked(&mut conn, second).await, "it was not meant");
     assert!(leadership::resign(&mut conn, second, next).await.unwrap());
-    // The same scheduler again: its row still has the note, for a term that is over.
+    // The same scheduler again: its row still has the request, for a term that is over.
     lead(&mut conn, first).await;
     assert!(!is_asked(&mut conn, first).await, "it was meant in an earlier term");
     let shown = leadership::list(&mut conn).await.unwrap();
     assert!(shown[0].is_leader && shown[0].step_down_requested_at.is_some());
     assert_eq!(shown[0].asked_to_step_down_at(), None);
     assert_eq!(world.rows(ENDS).await, [["stepped_down"], ["resigned"], ["-"]]);
-    // Asked anew, it counts anew.
+    // A new request counts again.
     let asked = leadership::request_step_down(&mut conn).await.unwrap().unwrap();
     assert!(asked.asked_to_step_down_at() > shown[0].step_down_requested_at);
     assert!(is_asked(&mut conn, first).await);
@@ -135,7 +135,7 @@ async fn the_offset_of_the_clock_is_kept_with_the_heartbeat() {
     assert_eq!(leadership::list(&mut conn).await.unwrap()[0].clock_offset_seconds, Some(-0.25));
 }
 
-/// A request waits for nobody and stops nobody: the leader's transactions go on beside it.
+/// A request neither waits nor blocks: the leader's transactions continue beside it.
 #[tokio::test(flavor = "multi_thread")]
 async fn asking_passes_beside_a_transaction_of_the_leader() {
     let world = World::new().await;

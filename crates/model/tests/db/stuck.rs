@@ -1,4 +1,5 @@
-//! What a dry run tells as stuck is what recovery, the look for overdue attempts and that for strays would find together, and nothing else.
+//! A dry run reports as stuck exactly the attempts that recovery and the checks for overdue and
+//! stray attempts would find together.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -43,7 +44,8 @@ async fn age(world: &World, dispatch: DispatchId, seconds: i32) {
         .await;
 }
 
-/// What the leader would find that was asked to look, as it does it: workers are given up first.
+/// The attempts that the leader would find after a request, in its order: it marks workers OFFLINE
+/// first.
 async fn by_the_leader(world: &World) -> BTreeSet<DispatchId> {
     expire(world).await;
     let mut conn = world.conn().await;
@@ -81,7 +83,7 @@ async fn what_is_stuck_is_what_the_leader_would_find_and_what_would_become_of_it
     let wanted =
         format!("UPDATE job_dispatch SET cancel_requested_at = now() WHERE id = '{}'", unwanted.dispatch_id);
     world.sql(&wanted).await;
-    // A time-out of a minute, a grace of ten seconds, and the margin.
+    // A timeout of a minute, a grace of ten seconds, and the margin.
     age(&world, late.dispatch_id, 110).await;
     age(&world, unsaid.dispatch_id, 110).await;
     world

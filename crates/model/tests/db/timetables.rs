@@ -1,4 +1,5 @@
-//! Bounds and calendars of jobs in the database: what a write makes of the cursor and of the books.
+//! Bounds and calendars of jobs in the database: the effect of a write on the cursor and the
+//! ledger.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::fixture::{TENANT, World, settings};
 
 const SKIPS: &str = "SELECT reason, fire_count FROM skipped_fires ORDER BY id";
 
-/// Writes the calendar `freeze` and reschedules the jobs that name it, as the API does.
+/// Writes the calendar `freeze` and reschedules its jobs, as the API does.
 async fn freeze(world: &World, definition: Value) -> usize {
     let settings = CalendarSettings { name: "freeze".into(), description: String::new(), definition };
     let mut conn = world.conn().await;
@@ -89,7 +90,7 @@ async fn changing_a_calendar_moves_its_jobs_and_records_what_the_old_one_exclude
     }
     world.save(&JobSettings { is_enabled: false, ..frozen("off") }).await;
     world.save(&settings("other")).await;
-    // As if the jobs had been frozen for four hours and a half.
+    // As if the jobs had been frozen for four and a half hours.
     world
         .sql("UPDATE scheduled_jobs SET created_at = now() - interval '330 minutes', settled_until = now() - interval '270 minutes'")
         .await;
@@ -144,7 +145,8 @@ async fn a_one_off_that_a_calendar_excludes_is_visited_at_its_instant_or_moved()
     assert_eq!(world.rows(next).await, [["2031-05-05 09:00:00"]]);
 }
 
-/// A daily job at a time two hours before now that moves to the next business day, which a calendar puts on tomorrow.
+/// A daily job at a time two hours before now that moves to the next business day, which is
+/// tomorrow in a calendar.
 async fn on_its_way(world: &World) -> DateTime<Utc> {
     let due = now(world).await - TimeDelta::hours(2);
     let day = due.format("%F").to_string();
@@ -193,7 +195,7 @@ async fn a_fire_that_has_run_does_not_move_to_another_day_afterwards() {
     let due = on_its_way(&world).await;
     let day = due.format("%F").to_string();
     freeze(&world, json!({})).await;
-    // The scheduler dispatches what is due, and goes on.
+    // The scheduler dispatches due fires, and continues.
     world.sql("UPDATE scheduled_jobs SET next_run_at = now() + interval '1 year'").await;
     freeze(&world, json!({"timezone": "UTC", "dates": [day]})).await;
     let later = "SELECT count(*) FROM scheduled_jobs WHERE next_run_at > now() + interval '300 days'";

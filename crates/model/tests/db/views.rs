@@ -1,4 +1,5 @@
-//! The operators' views: what is stuck, how busy workers are, what is done, what was missed; and that all are documented and cheap.
+//! The operators' views: stuck runs, load of workers, finished and missed runs; and all are
+//! documented and cheap.
 
 use std::path::Path;
 
@@ -9,23 +10,23 @@ use crate::overdue;
 use crate::recovery::{expire, silence};
 use crate::waiting::{serve, unserved};
 
-/// An id as the daemons make them for an instant.
+/// An id as daemons create it for a time.
 const ID_AT: &str = "(lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(md5(n::text), 1, 3) || '8'
                       || substr(md5(n::text), 4, 15))::uuid";
 
-/// Gives workers a lease that holds while a test runs.
+/// Gives workers a lease that holds during the test.
 async fn lease(world: &World) {
     world.sql("UPDATE worker_registration SET lease_ms = 30000").await;
 }
 
-/// Each reason for which dispatches are stuck, and since how many seconds the longest of them.
+/// Each reason for stuck runs, and the longest duration in seconds.
 async fn stuck(world: &World) -> Vec<Vec<String>> {
     world.rows("SELECT reason, max(extract(epoch FROM stuck_for))::bigint FROM stuck_dispatches GROUP BY reason ORDER BY reason").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_is_stuck_past_its_limit_and_overdue_when_the_leader_says_so() {
-    // Time-out, grace, the ages at which it is within its limit, past it, and overdue.
+    // Timeout, grace, and the ages at which it is within its limit, past it, and overdue.
     for (timeout, grace, ages) in [(5, 1, [2, 20, 40]), (3_600, 0, [3_500, 3_950, 3_970])] {
         let world = World::new().await;
         let claimed = overdue::running(&world, Some(timeout), Some(grace)).await;
@@ -65,7 +66,7 @@ async fn claims_that_do_not_say_have_ten_minutes_and_the_latest_claim_counts() {
     overdue::age(&world, 100).await;
     assert_eq!(stuck(&world).await[0][0], "overdue");
     assert_eq!(overdue::ids(&world).await.len(), 1);
-    // Claimed again by the same worker, with an hour; the earlier claim is still there.
+    // Claimed again by the same worker, with an hour; the earlier claim still exists.
     world
         .sql(
             "INSERT INTO worker_claims (worker_id, dispatch_ids, limit_seconds) SELECT worker_id, dispatch_ids, '{3600}' FROM worker_claims;
@@ -86,7 +87,7 @@ async fn what_a_silent_worker_holds_is_stuck_before_and_after_it_is_given_up() {
     let worker = sched_model::domain::ids::WorkerId(worker);
     silence(&world, worker, 20).await;
     assert!(stuck(&world).await.is_empty(), "within its lease");
-    // From the past and, where clocks were set, from the future.
+    // From the past and, if clocks were set, from the future.
     for seconds in [40, -40] {
         silence(&world, worker, seconds).await;
         assert_eq!(stuck(&world).await.concat()[0], "worker_silent", "{seconds}");
@@ -134,7 +135,7 @@ async fn what_waits_is_stuck_where_the_leader_says_that_nobody_serves_its_queue(
         assert_eq!(unserved(&world).await, stuck, "the leader thinks otherwise while its worker is {status}");
     }
     assert_eq!(stuck(&world).await.concat()[0], "unserved");
-    // While nobody leads, nobody says that a worker is OFFLINE.
+    // Without a leader, no process marks a worker OFFLINE.
     serve(&world, worker, "b", "IDLE").await;
     silence(&world, worker, 40).await;
     assert_eq!(waits().await, ["a", "b"]);
@@ -172,7 +173,7 @@ async fn utilisation_is_the_part_of_the_slots_that_ran_something_at_the_last_hea
     );
 }
 
-/// Attempts that were claimed so many minutes ago and ran for so many seconds.
+/// Attempts that were claimed this many minutes ago and ran for this many seconds.
 async fn attempts(world: &World, log: &str, status: &str, minutes_ago: i64, seconds: i64, count: i64) {
     world
         .sql(&format!(
@@ -213,7 +214,8 @@ async fn throughput_counts_what_was_made_and_what_ended_in_the_last_hour() {
     let sums = "SELECT sum(dispatched), sum(ended), sum(completed), sum(failed), sum(timed_out), sum(cancelled), sum(lost), sum(released)
                 FROM throughput";
     assert_eq!(world.rows(sums).await, [["7", "9", "4", "1", "1", "1", "1", "1"]]);
-    // What two attempts of ten and of nine minutes ago have in common; the minute may have changed between the two statements.
+    // The sum of two attempts, ten and nine minutes ago; the minute may have changed between the
+    // two statements.
     let minute = "SELECT bool_and(t.dispatched = 0 AND t.ended = e.ended AND t.average_ms = round(e.average)), count(*) > 0
                   FROM throughput t
                   JOIN (SELECT date_trunc('minute', completed_at) AS minute, count(*) AS ended, avg(duration_ms) AS average
@@ -243,7 +245,8 @@ async fn missed_fires_are_those_that_nobody_left_out_on_purpose() {
             .await;
     }
     assert_eq!(world.rows(missed).await, [["misfire", "hourly", "3", "t", "t"]]);
-    // A dispatch of the schedule and one that somebody triggered, both given up; and a run that went on after all.
+    // A scheduled and a manually triggered run, both dead letters; and a run that continued after
+    // all.
     world.dispatches(job.id, QUEUE, 3).await;
     world
         .sql(&format!(
