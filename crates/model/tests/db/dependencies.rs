@@ -408,11 +408,11 @@ async fn jobs_that_do_not_exist_or_wait_themselves_are_refused_and_nothing_is_wr
     }
     assert_eq!(
         refused(&world, &job("a", "other c")).await,
-        "after.1.job: each of these jobs would wait for the one before it: a → b → c → a"
+        "after.1.job: the dependencies have a cycle: a → b → c → a"
     );
     assert_eq!(
         refused(&world, &job("b", "c!")).await,
-        "after.0.job: each of these jobs would wait for the one before it: b → c → b"
+        "after.0.job: the dependencies have a cycle: b → c → b"
     );
     assert_eq!(world.number("SELECT count(*) FROM job_dependencies").await, 2);
     assert_eq!(world.number("SELECT count(*) FROM scheduled_job_versions").await, 4);
@@ -455,6 +455,6 @@ async fn no_more_jobs_run_after_one_than_its_end_can_see_to() {
         .await;
     assert_eq!(
         refused(&world, &job("last", "a")).await,
-        "after.0.job: 1000 jobs run after \"a\" already; there can be no more"
+        "after.0.job: 1000 jobs already run after \"a\", which is the maximum"
     );
 }
