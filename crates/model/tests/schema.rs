@@ -1,7 +1,8 @@
-//! `src/db/schema.rs` says what the migrations make.
+//! `src/schema.rs` matches the migrations.
 //!
-//! The file is generated here, from the catalogue of a freshly migrated database, and compared with the one that is compiled.
-//! With `UPDATE_SCHEMA` in the environment (`scripts/check-schema --write`) it is written instead.
+//! The test generates the file from the catalogue of a freshly migrated database and compares it
+//! with the compiled one. With `UPDATE_SCHEMA` in the environment (`scripts/check-schema --write`)
+//! it writes the file instead.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot get what it needs fails, and says where")]
 
@@ -23,7 +24,7 @@ const HEAD: &str = r#"//! The tables, as the migrations make them.
 )]
 "#;
 
-/// Tables that stand together in a query.
+/// Tables that occur together in a query.
 const JOINED: &[&str] = &[
     "api_keys",
     "dead_letters",
@@ -39,7 +40,8 @@ const JOINED: &[&str] = &[
     "users",
 ];
 
-/// The columns of our tables with the comments of both; partitions are like their parents. `COLLATE "C"` sorts alike everywhere.
+/// The columns of this program's tables with the comments of both; partitions equal their parents.
+/// `COLLATE "C"` sorts the same everywhere.
 const COLUMNS: &str = r#"
     SELECT n.nspname::text, c.relname::text, coalesce(obj_description(c.oid, 'pg_class'), ''),
            a.attname::text, t.typname::text, a.attnotnull, coalesce(col_description(c.oid, a.attnum), ''),
@@ -63,10 +65,10 @@ struct Table {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn schema_rs_is_what_the_migrations_make() {
+async fn schema_file_matches_the_migrations() {
     let db = TestDatabase::new().await;
     let expected = file(&tables(&db.client().await).await);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/db/schema.rs");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/schema.rs");
     #[expect(clippy::disallowed_methods, reason = "a switch of this test, not a setting")]
     let update = std::env::var_os("UPDATE_SCHEMA").is_some();
     let found = std::fs::read_to_string(&path).unwrap();
@@ -79,7 +81,7 @@ async fn schema_rs_is_what_the_migrations_make() {
     }
     let (number, (made, compiled)) = first_difference(&expected, &found);
     panic!(
-        "src/db/schema.rs is not what the migrations make; run `scripts/check-schema --write`\n\
+        "src/schema.rs does not match the migrations; run `scripts/check-schema --write`\n\
          first difference in line {number}:\n  migrations: {made}\n  schema.rs:  {compiled}"
     );
 }
@@ -100,7 +102,7 @@ async fn tables(client: &Client) -> BTreeMap<(String, String), Table> {
             assert!(!text(6).is_empty(), "column {} has no comment", text(3));
             table.columns.push(format!("/// {}\n{} -> {of_type},", text(6), text(3)));
         } else {
-            // What is left of the key is enough to tell rows apart.
+            // The rest of the key is enough to distinguish rows.
             table.primary_key = table.primary_key.replace(&format!("{}, ", text(3)), "");
         }
     }
@@ -108,7 +110,7 @@ async fn tables(client: &Client) -> BTreeMap<(String, String), Table> {
     tables
 }
 
-/// The type of a column; `None` where no code of ours reads it.
+/// The Rust type of a column; `None` if no code reads it.
 fn rust_type(name: &str, is_not_null: bool) -> Option<String> {
     let plain = match name {
         // The driver has no type for transaction ids.
@@ -134,7 +136,7 @@ fn rust_type(name: &str, is_not_null: bool) -> Option<String> {
     Some(if is_not_null { plain.to_owned() } else { format!("Nullable<{plain}>") })
 }
 
-/// The file, in the form rustfmt gives it.
+/// The file, formatted as by rustfmt.
 fn file(tables: &BTreeMap<(String, String), Table>) -> String {
     let of_schema = |wanted: &str| -> Vec<String> {
         tables

@@ -58,7 +58,7 @@ async fn connect(settings: &DatabaseSettings) -> Result<(), DbError> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tls_is_used_with_a_trusted_certificate_and_refused_with_another() {
+async fn tls_requires_a_trusted_certificate() {
     let (cluster, url, certificate) = server().await;
     let folder = tempfile::tempdir().unwrap();
     let ca_file = folder.path().join("ca.pem");
@@ -85,7 +85,7 @@ async fn tls_is_used_with_a_trusted_certificate_and_refused_with_another() {
 }
 
 #[test]
-fn certificate_files_without_certificates_are_refused_by_name() {
+fn certificate_file_without_certificate_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().join("empty.pem");
     std::fs::write(&empty, "nothing").unwrap();

@@ -106,7 +106,7 @@ async fn a_wrong_token_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ending_twice_is_harmless_and_history_tells_which_were_ended() {
+async fn ending_twice_is_harmless() {
     let world = World::new().await;
     let claimed = world.running("hourly").await;
     let success = ended(&claimed, AttemptOutcome::Completed, 3);
@@ -122,7 +122,7 @@ async fn ending_twice_is_harmless_and_history_tells_which_were_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_end_told_again_beside_the_end_of_the_next_attempt_is_ignored() {
+async fn repeated_end_beside_the_next_end_is_ignored() {
     let world = World::new().await;
     let first = world.running("hourly").await;
     let mut failure = ended(&first, AttemptOutcome::Failed, 3);
@@ -143,7 +143,7 @@ async fn an_end_told_again_beside_the_end_of_the_next_attempt_is_ignored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_attempt_waits_before_it_is_tried_again() {
+async fn failed_attempt_waits_before_its_retry() {
     let world = World::new().await;
     let first = world.running("hourly").await;
     let failure = ended(&first, AttemptOutcome::Failed, 3);
@@ -170,7 +170,7 @@ async fn a_failed_attempt_waits_before_it_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_attempt_decides_how_the_dispatch_ends() {
+async fn last_attempt_decides_the_state_of_the_run() {
     let world = World::new().await;
     let table = [
         ("one-failure", AttemptOutcome::Failed, 1, "FAILED"),
@@ -208,7 +208,7 @@ async fn the_last_attempt_decides_how_the_dispatch_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_released_dispatch_waits_again_at_once_and_costs_no_retry() {
+async fn released_run_waits_at_once_without_a_retry() {
     let world = World::new().await;
     let claimed = world.running("hourly").await;
     end(&world, &[ended(&claimed, AttemptOutcome::Released, 1)], &[claimed.claim_id]).await;
@@ -223,7 +223,7 @@ async fn a_released_dispatch_waits_again_at_once_and_costs_no_retry() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn text_with_nul_is_refused_whole() {
+async fn text_with_nul_is_rejected() {
     let world = World::new().await;
     let claimed = world.running("hourly").await;
     let mut success = ended(&claimed, AttemptOutcome::Completed, 3);

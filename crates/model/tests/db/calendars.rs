@@ -43,7 +43,7 @@ async fn names(world: &World, job: &str, calendars: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_calendar_is_created_then_changed_and_left_alone_when_nothing_differs() {
+async fn calendar_is_created_changed_and_left_unchanged() {
     let world = World::new().await;
     let created = save(&world, &holidays("2026-12-24")).await;
     assert_eq!(
@@ -77,7 +77,7 @@ async fn a_calendar_is_created_then_changed_and_left_alone_when_nothing_differs(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calendars_are_found_by_name_and_listed_page_after_page() {
+async fn calendars_are_found_and_listed_by_page() {
     let world = World::new().await;
     for name in ["c", "a", "d", "b"] {
         save(&world, &CalendarSettings { name: name.into(), ..holidays("2026-01-01") }).await;
@@ -100,7 +100,7 @@ async fn calendars_are_found_by_name_and_listed_page_after_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_calendar_in_use_is_not_deleted_and_its_jobs_are_named() {
+async fn calendar_in_use_is_not_deleted() {
     let world = World::new().await;
     save(&world, &holidays("2026-12-24")).await;
     let uses = async || {
@@ -135,7 +135,7 @@ async fn a_calendar_in_use_is_not_deleted_and_its_jobs_are_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_writes_a_job_holds_its_calendars_against_changes_and_deletion() {
+async fn job_write_locks_its_calendars() {
     let world = World::new().await;
     save(&world, &holidays("2026-12-24")).await;
     let job = world.job("a").await;
@@ -172,7 +172,7 @@ async fn who_writes_a_job_holds_its_calendars_against_changes_and_deletion() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deletion_under_way_takes_the_calendar_from_jobs_that_wait_for_it() {
+async fn calendar_deletion_wins_over_waiting_jobs() {
     let world = World::new().await;
     save(&world, &holidays("2026-12-24")).await;
     let holder = world.db.client().await;
@@ -188,7 +188,7 @@ async fn a_deletion_under_way_takes_the_calendar_from_jobs_that_wait_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_creations_at_the_same_moment_make_one_calendar() {
+async fn concurrent_creations_insert_one_calendar() {
     let world = World::new().await;
     let (first, second) = (holidays("2026-12-24"), holidays("2026-12-25"));
     let (a, b) = tokio::join!(save(&world, &first), save(&world, &second));
@@ -199,7 +199,7 @@ async fn two_creations_at_the_same_moment_make_one_calendar() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_tenant_sees_or_touches_the_calendars_of_another() {
+async fn tenants_cannot_access_calendars_of_each_other() {
     let world = World::new().await;
     save(&world, &holidays("2026-12-24")).await;
     world.save(&JobSettings { name: "a".into(), ..settings("a") }).await;
@@ -223,7 +223,7 @@ async fn no_tenant_sees_or_touches_the_calendars_of_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_checks_let_through_the_table_still_refuses() {
+async fn table_constraints_reject_invalid_calendars() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     for (settings, constraint) in [

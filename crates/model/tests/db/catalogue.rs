@@ -52,7 +52,7 @@ async fn every_table_view_and_column_has_a_comment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_keys_of_tables_of_tenants_begin_with_the_tenant_or_have_a_reason() {
+async fn tenant_tables_have_keys_that_begin_with_tenant() {
     let query = "SELECT t.name, k.attname FROM tables t
                  JOIN pg_constraint x ON x.conrelid = t.oid AND x.contype = 'p'
                  JOIN pg_attribute k ON k.attrelid = t.oid AND k.attnum = x.conkey[1]
@@ -71,7 +71,7 @@ async fn the_keys_of_tables_of_tenants_begin_with_the_tenant_or_have_a_reason() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn foreign_keys_between_tables_of_tenants_stay_within_one_tenant() {
+async fn foreign_keys_stay_within_one_tenant() {
     let query = "SELECT x.conname, EXISTS (
                      SELECT FROM unnest(x.conkey, x.confkey) AS u (here, there)
                      JOIN pg_attribute h ON h.attrelid = x.conrelid AND h.attnum = u.here

@@ -19,7 +19,7 @@ async fn overdue(world: &World) -> JobSettings {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_latest_due_fire_survives_a_change_of_the_schedule_and_the_earlier_are_recorded() {
+async fn schedule_change_keeps_the_latest_due_fire() {
     let world = World::new().await;
     let job = overdue(&world).await;
     world.save(&JobSettings { schedule_config: json!({"hours": 2}), ..job }).await;
@@ -46,7 +46,7 @@ async fn disabling_a_job_records_its_due_fires() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_that_leaves_the_schedule_alone_leaves_its_due_fires_alone() {
+async fn unrelated_change_keeps_due_fires() {
     let world = World::new().await;
     let job = overdue(&world).await;
     let before = world.text("SELECT next_run_at FROM scheduled_jobs").await;
@@ -56,7 +56,7 @@ async fn a_change_that_leaves_the_schedule_alone_leaves_its_due_fires_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_one_off_that_has_had_its_fate_does_not_come_back_when_it_is_enabled_again() {
+async fn decided_one_off_stays_decided_after_enable() {
     let world = World::new().await;
     let job = JobSettings {
         job_type: JobType::OneOff,

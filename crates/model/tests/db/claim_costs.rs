@@ -108,7 +108,7 @@ fn assert_few(added: &[(&str, u64)]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn retries_that_wait_for_their_time_cost_claims_nothing() {
+async fn waiting_retries_cost_claims_nothing() {
     for is_limited in [true, false] {
         let (world, worker) = five_waiting().await;
         if !is_limited {
@@ -134,7 +134,7 @@ async fn retries_that_wait_for_their_time_cost_claims_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_paused_function_or_project_holds_costs_claims_nothing_once_the_leader_has_put_it_in_line() {
+async fn runs_held_by_a_pause_cost_claims_nothing() {
     let (world, worker) = five_waiting().await;
     world.function("held").await;
     let job = world.save(&JobSettings { function: "held".into(), ..settings("held") }).await.job;
@@ -167,7 +167,7 @@ async fn what_a_paused_function_or_project_holds_costs_claims_nothing_once_the_l
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn looking_for_what_a_pause_holds_reads_nothing_of_what_has_run() {
+async fn hold_statement_reads_no_finished_runs() {
     let (world, worker) = five_waiting().await;
     world.function("held").await;
     let job = world.save(&JobSettings { function: "held".into(), ..settings("held") }).await.job;
@@ -194,7 +194,7 @@ async fn looking_for_what_a_pause_holds_reads_nothing_of_what_has_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_in_a_paused_queue_costs_the_look_for_the_next_retry_nothing() {
+async fn paused_queue_costs_next_claimable_nothing() {
     let (world, worker) = five_waiting().await;
     world.queue("held").await;
     world.sql("UPDATE queues SET is_paused = true WHERE name = 'held'").await;
@@ -210,7 +210,7 @@ async fn what_waits_in_a_paused_queue_costs_the_look_for_the_next_retry_nothing(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn quotas_of_tenants_that_have_nothing_to_do_cost_claims_nothing() {
+async fn idle_tenants_with_quotas_cost_claims_nothing() {
     let (world, worker) = five_waiting().await;
     world.sql("UPDATE queues SET max_running = NULL").await;
     let many = "INSERT INTO tenants (slug, name, quotas)
@@ -220,7 +220,7 @@ async fn quotas_of_tenants_that_have_nothing_to_do_cost_claims_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_of_a_job_is_found_however_old_its_fire_time_is_and_whatever_has_finished_since() {
+async fn waiting_runs_of_a_job_are_found_at_any_age() {
     let world = World::new().await;
     let job = world.job("old").await;
     world
@@ -251,7 +251,7 @@ async fn what_waits_of_a_job_is_found_however_old_its_fire_time_is_and_whatever_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_runs_is_counted_once_however_many_queues_have_a_limit() {
+async fn running_runs_are_counted_once_for_all_limits() {
     let (world, worker) = five_waiting().await;
     let job = world.job("wide").await;
     world

@@ -91,7 +91,7 @@ async fn priority_comes_before_waiting_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_due_waits_and_says_for_how_long() {
+async fn run_that_is_not_due_waits() {
     let world = World::new().await;
     waiting(&world, "due", 50, 1).await;
     waiting(&world, "later", 50, -60).await;
@@ -105,7 +105,7 @@ async fn what_is_not_due_waits_and_says_for_how_long() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_paused_queue_gives_nothing_until_it_is_resumed() {
+async fn paused_queue_gives_no_runs() {
     let world = World::new().await;
     waiting(&world, "waiting", 50, 1).await;
     let worker = world.worker().await;
@@ -116,7 +116,7 @@ async fn a_paused_queue_gives_nothing_until_it_is_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_claims_from_its_queues_together_and_from_no_other() {
+async fn worker_claims_only_from_its_queues() {
     let world = World::new().await;
     for queue in ["one", "two", "three"] {
         world.queue(queue).await;
@@ -137,7 +137,7 @@ async fn a_worker_claims_from_its_queues_together_and_from_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_that_are_offline_or_unknown_claim_nothing() {
+async fn offline_and_unknown_workers_claim_nothing() {
     let world = World::new().await;
     waiting(&world, "waiting", 50, 1).await;
     let worker = world.worker().await;
@@ -153,7 +153,7 @@ async fn workers_that_are_offline_or_unknown_claim_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_tells_what_the_worker_needs_to_run_it() {
+async fn claim_returns_data_to_run_it() {
     let world = World::new().await;
     let claimed = world.running("hourly").await;
     assert_eq!((claimed.tenant_id, claimed.job_name.as_str(), claimed.attempt), (TENANT, "hourly", 1));
@@ -166,7 +166,7 @@ async fn a_claim_tells_what_the_worker_needs_to_run_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_paused_function_or_project_gives_nothing_until_it_is_resumed_in_queues_with_limits_too() {
+async fn paused_function_or_project_gives_no_runs() {
     let world = World::new().await;
     world.function("other").await;
     let stopped = world.job("stopped").await;

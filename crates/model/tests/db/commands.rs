@@ -67,7 +67,7 @@ const LINE: &str = "SELECT active_dispatches, queued_dispatches,
                            (SELECT count(*) FROM job_dispatch WHERE claimable_at = 'infinity'), last_status FROM scheduled_jobs";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_is_closed_at_once_and_once() {
+async fn waiting_run_is_cancelled_at_once() {
     let world = World::new().await;
     let job = world.job("hourly").await;
     world.dispatches(job.id, QUEUE, 1).await;
@@ -85,7 +85,7 @@ async fn what_waits_is_closed_at_once_and_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_runs_is_marked_for_its_worker_which_ends_it() {
+async fn running_run_is_marked_and_ended_by_its_worker() {
     let world = World::new().await;
     let claimed = world.running("hourly").await;
     let done = stopped(cancel(&world, claimed.dispatch_id).await);
@@ -103,7 +103,7 @@ async fn what_runs_is_marked_for_its_worker_which_ends_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_is_told_which_of_its_claims_do_not_hold() {
+async fn worker_learns_which_claims_are_lost() {
     let world = World::new().await;
     let (kept, over, lost) =
         (world.running("kept").await, world.running("over").await, world.running("lost").await);
@@ -126,7 +126,7 @@ async fn a_worker_is_told_which_of_its_claims_do_not_hold() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_that_fails_before_its_worker_obeys_is_not_tried_again() {
+async fn failed_attempt_with_cancellation_is_not_retried() {
     for (outcome, max_attempts) in [
         (AttemptOutcome::Failed, 3),
         (AttemptOutcome::Failed, 1),
@@ -145,7 +145,7 @@ async fn an_attempt_that_fails_before_its_worker_obeys_is_not_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_ended_otherwise_or_belongs_to_another_tenant_is_left_alone() {
+async fn finished_and_foreign_runs_are_left_unchanged() {
     let world = World::new().await;
     let claimed = world.running("hourly").await;
     let other = TenantId(Uuid::new_v4());
@@ -157,7 +157,7 @@ async fn what_has_ended_otherwise_or_belongs_to_another_tenant_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_cancelled_makes_room_for_the_next_in_line() {
+async fn cancelled_run_releases_the_next_queued_run() {
     let world = World::new().await;
     with_line(&world, 2).await;
     let in_line =
@@ -173,7 +173,7 @@ async fn who_is_cancelled_makes_room_for_the_next_in_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_of_a_job_are_cancelled_by_pages_and_none_is_let_go_between_them() {
+async fn all_runs_of_a_job_are_cancelled_by_page() {
     let world = World::new().await;
     let job = with_line(&world, 1_204).await;
     let worker = world.worker().await;
@@ -197,7 +197,7 @@ async fn all_of_a_job_are_cancelled_by_pages_and_none_is_let_go_between_them() {
 /// One of these runs is claimed in a transaction that commits after the cancellation has started to
 /// wait for it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dispatch_that_is_claimed_at_the_same_moment_is_marked_and_not_closed() {
+async fn concurrently_claimed_run_is_marked_and_not_closed() {
     let world = World::new().await;
     let job = world.job("hourly").await;
     world.dispatches(job.id, QUEUE, 1).await;
@@ -221,7 +221,7 @@ async fn a_dispatch_that_is_claimed_at_the_same_moment_is_marked_and_not_closed(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancellation_and_an_end_or_a_second_cancellation_come_one_after_the_other() {
+async fn cancellations_and_ends_are_serialized() {
     let world = World::new().await;
     for round in 0..20 {
         let claimed = world.running(&format!("job-{round}")).await;
@@ -241,7 +241,7 @@ async fn a_cancellation_and_an_end_or_a_second_cancellation_come_one_after_the_o
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cancellations_and_claims_at_random_leave_true_counters() {
+async fn random_cancellations_and_claims_keep_counters_correct() {
     let world = World::new().await;
     let job = world.job("hourly").await;
     world.dispatches(job.id, QUEUE, 60).await;

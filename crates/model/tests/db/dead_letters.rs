@@ -84,7 +84,7 @@ async fn dead(world: &World, name: &str, count: i64) -> Vec<DispatchId> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_letter_is_listed_by_what_it_is_looked_for() {
+async fn dead_letters_are_listed_by_filter() {
     let world = World::new().await;
     let ids = dead(&world, "hourly", 3).await;
     let others = dead(&world, "other", 1).await;
@@ -123,7 +123,7 @@ async fn a_dead_letter_is_listed_by_what_it_is_looked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_letter_is_run_again_once_also_when_what_ran_it_is_forgotten() {
+async fn dead_letter_is_retried_once() {
     let world = World::new().await;
     let id = dead(&world, "hourly", 1).await[0];
     let made = made(retry(&world, id).await);
@@ -133,7 +133,7 @@ async fn a_dead_letter_is_run_again_once_also_when_what_ran_it_is_forgotten() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_run_again_is_a_dispatch_of_its_own_with_the_fire_time_and_arguments_of_the_first() {
+async fn retry_creates_a_run_with_the_same_data() {
     let world = World::new().await;
     let id = dead(&world, "hourly", 1).await[0];
     world.sql("UPDATE job_dispatch SET args = '{\"day\": 7}'; UPDATE scheduled_jobs SET priority = 3").await;
@@ -165,7 +165,7 @@ async fn what_is_run_again_is_a_dispatch_of_its_own_with_the_fire_time_and_argum
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_what_has_finished_in_vain_is_run_again() {
+async fn only_unsuccessful_finished_runs_are_retried() {
     let world = World::new().await;
     let claimed = world.running("hourly").await;
     let id = claimed.dispatch_id;
@@ -212,7 +212,7 @@ async fn only_what_has_finished_in_vain_is_run_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_run_again_stands_in_line_like_any_other() {
+async fn retried_run_is_queued_like_any_run() {
     let world = World::new().await;
     let queue = JobSettings { overlap_policy: OverlapPolicy::Queue, ..settings("line") };
     world.save(&queue).await;
@@ -236,7 +236,7 @@ async fn what_is_run_again_stands_in_line_like_any_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_are_run_again_by_pages_and_what_cannot_be_is_counted() {
+async fn bulk_retry_works_by_page_and_counts_barred() {
     let world = World::new().await;
     let ids = dead(&world, "hourly", 5).await;
     let barred = dead(&world, "off", 2).await;
@@ -262,7 +262,7 @@ async fn many_are_run_again_by_pages_and_what_cannot_be_is_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_commands_for_the_same_dead_letters_run_each_again_once() {
+async fn concurrent_retries_run_each_dead_letter_once() {
     let world = World::new().await;
     let ids = dead(&world, "hourly", 40).await;
     let filter = Filter::default();
@@ -282,7 +282,7 @@ async fn two_commands_for_the_same_dead_letters_run_each_again_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_discarded_dead_letter_stays_as_it_is_until_retention_and_can_be_run_again() {
+async fn discarded_dead_letter_stays_and_can_be_retried() {
     let world = World::new().await;
     let ids = dead(&world, "hourly", 2).await;
     assert!(matches!(discard(&world, ids[0]).await, Discarded::Done { .. }));
@@ -317,7 +317,7 @@ async fn grow_old(world: &World) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn retention_takes_a_dead_letter_with_its_dispatch_or_it_is_run_again_before() {
+async fn retention_and_retry_of_dead_letter_exclude_each_other() {
     let retention = Retention { finished_days: 30, dead_letter_days: 90, audit_days: 365 };
     for _ in 0..5 {
         let world = World::new().await;
@@ -344,7 +344,7 @@ async fn retention_takes_a_dead_letter_with_its_dispatch_or_it_is_run_again_befo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_attempt_has_an_event_when_it_begins_and_one_when_it_ends() {
+async fn each_attempt_has_start_and_end_events() {
     let world = World::new().await;
     let claimed = world.running("hourly").await;
     let events = "SELECT event_type, dispatch_id IS NOT NULL, job_id IS NOT NULL, project_id IS NOT NULL, payload->>'attempt',

@@ -48,7 +48,7 @@ async fn live(world: &World, name: &str) -> DbResult<Option<Job>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_goes_and_comes_back_as_it_was_and_both_are_versions() {
+async fn delete_and_restore_keep_the_job_and_add_versions() {
     let world = World::new().await;
     let id = world.job("a").await.id;
     let gone = done(delete(&world, id, Some(1)).await);
@@ -84,7 +84,7 @@ async fn once(world: &World, name: &str, days_ago: i64) -> JobId {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_to_run_once_does_not_run_again_when_it_comes_back() {
+async fn restored_one_off_does_not_fire_again() {
     let world = World::new().await;
     // Retention deleted its run, and recorded that no earlier fire is known.
     let fired = once(&world, "fired", 60).await;
@@ -100,7 +100,7 @@ async fn what_was_to_run_once_does_not_run_again_when_it_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fires_that_were_due_when_a_job_was_deleted_are_recorded_and_those_meanwhile_are_none() {
+async fn deletion_records_due_fires() {
     let books = Books::new().await;
     books.record(&[Fate::Dispatched(1), Fate::Dispatched(2)]).await;
     let due = format!(
@@ -118,7 +118,7 @@ async fn fires_that_were_due_when_a_job_was_deleted_are_recorded_and_those_meanw
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_is_cancelled_and_what_runs_goes_on() {
+async fn deletion_cancels_waiting_runs_only() {
     let world = World::new().await;
     let running = world.running("a").await;
     let id = JobId(world.text("SELECT id FROM scheduled_jobs").await.parse().unwrap());
@@ -136,7 +136,7 @@ async fn what_waits_is_cancelled_and_what_runs_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_was_taken_meanwhile_asks_for_another() {
+async fn restore_with_a_taken_name_needs_another() {
     let world = World::new().await;
     let id = world.job("a").await.id;
     done(delete(&world, id, None).await);
@@ -157,7 +157,7 @@ fn after(name: &str, other: &str) -> JobSettings {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_others_run_after_stays_until_they_are_gone() {
+async fn job_with_dependents_is_not_deleted() {
     let world = World::new().await;
     let first = world.job("first").await.id;
     let second = world.save(&after("second", "first")).await.job.id;
@@ -176,7 +176,7 @@ async fn a_job_that_others_run_after_stays_until_they_are_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_earlier_version_comes_back_as_a_new_one() {
+async fn rollback_creates_a_new_version() {
     let world = World::new().await;
     let first = world.job("a").await;
     let changed = JobSettings { priority: Some(7), ..settings("a") };
@@ -199,7 +199,7 @@ async fn an_earlier_version_comes_back_as_a_new_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_makes_a_job_run_after_one_that_is_being_deleted_waits_and_is_refused() {
+async fn dependency_on_a_job_being_deleted_is_rejected() {
     let world = World::new().await;
     world.job("first").await;
     let deleting = world.db.client().await;
@@ -221,7 +221,7 @@ async fn who_makes_a_job_run_after_one_that_is_being_deleted_waits_and_is_refuse
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_comes_back_as_it_is_and_not_as_it_was_before_somebody_changed_it() {
+async fn restore_uses_the_latest_settings() {
     let world = World::new().await;
     let id = world.job("a").await.id;
     world.sql(&format!("INSERT INTO queues (tenant_id, name) VALUES ('{TENANT}', 'short-lived')")).await;

@@ -1,4 +1,4 @@
-//! The words of our enums are the words the database takes.
+//! The words of the Rust enums are the words that the database accepts.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ use test_support::TestDatabase;
 
 use crate::fixture::rows;
 
-/// An enum of `db/columns.rs`, its words as they are declared, and the columns that hold them.
+/// An enum of `vocabulary/src/columns.rs`, its declared words, and the columns that store them.
 struct Stored {
     name: &'static str,
     words: Vec<&'static str>,
     columns: &'static [&'static str],
 }
 
-/// Lists the enums; each word must also be read back as the value it was written from.
+/// Lists the enums; each word must also parse to the value that it came from.
 macro_rules! stored {
     ($($name:ident in $columns:expr),+ $(,)?) => {
         vec![$(Stored {
@@ -64,7 +64,7 @@ fn stored() -> Vec<Stored> {
     }
 }
 
-/// Columns with a list of words that are no enum of `db/columns.rs`, each with the reason.
+/// Columns with a word list that is not such an enum, each with the reason.
 const OTHERS: &[(&str, &str)] = &[
     ("maintenance.job_execution_output.stream", "written as text by the worker"),
     ("public.housekeeping.history_expiry", "written as text by db::housekeeping"),
@@ -75,8 +75,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("public.scheduled_jobs.last_status", "the final states only"),
 ];
 
-/// Every CHECK of the form `column IN (words)`, and of lists `column <@ words`, and what the trigger that stands for the checks of jobs says: the
-/// column and its words, sorted. Partitions have theirs from their parents.
+/// Word lists by column, sorted: every CHECK of the form `column IN (words)` or `column <@ words`,
+/// and the words in the trigger that replaces the checks of jobs. Partitions inherit theirs.
 async fn word_lists(db: &TestDatabase) -> BTreeMap<String, Vec<String>> {
     let query = r"
         SELECT n.nspname || '.' || c.relname || '.' || m.parts[1],
@@ -117,7 +117,7 @@ fn sorted<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_stored_enum_has_the_words_of_its_columns() {
+async fn stored_enums_match_their_columns() {
     let lists = word_lists(&TestDatabase::new().await).await;
     for Stored { name, words, columns } in stored() {
         assert!(!words.is_empty() && !columns.is_empty(), "{name}");
@@ -129,7 +129,7 @@ async fn every_stored_enum_has_the_words_of_its_columns() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_column_with_a_list_of_words_is_an_enum_or_has_a_reason() {
+async fn word_list_columns_are_enums_or_listed() {
     let lists = word_lists(&TestDatabase::new().await).await;
     let enums = stored().into_iter().flat_map(|stored| stored.columns.iter().copied());
     let known = sorted(enums.chain(OTHERS.iter().map(|(column, _)| *column)));

@@ -50,7 +50,7 @@ async fn named(world: &World, application: &str) -> Conn {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refusals_name_their_constraint_and_its_kind() {
+async fn constraint_errors_name_constraint_and_kind() {
     let world = World::new().await;
     let table = [
         (
@@ -82,7 +82,7 @@ async fn refusals_name_their_constraint_and_its_kind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_mistakes_are_neither_retried_nor_waited_out() {
+async fn other_errors_are_not_retryable() {
     let world = World::new().await;
     for statement in ["SELECT 1 / 0", "SELECT FROM no_such_table", "nonsense"] {
         let error = provoke(&world, statement).await;
@@ -102,7 +102,7 @@ async fn a_serialization_failure_is_a_collision() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deadlock_is_a_collision_for_one_and_nothing_for_the_other() {
+async fn deadlock_is_a_collision_for_one_session() {
     let (_world, mut one, mut two) = arena().await;
     run(&mut one, "BEGIN; UPDATE fights SET n = 1 WHERE id = 1").await.unwrap();
     run(&mut two, "BEGIN; UPDATE fights SET n = 2 WHERE id = 2").await.unwrap();
@@ -151,7 +151,7 @@ async fn a_session_whose_server_process_is_killed_is_an_outage() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_dies_within_a_transaction_is_an_outage_and_the_pool_gives_another() {
+async fn dead_connection_is_an_outage_and_is_replaced() {
     let world = World::new().await;
     let database = world.db.database();
     let mut conn = database.conn().await.unwrap();
@@ -165,7 +165,7 @@ async fn a_connection_that_dies_within_a_transaction_is_an_outage_and_the_pool_g
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_idled_too_long_in_a_transaction_is_an_outage() {
+async fn idle_in_transaction_timeout_is_an_outage() {
     let world = World::new().await;
     let mut conn = named(&world, "idler").await;
     run(&mut conn, "SET idle_in_transaction_session_timeout = 50; BEGIN").await.unwrap();
@@ -177,7 +177,7 @@ async fn a_session_that_idled_too_long_in_a_transaction_is_an_outage() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_not_there_is_an_outage() {
+async fn unreachable_server_is_an_outage() {
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("postgresql://nobody@127.0.0.1:{port}/nothing");
@@ -190,7 +190,7 @@ async fn a_server_that_is_not_there_is_an_outage() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_does_not_exist_is_an_outage_that_says_so() {
+async fn missing_database_is_an_outage() {
     let world = World::new().await;
     let url = world.db.url().replace(world.db.name(), "no_such_database");
     let error =
@@ -211,7 +211,7 @@ async fn add_to_both(conn: &mut Conn, runs: &AtomicU32, order: [u32; 2]) -> Resu
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transaction_that_deadlocks_is_run_again_and_commits() {
+async fn deadlocked_transaction_is_retried() {
     let (world, mut one, mut two) = arena().await;
     let runs = AtomicU32::new(0);
     run(&mut two, BEGIN).await.unwrap();
@@ -230,7 +230,7 @@ async fn a_transaction_that_deadlocks_is_run_again_and_commits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transaction_that_fails_to_serialize_is_run_again_and_commits() {
+async fn serialization_failure_is_retried() {
     let (world, mut conn, _) = arena().await;
     let runs = AtomicU32::new(0);
     transact(&mut conn, "test_serialize", async |conn: &mut Conn| {
@@ -247,7 +247,7 @@ async fn a_transaction_that_fails_to_serialize_is_run_again_and_commits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transaction_that_collides_every_time_is_given_up_and_leaves_nothing() {
+async fn repeated_conflicts_end_without_writes() {
     let (world, mut conn, _) = arena().await;
     let runs = AtomicU32::new(0);
     let error = transact(&mut conn, "test_collide", async |conn: &mut Conn| {
@@ -267,7 +267,7 @@ async fn a_transaction_that_collides_every_time_is_given_up_and_leaves_nothing()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transaction_that_fails_otherwise_is_run_once_and_rolled_back() {
+async fn other_failures_run_once_and_roll_back() {
     let (world, mut conn, _) = arena().await;
     let runs = AtomicU32::new(0);
     let error = transact(&mut conn, "test_fail", async |conn: &mut Conn| {
@@ -293,7 +293,7 @@ async fn write(conn: &mut Conn) -> Result<(), DbError> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_to_a_server_that_takes_no_writes_is_not_used_again() {
+async fn read_only_connection_is_dropped() {
     let world = World::new().await;
     let pool = pool_of_one(world.db.url());
     let mut conn = pool.conn().await.unwrap();
@@ -313,7 +313,7 @@ async fn a_connection_to_a_server_that_takes_no_writes_is_not_used_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_silent_does_not_keep_the_other_from_being_found() {
+async fn silent_server_does_not_hide_the_other() {
     let world = World::new().await;
     // It accepts connections but never answers, like the kernel of a frozen machine.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -325,7 +325,7 @@ async fn a_server_that_is_silent_does_not_keep_the_other_from_being_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_takes_no_writes_is_not_connected_to() {
+async fn read_only_server_is_skipped() {
     let world = World::new().await;
     let name = world.db.name();
     world.sql(&format!("ALTER DATABASE {name} SET default_transaction_read_only = on")).await;

@@ -56,7 +56,7 @@ async fn wait_for_types(conn: &mut Conn, after: EventKey, expected: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_that_is_committed_after_later_ones_is_not_missed() {
+async fn late_commit_is_not_missed() {
     let world = World::new().await;
     let (slow, quick) = (world.db.client().await, world.db.client().await);
     let mut conn = world.conn().await;
@@ -73,7 +73,7 @@ async fn an_event_that_is_committed_after_later_ones_is_not_missed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transaction_that_is_known_to_be_harmless_is_passed() {
+async fn ignored_transaction_does_not_block_the_stream() {
     let world = World::new().await;
     let (slow, quick) = (world.db.client().await, world.db.client().await);
     let mut conn = world.conn().await;
@@ -103,7 +103,7 @@ async fn a_transaction_that_is_known_to_be_harmless_is_passed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transaction_of_another_database_is_told_from_ours() {
+async fn transactions_of_other_databases_are_identified() {
     let (world, other) = (World::new().await, World::new().await);
     let theirs = other.db.client().await;
     theirs.batch_execute(&format!("{BEGIN}; {WRITE}")).await.unwrap();
@@ -123,7 +123,7 @@ async fn a_transaction_of_another_database_is_told_from_ours() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transaction_that_is_too_old_cannot_write_events() {
+async fn old_transaction_cannot_write_events() {
     let world = World::new().await;
     let default = "SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef
                    WHERE adrelid = 'events'::regclass AND pg_get_expr(adbin, adrelid) LIKE '%pg_current_xact_id%'";
@@ -186,7 +186,7 @@ async fn concurrent_writers_and_a_reader_agree_on_every_event() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_show_what_is_meant_in_both_directions() {
+async fn pages_match_the_filter_in_both_directions() {
     let world = World::new().await;
     let job = world.job("watched").await.id;
     let other = TenantId(Uuid::from_u128(7));
@@ -232,7 +232,7 @@ async fn pages_show_what_is_meant_in_both_directions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_of_a_restored_dump_come_before_what_is_new() {
+async fn restored_events_precede_new_events() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     world.sql("DELETE FROM events").await;
@@ -259,7 +259,7 @@ async fn events_of_a_restored_dump_come_before_what_is_new() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instant_is_found_in_the_stream() {
+async fn time_is_found_in_the_stream() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     world.sql("DELETE FROM events").await;
@@ -301,7 +301,7 @@ async fn an_instant_is_found_in_the_stream() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_read_last_is_looked_for_when_a_reader_goes_on() {
+async fn reader_checks_its_last_event() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     world.sql("DELETE FROM events").await;

@@ -57,7 +57,7 @@ impl<'a> Claimer<'a> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_with_a_long_line_starves_none_with_a_short_one() {
+async fn long_backlog_starves_no_other_tenant() {
     let world = World::new().await;
     let mut tenants = vec![tenant(&world, 0, 2_000).await];
     for number in 1..5 {
@@ -74,7 +74,7 @@ async fn a_tenant_with_a_long_line_starves_none_with_a_short_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tenants_take_turns_where_there_are_fewer_slots_than_tenants() {
+async fn tenants_take_turns_with_few_slots() {
     let world = World::new().await;
     let mut tenants = Vec::new();
     for number in 0..7 {
@@ -100,7 +100,7 @@ async fn tenants_take_turns_where_there_are_fewer_slots_than_tenants() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_left_over_goes_by_priority() {
+async fn leftover_slots_go_by_priority() {
     let world = World::new().await;
     let tenants = [tenant(&world, 0, 30).await, tenant(&world, 1, 30).await, tenant(&world, 2, 30).await];
     world.sql(&format!("UPDATE job_dispatch SET priority = 1 WHERE tenant_id = '{}'", tenants[1].0)).await;
@@ -113,7 +113,7 @@ async fn what_is_left_over_goes_by_priority() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_that_is_paused_or_limited_takes_no_share_and_no_turn() {
+async fn paused_or_limited_tenant_takes_no_share() {
     let world = World::new().await;
     let mut tenants = Vec::new();
     for number in 0..4 {
@@ -136,7 +136,7 @@ async fn a_tenant_that_is_paused_or_limited_takes_no_share_and_no_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_stands_in_line_or_has_ended_is_not_in_the_waiting_line() {
+async fn queued_and_finished_runs_are_not_claimable() {
     let world = World::new().await;
     let job = world.job("narrow").await;
     world.dispatches(job.id, QUEUE, 20_000).await;

@@ -76,7 +76,7 @@ async fn keyed(world: &World, email: &str, role: Role, number: u8) -> (UserRecor
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_may_what_its_user_may_now_and_is_kept_as_a_hash() {
+async fn key_has_the_permissions_of_its_user() {
     let world = World::new().await;
     let (_, key) = keyed(&world, "ada@example.com", Role::Admin, 1).await;
     let admin = Standing::Member { role: Role::Admin, is_system_operator: false };
@@ -94,7 +94,7 @@ async fn a_key_may_what_its_user_may_now_and_is_kept_as_a_hash() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_key_under_the_same_prefix_is_wrong_whatever_the_state_of_the_row() {
+async fn other_key_with_the_same_prefix_is_wrong() {
     let world = World::new().await;
     let (_, kept) = keyed(&world, "ada@example.com", Role::Owner, 1).await;
     let shown = ApiKey::new("test", [1; ID_BYTES], [2; SECRET_BYTES]);
@@ -108,7 +108,7 @@ async fn another_key_under_the_same_prefix_is_wrong_whatever_the_state_of_the_ro
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_ends_with_its_time_its_user_or_its_membership() {
+async fn key_ends_with_expiry_user_or_membership() {
     let world = World::new().await;
     let (_, key) = keyed(&world, "ada@example.com", Role::Viewer, 1).await;
     world.sql("UPDATE users SET is_active = false").await;
@@ -126,7 +126,7 @@ async fn a_key_ends_with_its_time_its_user_or_its_membership() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_of_the_tenant_needs_scopes_and_has_no_more_than_those() {
+async fn tenant_key_has_only_its_scopes() {
     let world = World::new().await;
     let key = key(1);
     let refused = make(&world, &key, None, None).await.unwrap_err();
@@ -141,7 +141,7 @@ async fn a_key_of_the_tenant_needs_scopes_and_has_no_more_than_those() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_use_is_noted_once_a_minute() {
+async fn last_use_is_recorded_once_a_minute() {
     let world = World::new().await;
     let (_, key) = keyed(&world, "ada@example.com", Role::Viewer, 1).await;
     let found = find(&world, &key).await.unwrap();
@@ -162,7 +162,7 @@ fn owner(source: &str) -> Revoker<'_> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_is_revoked_once_by_its_id_or_its_prefix_and_only_in_its_tenant() {
+async fn key_is_revoked_once_in_its_tenant() {
     let world = World::new().await;
     let (_, one) = keyed(&world, "ada@example.com", Role::Viewer, 1).await;
     let (_, two) = keyed(&world, "bea@example.com", Role::Viewer, 2).await;
@@ -195,7 +195,7 @@ async fn a_key_is_revoked_once_by_its_id_or_its_prefix_and_only_in_its_tenant() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_is_taken_whatever_its_case() {
+async fn address_is_unique_in_any_case() {
     let world = World::new().await;
     user(&world, "Ada@example.com").await;
     let again = NewUser {
@@ -212,7 +212,7 @@ async fn an_address_is_taken_whatever_its_case() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_owners_cannot_dismiss_each_other_at_the_same_moment() {
+async fn owners_cannot_remove_each_other_concurrently() {
     let world = World::new().await;
     for email in ["ada@example.com", "bea@example.com"] {
         user(&world, email).await;
@@ -226,7 +226,7 @@ async fn two_owners_cannot_dismiss_each_other_at_the_same_moment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_is_made_with_the_queue_and_the_project_of_what_names_none() {
+async fn new_tenant_has_default_queue_and_project() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     let made =

@@ -93,7 +93,7 @@ async fn names(client: &Client, query: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_table_of_tenants_is_behind_the_wall_and_so_is_every_partition_made_later() {
+async fn tenant_tables_and_new_partitions_have_row_security() {
     let world = World::new().await;
     let month = "SELECT 'events' || to_char(date_trunc('month', now() AT TIME ZONE 'UTC') + interval '{} months', '\"_y\"YYYY\"m\"MM')";
     let last = world.text(&month.replace("{}", &MONTHS_AHEAD.to_string())).await;
@@ -113,7 +113,7 @@ async fn every_table_of_tenants_is_behind_the_wall_and_so_is_every_partition_mad
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tables_without_a_tenant_are_behind_it_too_and_views_ask_for_whom() {
+async fn tables_without_tenant_are_protected_too() {
     let db = TestDatabase::new().await;
     let client = db.client().await;
     let open = "SELECT c.oid::regclass::text FROM pg_class c
@@ -152,7 +152,7 @@ async fn tables_without_a_tenant_are_behind_it_too_and_views_ask_for_whom() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_role_of_the_api_owns_nothing_and_has_no_right_to_a_partition_or_to_change_what_was_kept() {
+async fn api_role_has_minimal_rights() {
     let db = TestDatabase::new().await;
     let client = db.client().await;
     let rights = |which: &str| {
@@ -188,7 +188,7 @@ async fn the_role_of_the_api_owns_nothing_and_has_no_right_to_a_partition_or_to_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_of_another_tenant_is_seen_changed_taken_or_added_through_any_table_or_partition() {
+async fn no_table_leaks_rows_of_another_tenant() {
     let world = without_grants().await;
     let client = world.db.client().await;
     let (mut tables, mut tried) = (0, 0);
@@ -250,7 +250,7 @@ async fn copy_of_a_row(world: &World, table: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_tenants_users_and_the_installation_a_tenant_sees_itself_alone() {
+async fn tenant_sees_only_itself() {
     let world = without_grants().await;
     let client = world.db.client().await;
     world.sql("INSERT INTO sign_in_failures (subject, is_address) VALUES (sha256('x'), false)").await;
@@ -288,7 +288,7 @@ async fn of_tenants_users_and_the_installation_a_tenant_sees_itself_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_that_could_pass_the_wall_is_told_how_to_mend_it() {
+async fn api_with_excess_rights_gets_the_fix() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     let role = format!("wall_{}", Uuid::now_v7().simple());
@@ -319,7 +319,7 @@ async fn an_api_that_could_pass_the_wall_is_told_how_to_mend_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_may_not_make_months_of_history_is_no_scheduler() {
+async fn scheduler_must_be_able_to_create_partitions() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     diesel_async::SimpleAsyncConnection::batch_execute(&mut conn, "SET ROLE sched_daemon").await.unwrap();
@@ -332,7 +332,7 @@ async fn who_may_not_make_months_of_history_is_no_scheduler() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_whose_databases_are_migrated_at_once_gets_each_role_once() {
+async fn concurrent_migrations_create_each_role_once() {
     let databases = [TestDatabase::empty().await, TestDatabase::empty().await, TestDatabase::empty().await];
     let migrated = databases.iter().map(|db| {
         let database = db.database();

@@ -25,7 +25,7 @@ async fn refused(world: &World, settings: &JobSettings) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_job_names_must_exist() {
+async fn names_in_a_job_must_exist() {
     let world = World::new().await;
     let wrong: [(JobSettings, &str); 3] = [
         (
@@ -54,7 +54,7 @@ async fn what_a_job_names_must_exist() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_inactive_function_accepts_no_new_job_and_lets_those_it_has_be_changed() {
+async fn inactive_function_accepts_no_new_job() {
     let world = World::new().await;
     world.function("other").await;
     world.job("old").await;
@@ -69,7 +69,7 @@ async fn an_inactive_function_accepts_no_new_job_and_lets_those_it_has_be_change
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_function_has_one_job_of_each_scope_but_of_projects() {
+async fn function_has_one_job_per_singleton_scope() {
     let world = World::new().await;
     let of = |name: &str, scope: Scope| JobSettings { scope, project: None, ..settings(name) };
     world.save(&of("system", Scope::System)).await;
@@ -88,7 +88,7 @@ async fn a_function_has_one_job_of_each_scope_but_of_projects() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deleted_job_is_not_found_and_leaves_its_name_to_another() {
+async fn deleted_job_frees_its_name() {
     let world = World::new().await;
     let old = world.job("a").await;
     world.sql("UPDATE scheduled_jobs SET deleted_at = now(), next_run_at = NULL").await;
@@ -102,7 +102,7 @@ async fn a_deleted_job_is_not_found_and_leaves_its_name_to_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_are_listed_by_name_page_after_page() {
+async fn jobs_are_listed_by_name_and_page() {
     let world = World::new().await;
     for name in ["e", "a", "d", "b", "gone", "c"] {
         world.job(name).await;
@@ -121,7 +121,7 @@ async fn jobs_are_listed_by_name_page_after_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_tenant_sees_or_uses_what_another_has() {
+async fn tenants_cannot_use_each_others_objects() {
     let world = World::new().await;
     let job = world.job("a").await;
     let other = TenantId(Uuid::new_v4());

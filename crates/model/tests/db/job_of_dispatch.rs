@@ -11,7 +11,7 @@ fn triggered(job: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dispatch_for_a_job_that_does_not_exist_is_refused() {
+async fn run_of_a_missing_job_is_rejected() {
     let world = World::new().await;
     world.job("a").await;
     let client = world.db.client().await;
@@ -30,7 +30,7 @@ async fn a_dispatch_for_a_job_that_does_not_exist_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dispatches_go_with_their_job_and_with_no_other() {
+async fn runs_are_deleted_with_their_job() {
     let world = World::new().await;
     for name in ["kept", "gone"] {
         let job = world.job(name).await;
@@ -44,7 +44,7 @@ async fn dispatches_go_with_their_job_and_with_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deleting_a_job_takes_what_is_dispatched_of_it_meanwhile() {
+async fn job_deletion_includes_concurrent_runs() {
     let world = World::new().await;
     world.job("a").await;
     let dispatcher = world.db.client().await;
@@ -68,7 +68,7 @@ async fn deleting_a_job_takes_what_is_dispatched_of_it_meanwhile() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_is_being_deleted_takes_no_dispatch() {
+async fn job_being_deleted_gets_no_run() {
     let world = World::new().await;
     world.job("a").await;
     let deleter = world.db.client().await;

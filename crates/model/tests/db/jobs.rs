@@ -88,7 +88,7 @@ async fn a_new_job_has_a_first_version_and_a_cursor() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_setting_is_kept_and_can_be_taken_back() {
+async fn every_setting_is_stored_and_can_be_reset() {
     let world = World::new().await;
     world.queue("other").await;
     let full = everything("a");
@@ -105,7 +105,7 @@ async fn every_setting_is_kept_and_can_be_taken_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn creating_what_exists_is_refused_and_saving_it_again_writes_nothing() {
+async fn create_of_an_existing_job_is_rejected() {
     let world = World::new().await;
     world.save(&settings("a")).await;
     let row = "SELECT xmin, * FROM scheduled_jobs";
@@ -160,7 +160,7 @@ async fn the_cursor_stays_unless_the_schedule_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn disabling_takes_the_cursor_away_and_enabling_computes_a_new_one() {
+async fn disable_clears_and_enable_computes_the_cursor() {
     let world = World::new().await;
     let off = JobSettings { is_enabled: false, ..settings("a") };
     world.save(&settings("a")).await;
@@ -174,7 +174,7 @@ async fn disabling_takes_the_cursor_away_and_enabling_computes_a_new_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_one_off_keeps_its_instant_and_once_over_stays_over() {
+async fn one_off_keeps_its_time_and_stays_over() {
     let world = World::new().await;
     let at = "2020-01-01T00:00:00Z";
     let once =
@@ -188,7 +188,7 @@ async fn a_one_off_keeps_its_instant_and_once_over_stays_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stored_policy_that_is_none_reads_as_the_default_and_breaks_nothing() {
+async fn invalid_stored_policy_reads_as_the_default() {
     let world = World::new().await;
     let job = world.job("a").await;
     world.sql("UPDATE scheduled_jobs SET retry_policy = '{\"max_attempts\": \"many\"}'").await;
@@ -215,7 +215,7 @@ async fn two_at_once(world: &World, second: &JobSettings, mode: SaveMode) -> Res
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_that_create_a_job_at_once_one_is_told_that_it_exists() {
+async fn concurrent_create_fails_for_the_second() {
     let world = World::new().await;
     let second = two_at_once(&world, &settings("a"), SaveMode::Create).await;
     assert!(matches!(second, Err(SaveError::Exists(_))), "{second:?}");
@@ -223,7 +223,7 @@ async fn of_two_that_create_a_job_at_once_one_is_told_that_it_exists() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_that_upsert_a_job_at_once_one_creates_and_the_other_changes_it() {
+async fn concurrent_upserts_create_then_change() {
     let world = World::new().await;
     let second = two_at_once(&world, &settings("a"), SaveMode::Upsert).await.unwrap();
     assert_eq!((second.change, second.before.unwrap().description.as_str()), (Change::Updated, "first"));
@@ -231,7 +231,7 @@ async fn of_two_that_upsert_a_job_at_once_one_creates_and_the_other_changes_it()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_changes_at_once_neither_is_lost() {
+async fn concurrent_changes_are_both_kept() {
     let world = World::new().await;
     world.job("a").await;
     let second = two_at_once(&world, &settings("a"), SaveMode::Upsert).await.unwrap();

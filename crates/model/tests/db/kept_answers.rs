@@ -33,7 +33,7 @@ async fn done(conn: &mut Conn, asked: Asked<'_>) -> DbResult<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_request_has_the_same_answer_and_another_has_none() {
+async fn repeated_request_gets_the_same_response() {
     let world = World::new().await;
     assert_eq!(begin(&world, ASKED).await, Begun::First);
     done(&mut world.conn().await, ASKED).await.unwrap();
@@ -47,7 +47,7 @@ async fn the_same_request_has_the_same_answer_and_another_has_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_under_way_is_not_waited_for_and_one_that_fails_leaves_nothing() {
+async fn request_in_flight_is_reported_at_once() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     let failed = transact(&mut conn, "test_keep", async |conn: &mut Conn| {
@@ -61,7 +61,7 @@ async fn a_request_under_way_is_not_waited_for_and_one_that_fails_leaves_nothing
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn old_answers_go_in_small_batches() {
+async fn old_responses_are_deleted_in_batches() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     for key in ["a", "b", "c", "new"] {

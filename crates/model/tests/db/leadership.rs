@@ -47,7 +47,7 @@ async fn assert_term_is_over(conn: &mut Conn, id: InstanceId, term: Term) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_comes_first_leads_and_others_wait_while_its_lease_is_fresh() {
+async fn first_scheduler_leads_while_its_lease_holds() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     let (first, second) = (candidate(&mut conn).await, candidate(&mut conn).await);
@@ -109,7 +109,7 @@ async fn of_twenty_candidates_at_once_exactly_one_leads() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn terms_grow_however_the_one_before_ended() {
+async fn terms_grow_after_any_end() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     let id = candidate(&mut conn).await;
@@ -127,7 +127,7 @@ async fn terms_grow_however_the_one_before_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn resigning_from_a_term_that_is_not_ones_own_changes_nothing() {
+async fn resigning_a_foreign_term_changes_nothing() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     let (first, second) = (candidate(&mut conn).await, candidate(&mut conn).await);
@@ -144,7 +144,7 @@ async fn resigning_from_a_term_that_is_not_ones_own_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_fence_lets_only_the_present_term_of_its_holder_pass() {
+async fn fence_admits_only_the_present_term() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     let (first, second) = (candidate(&mut conn).await, candidate(&mut conn).await);
@@ -159,7 +159,7 @@ async fn the_fence_lets_only_the_present_term_of_its_holder_pass() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_take_over_waits_for_what_the_old_leader_has_in_flight() {
+async fn take_over_waits_for_transactions_in_flight() {
     let world = World::new().await;
     let (mut leading, mut standing_by) = (world.conn().await, world.conn().await);
     let (first, second) = (candidate(&mut leading).await, candidate(&mut standing_by).await);
@@ -186,7 +186,7 @@ async fn a_take_over_waits_for_what_the_old_leader_has_in_flight() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_take_over_that_waits_too_long_fails_and_succeeds_later() {
+async fn take_over_times_out_and_succeeds_later() {
     let world = World::new().await;
     let (mut leading, mut standing_by) =
         (world.conn().await, impatient(&world, Duration::from_millis(100)).await);
@@ -203,7 +203,7 @@ async fn a_take_over_that_waits_too_long_fails_and_succeeds_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn renewals_and_further_transactions_pass_beside_an_open_fence() {
+async fn open_fence_blocks_no_renewals() {
     let world = World::new().await;
     let mut leading = world.conn().await;
     let id = candidate(&mut leading).await;
@@ -238,7 +238,7 @@ async fn a_heartbeat_from_the_future_counts_as_expired() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_scheduler_that_was_taken_for_dead_must_register_again() {
+async fn removed_scheduler_must_register_again() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     let (leader, silent, living) =

@@ -175,7 +175,7 @@ async fn sound() -> Books {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ledger_shows_every_fate_once_and_an_explanation_says_the_same() {
+async fn ledger_shows_every_decision_once() {
     let books = sound().await;
     let shown = "SELECT fate, outcome, fire_count, dispatch_id IS NOT NULL, term, job_name FROM occurrence_ledger ORDER BY first_fire_at";
     let term = books.leader.1.0.to_string();
@@ -201,7 +201,7 @@ async fn ledger_shows_every_fate_once_and_an_explanation_says_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ledger_names_what_was_in_the_way_of_overlaps_and_who_led_at_misfires() {
+async fn ledger_names_blockers_and_leaders() {
     let books = sound().await;
     let world = &books.world;
     // The run of the fourth hour had ended before the ninth was decided; the runs of the first and
@@ -237,7 +237,7 @@ async fn ledger_names_what_was_in_the_way_of_overlaps_and_who_led_at_misfires() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ledger_gaps_name_every_record_that_is_lost() {
+async fn ledger_gaps_find_every_lost_record() {
     for (lost, gap, unaccounted) in [
         ("DELETE FROM job_dispatch WHERE scheduled_for = $at1", "lost_record 1", 1),
         ("DELETE FROM skipped_fires WHERE first_fire_at = $at2", "lost_record 2", 2),
@@ -263,7 +263,7 @@ async fn ledger_gaps_name_every_record_that_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ledger_gaps_name_the_last_record_that_is_lost() {
+async fn ledger_gaps_find_a_lost_last_record() {
     let books = sound().await;
     books.world.sql(&format!("DELETE FROM job_dispatch WHERE scheduled_for = '{}'", books.at(10))).await;
     assert_eq!(books.gaps().await, ["lost_last_record 10"]);
@@ -272,7 +272,7 @@ async fn ledger_gaps_name_the_last_record_that_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ledger_gaps_name_every_fire_time_with_two_fates() {
+async fn ledger_gaps_find_fire_times_decided_twice() {
     let books = sound().await;
     let (overlapping, at_dispatch) = (books.at(6), books.at(8));
     let skip = |from: DateTime<Utc>, to: DateTime<Utc>| {
@@ -317,7 +317,7 @@ async fn ledger_gaps_name_every_fire_time_with_two_fates() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ledger_gaps_name_jobs_whose_cursor_and_books_do_not_agree() {
+async fn ledger_gaps_find_inconsistent_cursors() {
     let books = sound().await;
     let gaps = async |change: &str| {
         books.world.sql(&format!("UPDATE scheduled_jobs SET {change}")).await;
@@ -338,7 +338,7 @@ async fn ledger_gaps_name_jobs_whose_cursor_and_books_do_not_agree() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ledger_keeps_what_goes_on_for_the_same_reason_in_one_row() {
+async fn ledger_extends_a_range_in_one_row() {
     let books = Books::new().await;
     books.record(&[Dispatched(1)]).await;
     for hour in 2..=5 {
@@ -361,7 +361,7 @@ async fn ledger_keeps_what_goes_on_for_the_same_reason_in_one_row() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_missed_is_told_and_what_was_left_out_on_purpose_is_not() {
+async fn missed_fires_exclude_deliberate_skips() {
     let books = Books::new().await;
     books.record(&[Dispatched(1), Skipped(2, 4, SkipReason::Misfire)]).await;
     books.record(&[Skipped(5, 5, SkipReason::Misfire)]).await;
@@ -373,7 +373,7 @@ async fn what_was_missed_is_told_and_what_was_left_out_on_purpose_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ledger_goes_on_over_a_change_of_the_settings() {
+async fn ledger_continues_across_a_settings_change() {
     let books = Books::new().await;
     books.record(&[Dispatched(1), Dispatched(2)]).await;
     books

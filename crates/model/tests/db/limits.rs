@@ -41,7 +41,7 @@ async fn limited(limits: &str, waiting: i64) -> World {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_with_a_limit_gives_what_it_has_room_for_and_again_what_is_given_back() {
+async fn limited_queue_gives_runs_up_to_its_room() {
     let world = limited("max_running = 3", 10).await;
     let worker = world.worker().await;
     assert!(world.claim(worker, 10).await.is_empty(), "the common claim passes it over");
@@ -101,7 +101,7 @@ async fn racing_workers_never_claim_faster_than_the_rate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_exhausted_rate_says_when_there_is_room_again() {
+async fn exhausted_rate_reports_when_room_returns() {
     let world = limited("rate_limit_count = 2, rate_limit_period_seconds = 2", 10).await;
     let worker = world.worker().await;
     assert_eq!(look(&world, worker, 10).await.claimed.len(), 2);
@@ -119,7 +119,7 @@ async fn an_exhausted_rate_says_when_there_is_room_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn limits_and_pauses_hold_together() {
+async fn limits_and_pauses_combine() {
     let world = limited("max_running = 3, rate_limit_count = 2, rate_limit_period_seconds = 3600", 10).await;
     let worker = world.worker().await;
     world.sql("UPDATE queues SET is_paused = true").await;

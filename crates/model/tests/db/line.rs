@@ -69,7 +69,7 @@ async fn counts(world: &World) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn triggers_beyond_max_instances_wait_in_line_and_go_one_by_one_as_others_end() {
+async fn triggers_beyond_max_instances_are_queued() {
     let world = World::new().await;
     let job = with_room_for(&world, 2).await;
     for _ in 0..5 {
@@ -95,7 +95,7 @@ async fn triggers_beyond_max_instances_wait_in_line_and_go_one_by_one_as_others_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_that_is_retried_keeps_its_place_and_lets_nobody_pass() {
+async fn retried_attempt_keeps_its_instance() {
     let world = World::new().await;
     let job = with_room_for(&world, 1).await;
     trigger(&world, job).await;
@@ -111,7 +111,7 @@ async fn an_attempt_that_is_retried_keeps_its_place_and_lets_nobody_pass() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_line_that_a_change_by_hand_has_left_standing_is_released() {
+async fn stale_overlap_queue_is_released() {
     let world = World::new().await;
     let job = with_room_for(&world, 1).await;
     for _ in 0..4 {
@@ -139,7 +139,7 @@ async fn a_line_that_a_change_by_hand_has_left_standing_is_released() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_pause_holds_leaves_the_waiting_line_and_comes_back_when_it_is_over() {
+async fn held_runs_return_after_the_pause() {
     let world = World::new().await;
     world.function("other").await;
     let job = world.job("held").await;
@@ -179,7 +179,7 @@ async fn what_a_pause_holds_leaves_the_waiting_line_and_comes_back_when_it_is_ov
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_oldest_are_cancelled_what_waits_at_once_and_what_runs_by_its_worker() {
+async fn cancel_oldest_covers_waiting_and_running_runs() {
     let world = World::new().await;
     let job = with_room_for(&world, 1).await;
     for _ in 0..3 {

@@ -35,7 +35,7 @@ async fn write(world: &World, told: &[Told]) -> Vec<ClaimToken> {
 const ROWS: &str = "SELECT (SELECT count(*) FROM live_output) + (SELECT count(*) FROM live_progress)";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_attempt_tells_is_shown_while_it_runs() {
+async fn live_output_is_visible_during_the_attempt() {
     let world = World::new().await;
     let claimed = world.running("talks").await;
     let mut first = told(&claimed, 1, &["one\n", "two\n"]);
@@ -70,7 +70,7 @@ async fn what_an_attempt_tells_is_shown_while_it_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_that_was_taken_away_writes_nothing_and_is_told_so() {
+async fn lost_claim_writes_no_live_output() {
     let world = World::new().await;
     let (kept, lost) = (world.running("kept").await, world.running("lost").await);
     let mut forged = told(&lost, 1, &["x"]);
@@ -93,7 +93,7 @@ async fn only_the_latest_pieces_are_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_told_goes_with_the_attempt_and_not_before() {
+async fn live_output_is_deleted_after_the_end() {
     let world = World::new().await;
     let (over, runs) = (world.running("over").await, world.running("runs").await);
     let progress = Some((None, "busy".to_owned()));
@@ -115,7 +115,7 @@ async fn what_was_told_goes_with_the_attempt_and_not_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn finished_attempts_are_found_from_any_of_them_on() {
+async fn finished_attempts_are_listed_from_any_attempt() {
     let world = World::new().await;
     let claimed = world.running("tries").await;
     let mut failed = ended(&claimed, AttemptOutcome::Failed, 3);

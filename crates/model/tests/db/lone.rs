@@ -26,7 +26,7 @@ async fn written(world: &World) -> [Vec<Vec<String>>; 3] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_says_and_writes_what_the_usual_claim_does() {
+async fn lone_claim_matches_the_usual_claim() {
     let (usual, world) = (World::new().await, World::new().await);
     let theirs = usual.running("hourly").await;
     let expected = written(&usual).await;
@@ -56,7 +56,7 @@ async fn it_says_and_writes_what_the_usual_claim_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_passes_over_whatever_the_usual_claim_passes_over_or_leaves_to_that_of_limits() {
+async fn lone_claim_skips_what_claim_skips() {
     let world = World::new().await;
     let job = world.job("hourly").await;
     let worker = world.worker().await;
@@ -108,7 +108,7 @@ async fn it_passes_over_whatever_the_usual_claim_passes_over_or_leaves_to_that_o
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_overtaken() {
+async fn lone_claim_overtakes_no_run() {
     let world = World::new().await;
     world.queue("other").await;
     let job = world.job("hourly").await;
@@ -125,7 +125,7 @@ async fn nobody_is_overtaken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_racing_workers_one_claims_it() {
+async fn racing_workers_claim_it_once() {
     let world = World::new().await;
     let job = world.job("busy").await;
     let mut claimed = HashSet::new();

@@ -28,7 +28,7 @@ async fn may_recover(conn: &mut Conn) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_worker_at_a_time_may_recover_and_none_beside_a_leader_that_lives() {
+async fn only_one_worker_recovers_without_a_leader() {
     let world = World::new().await;
     let (mut one, mut other) = (world.conn().await, world.conn().await);
     transact(&mut one, "test_alone", async |one: &mut Conn| {
@@ -48,7 +48,7 @@ async fn one_worker_at_a_time_may_recover_and_none_beside_a_leader_that_lives() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_heartbeat_of_a_worker_tells_how_long_the_leader_has_been_silent() {
+async fn worker_heartbeat_returns_leader_silence() {
     let world = World::new().await;
     let worker = world.worker().await;
     let mut conn = world.conn().await;
@@ -69,7 +69,7 @@ async fn a_heartbeat_of_a_worker_tells_how_long_the_leader_has_been_silent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_that_recover_at_once_end_each_attempt_once() {
+async fn concurrent_recoveries_end_each_attempt_once() {
     let world = World::new().await;
     for number in 0..20 {
         world.running(&format!("job-{number}")).await;
@@ -98,7 +98,7 @@ async fn two_that_recover_at_once_end_each_attempt_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_may_not_recover_changes_nothing() {
+async fn recovery_without_permission_changes_nothing() {
     let world = World::new().await;
     world.running("kept").await;
     silence(&world, "worker_registration", 31).await;

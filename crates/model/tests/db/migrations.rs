@@ -121,7 +121,7 @@ async fn verdict(db: &TestDatabase) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_migration_alone_takes_back_all_it_made() {
+async fn each_migration_reverts_completely() {
     let db = TestDatabase::empty().await;
     let client = db.client().await;
     for Step { name, up, down } in steps() {
@@ -181,7 +181,7 @@ async fn all_migrations_go_down_and_up_again_on_a_used_database() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn programs_are_told_whether_the_schema_is_missing_older_or_newer() {
+async fn schema_check_reports_missing_older_and_newer() {
     let db = TestDatabase::empty().await;
     assert_eq!(verdict(&db).await, "missing");
     migrations::up(&db.database()).await.unwrap();
@@ -204,7 +204,7 @@ async fn programs_are_told_whether_the_schema_is_missing_older_or_newer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_newer_release_applied_is_not_reverted_by_this_one() {
+async fn migrations_of_newer_releases_are_not_reverted() {
     let db = TestDatabase::new().await;
     let unknown = "INSERT INTO __diesel_schema_migrations (version) VALUES ('99990101000000')";
     db.client().await.batch_execute(unknown).await.unwrap();
@@ -216,7 +216,7 @@ async fn what_a_newer_release_applied_is_not_reverted_by_this_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_that_migrate_at_once_one_applies_all_and_the_other_nothing() {
+async fn concurrent_migrations_apply_once() {
     let db = TestDatabase::empty().await;
     let (one, two) = (db.database(), db.database());
     let (one, two) = tokio::join!(migrations::up(&one), migrations::up(&two));
@@ -227,7 +227,7 @@ async fn of_two_that_migrate_at_once_one_applies_all_and_the_other_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_migration_that_fails_leaves_nothing_and_can_be_repeated() {
+async fn failed_migration_can_be_repeated() {
     let db = TestDatabase::empty().await;
     let client = db.client().await;
     // Conflicts with a table that the second migration creates after its first one.

@@ -59,7 +59,7 @@ async fn durability(conn: &mut Conn) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hint_waits_for_no_disk_and_takes_nothing_from_what_was_written_before_it() {
+async fn notification_does_not_wait_for_the_disk() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     conn.batch_execute("SET synchronous_commit = on; BEGIN").await.unwrap();
@@ -74,7 +74,7 @@ async fn a_hint_waits_for_no_disk_and_takes_nothing_from_what_was_written_before
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_told_is_heard() {
+async fn notifications_arrive() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     while_listening(&world, async |heard| {
@@ -90,7 +90,7 @@ async fn what_is_told_is_heard() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changes_of_jobs_are_heard_and_the_moves_of_their_cursors_are_not() {
+async fn job_changes_notify_and_cursor_moves_do_not() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     while_listening(&world, async |heard| {
@@ -117,7 +117,7 @@ async fn changes_of_jobs_are_heard_and_the_moves_of_their_cursors_are_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_listener_whose_connection_was_killed_connects_again_and_says_so() {
+async fn killed_listener_reconnects_and_reports_it() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     while_listening(&world, async |heard| {

@@ -25,7 +25,7 @@ async fn month(world: &World, ahead: i32) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_migrations_have_made_the_months_to_come() {
+async fn migrations_create_coming_months() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     assert_eq!(make_ahead(&mut conn).await.unwrap(), Vec::<String>::new());
@@ -40,7 +40,7 @@ async fn the_migrations_have_made_the_months_to_come() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_missing_is_made_once() {
+async fn missing_partitions_are_created_once() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     let (first, last) = (month(&world, 0).await, month(&world, MONTHS_AHEAD).await);
@@ -96,7 +96,7 @@ async fn remove(world: &World, before: &str, how: HistoryExpiry) -> Vec<String> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn months_that_are_over_are_dropped_whole() {
+async fn expired_months_are_dropped() {
     let world = World::new().await;
     let months = old_months(&world).await;
     assert_eq!(
@@ -120,7 +120,7 @@ async fn months_that_are_over_are_dropped_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn months_that_are_over_are_kept_apart_where_an_archiver_finds_them() {
+async fn expired_months_are_detached_for_the_archiver() {
     let world = World::new().await;
     let months = old_months(&world).await;
     assert_eq!(remove(&world, "2020-03-01T00:00:00Z", HistoryExpiry::Detach).await, months);
@@ -145,7 +145,7 @@ async fn months_that_are_over_are_kept_apart_where_an_archiver_finds_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_month_that_somebody_reads_is_left_and_nobody_waits_for_it() {
+async fn month_in_use_is_left_without_blocking() {
     let world = World::new().await;
     old_months(&world).await;
     let reader = world.db.client().await;
@@ -171,7 +171,7 @@ async fn a_month_that_somebody_reads_is_left_and_nobody_waits_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_month_belongs_to_the_owner_of_its_table_whichever_of_its_members_made_it() {
+async fn partition_belongs_to_the_owner_of_its_table() {
     let world = World::new().await;
     let name = format!("events{}", month(&world, 3).await);
     // Roles belong to the whole server, and the name of the database to this test alone.

@@ -44,7 +44,7 @@ async fn versions(world: &World) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_switch_is_a_version_and_doing_it_again_is_none() {
+async fn each_switch_adds_one_version() {
     let world = World::new().await;
     let id = world.job("a").await.id;
     let until = now(&world).await + TimeDelta::hours(1);
@@ -71,7 +71,7 @@ async fn each_switch_is_a_version_and_doing_it_again_is_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_switch_is_refused_for_another_version_an_end_that_has_passed_or_no_job() {
+async fn invalid_switch_is_rejected() {
     let world = World::new().await;
     let id = world.job("a").await.id;
     let mut conn = world.conn().await;
@@ -103,7 +103,7 @@ async fn due_since_the_third_hour() -> Books {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_pause_held_and_nobody_saw_is_recorded_when_the_job_is_resumed() {
+async fn resume_records_held_fires() {
     let books = due_since_the_third_hour().await;
     changed(switch(&books.world, books.job.id, pause(None)).await);
     assert_eq!(books.skips().await, [] as [&str; 0], "the scheduler records it when it comes by");
@@ -115,7 +115,7 @@ async fn what_a_pause_held_and_nobody_saw_is_recorded_when_the_job_is_resumed() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pause_that_has_ended_holds_nothing_after_its_end_even_if_nobody_came_by() {
+async fn expired_pause_holds_nothing_after_its_end() {
     let books = due_since_the_third_hour().await;
     changed(switch(&books.world, books.job.id, pause(None)).await);
     books.world.sql(&format!("UPDATE scheduled_jobs SET paused_until = '{}'", books.at(7))).await;
@@ -165,7 +165,7 @@ async fn a_change_of_a_paused_job_records_what_the_pause_held_as_paused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_disabled_by_switch_leaves_no_fire_due_and_has_none_until_it_is_enabled() {
+async fn disabled_job_has_no_fires() {
     let books = due_since_the_third_hour().await;
     let job = changed(switch(&books.world, books.job.id, Switch::Disable).await);
     assert_eq!((job.state.next_run_at, job.settings.is_enabled), (None, false));
@@ -177,7 +177,7 @@ async fn a_job_disabled_by_switch_leaves_no_fire_due_and_has_none_until_it_is_en
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pausing_a_paused_job_changes_what_is_named_and_nothing_else() {
+async fn pausing_again_changes_only_named_fields() {
     let world = World::new().await;
     let id = world.job("a").await.id;
     let until = now(&world).await + TimeDelta::hours(1);

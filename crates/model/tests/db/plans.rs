@@ -140,7 +140,7 @@ fn assert_uses(plan: &str, index: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_oldest_that_waits_is_found_by_leaping_through_the_waiting_line() {
+async fn oldest_waiting_run_is_found_by_skip_scan() {
     let world = churned().await;
     for plan in plans(&world, FLEET, "", "").await {
         assert_uses(&plan, "job_dispatch_waiting_idx");
@@ -149,7 +149,7 @@ async fn the_oldest_that_waits_is_found_by_leaping_through_the_waiting_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn claims_read_the_waiting_line_and_nothing_else() {
+async fn claims_read_only_the_waiting_index() {
     let world = churned().await;
     let arguments = format!("'{}', 8, ARRAY['{QUEUE}', 'other'], '{}'", Uuid::new_v4(), Uuid::max());
     for plan in plans(&world, CLAIM, "uuid, bigint, text[], uuid", &arguments).await {
@@ -175,7 +175,7 @@ async fn claims_read_the_waiting_line_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn claims_under_a_limit_count_what_runs_through_the_claims() {
+async fn limited_claims_count_running_runs_through_claims() {
     let world = churned().await;
     let arguments = format!("'{}', 8, ARRAY['{}'::uuid], ARRAY['{QUEUE}']", Uuid::new_v4(), Uuid::nil());
     for plan in plans(&world, CLAIM_LIMITED, "uuid, bigint, uuid[], text[]", &arguments).await {
@@ -188,7 +188,7 @@ async fn claims_under_a_limit_count_what_runs_through_the_claims() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_is_counted_in_the_indexes_of_what_waits() {
+async fn waiting_runs_are_counted_in_their_indexes() {
     let world = churned().await;
     for statement in [COUNTS, WAITING] {
         for plan in plans(&world, statement, "uuid", &format!("'{}'", Uuid::nil())).await {
@@ -200,7 +200,7 @@ async fn what_waits_is_counted_in_the_indexes_of_what_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_small_tenant_reads_nothing_of_what_others_have() {
+async fn small_tenant_reads_no_foreign_rows() {
     let world = churned().await;
     // Other tenants have many jobs.
     for number in 0..40 {
@@ -231,7 +231,7 @@ async fn a_small_tenant_reads_nothing_of_what_others_have() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_waited_for_is_read_by_key_and_in_the_line() {
+async fn blockers_are_read_by_key() {
     let world = churned().await;
     let arguments = format!("'{}', {}", Uuid::nil(), uuids(3));
     for plan in plans(&world, WAITS, "uuid, uuid[]", &arguments).await {
@@ -265,7 +265,7 @@ async fn ending_attempts_reaches_dispatches_by_their_primary_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_ends_do_not_read_a_small_table_once_each_while_statistics_say_that_nothing_runs() {
+async fn many_ends_do_not_scan_once_each() {
     let world = churned().await;
     world.sql("UPDATE job_dispatch SET status = 'COMPLETED', completed_at = now() WHERE status = 'IN_PROGRESS'; ANALYZE").await;
     let (types, arguments) = ends(500);
@@ -285,7 +285,7 @@ async fn lost_attempts_are_found_through_the_claims_of_their_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn overdue_attempts_are_found_through_the_claims_of_living_workers() {
+async fn overdue_attempts_are_found_through_claims() {
     let world = churned().await;
     for plan in plans(&world, OVERDUE, "float8, float8, bigint", "30, 600, 100").await {
         assert_uses(&plan, "job_dispatch_pkey");
@@ -293,7 +293,7 @@ async fn overdue_attempts_are_found_through_the_claims_of_living_workers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_became_of_the_claims_of_a_worker_is_found_by_key() {
+async fn states_of_claims_are_found_by_key() {
     let world = churned().await;
     let arguments = format!("{}, {}", uuids(20), array(20, "1", "bigint"));
     for plan in plans(&world, CANCEL_WORD, "uuid[], bigint[]", &arguments).await {
@@ -302,7 +302,7 @@ async fn what_became_of_the_claims_of_a_worker_is_found_by_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_in_vain_is_found_at_the_ends_of_indexes() {
+async fn expired_runs_are_found_at_index_ends() {
     let world = churned().await;
     for plan in plans(&world, EXPIRE, "bigint", "100").await {
         assert_uses(&plan, "job_dispatch_expiring_idx");
@@ -350,7 +350,7 @@ async fn the_next_fire_time_is_read_from_the_index_of_cursors() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commands_reach_the_dispatches_they_name_by_their_primary_key() {
+async fn commands_find_runs_by_primary_key() {
     let world = churned().await;
     let nil = Uuid::nil();
     let arguments = format!("'{nil}', '{nil}', {}, 'cancelled'", uuids(3));
@@ -403,7 +403,7 @@ async fn triggers_find_and_write_their_jobs_by_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_of_executions_is_read_in_order_however_long_the_history_is() {
+async fn page_of_attempts_is_read_in_index_order() {
     let world = World::new().await;
     world
         .sql(&format!(

@@ -38,7 +38,7 @@ async fn complete(world: &World, claimed: &[Claimed]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_runs_no_more_than_it_may_over_all_its_queues() {
+async fn tenant_quota_holds_across_queues() {
     let world = World::new().await;
     world.queue("other").await;
     quota(&world, r#"{"running_dispatches": 3}"#).await;
@@ -65,7 +65,7 @@ async fn a_tenant_runs_no_more_than_it_may_over_all_its_queues() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_limit_of_a_queue_holds_within_the_quota_of_its_tenant() {
+async fn queue_limit_holds_within_the_tenant_quota() {
     let world = World::new().await;
     world.queue("narrow").await;
     world.sql("UPDATE queues SET max_running = 1 WHERE name = 'narrow'").await;
@@ -81,7 +81,7 @@ async fn the_limit_of_a_queue_holds_within_the_quota_of_its_tenant() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quota_holds_against_claims_from_different_queues_at_once() {
+async fn quota_holds_for_concurrent_claims() {
     let world = World::new().await;
     quota(&world, r#"{"running_dispatches": 4}"#).await;
     let job = world.job("busy").await;
@@ -100,7 +100,7 @@ async fn a_quota_holds_against_claims_from_different_queues_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_writes_the_jobs_of_a_tenant_holds_up_no_claim() {
+async fn job_writers_do_not_block_claims() {
     let world = World::new().await;
     quota(&world, r#"{"jobs": 100, "running_dispatches": 2}"#).await;
     let job = world.job("busy").await;
@@ -117,7 +117,7 @@ async fn who_writes_the_jobs_of_a_tenant_holds_up_no_claim() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_is_to_drain_is_given_nothing_until_that_is_taken_back() {
+async fn draining_worker_claims_nothing() {
     let world = World::new().await;
     let job = world.job("busy").await;
     world.dispatches(job.id, QUEUE, 3).await;
@@ -133,7 +133,7 @@ async fn a_worker_that_is_to_drain_is_given_nothing_until_that_is_taken_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_loses_its_lease_goes_on_with_its_drain_under_its_next_id() {
+async fn drain_survives_a_lost_lease() {
     let world = World::new().await;
     let first = world.worker().await;
     let mut conn = world.conn().await;
@@ -193,7 +193,7 @@ async fn run_with_output(world: &World, chunks: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn output_beyond_the_quota_of_the_day_is_not_kept_and_that_is_told() {
+async fn output_beyond_the_daily_quota_is_not_kept() {
     let world = World::new().await;
     let job = world.job("talks").await;
     world.dispatches(job.id, QUEUE, 5).await;
@@ -227,7 +227,7 @@ async fn output_beyond_the_quota_of_the_day_is_not_kept_and_that_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_quota_is_refused_by_the_database() {
+async fn invalid_quota_is_rejected() {
     let world = World::new().await;
     let conn = world.db.client().await;
     for bad in [
@@ -284,7 +284,7 @@ async fn deleted_meanwhile(with_jobs: bool) -> (Result<DeletedProject, DeleteErr
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_job_is_put_into_a_project_that_is_being_deleted() {
+async fn project_being_deleted_gets_no_job() {
     let (refused, left) = deleted_meanwhile(false).await;
     let Err(DeleteError::Change(ChangeError::InUse(users))) = &refused else { panic!("{refused:?}") };
     assert_eq!((users.names.as_slice(), left), (&["late".to_owned()][..], 1));

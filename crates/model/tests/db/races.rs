@@ -105,7 +105,7 @@ async fn step(world: &World, random: &mut StdRng, running: &mut Vec<Claimed>, do
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_counters_of_jobs_stay_true_whatever_happens() {
+async fn job_counters_stay_correct() {
     for seed in 1..=3 {
         let world = World::new().await;
         let mut random = StdRng::seed_from_u64(seed);

@@ -55,7 +55,7 @@ async fn run(conn: &Conn, statements: &str) -> DbResult<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_sees_the_rows_of_its_tenant_and_lends_its_connection_on_without_a_transaction() {
+async fn read_sees_its_tenant_and_ends_its_transaction() {
     let (world, pool) = world().await;
     assert!(finds_the_job(&pool, TENANT).await);
     let first = backend(&world).await;
@@ -71,7 +71,7 @@ async fn a_read_sees_the_rows_of_its_tenant_and_lends_its_connection_on_without_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_asked_for_at_once_is_one_transaction_that_writes_nothing() {
+async fn concurrent_queries_share_one_read_only_transaction() {
     let (world, pool) = world().await;
     let together = async |conn: &Conn| {
         let (first, second) = join!(run(conn, "CREATE TEMP TABLE seen AS SELECT 1"), run(conn, "SELECT 1"));
@@ -90,7 +90,7 @@ async fn what_is_asked_for_at_once_is_one_transaction_that_writes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_that_nobody_waits_for_any_more_leaves_no_transaction_behind() {
+async fn dropped_read_leaves_no_transaction() {
     let (world, pool) = world().await;
     let never_done = async |conn: &Conn| {
         run(conn, "SELECT 1").await?;
@@ -106,7 +106,7 @@ async fn a_read_that_nobody_waits_for_any_more_leaves_no_transaction_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_whose_end_does_not_come_keeps_its_connection_from_nobody_for_long() {
+async fn unfinished_read_frees_its_connection_soon() {
     let (world, pool) = world().await;
     let busy = async |conn: &Conn| {
         // The server continues a statement without a client; the end waits behind it.
@@ -130,7 +130,7 @@ async fn a_read_whose_end_does_not_come_keeps_its_connection_from_nobody_for_lon
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_breaks_in_a_read_is_lent_to_nobody() {
+async fn broken_connection_is_not_reused() {
     let (world, pool) = world().await;
     let broken = async |conn: &Conn| {
         run(conn, "SELECT 1").await?;
@@ -144,7 +144,7 @@ async fn a_connection_that_breaks_in_a_read_is_lent_to_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_that_cannot_be_begun_says_so_instead_of_finding_nothing() {
+async fn failed_begin_is_an_error() {
     let (_world, pool) = world().await;
     let conn = pool.conn().await.unwrap();
     run(&conn, "BEGIN; SELECT 1 / 0").await.unwrap_err();
@@ -156,7 +156,7 @@ async fn a_read_that_cannot_be_begun_says_so_instead_of_finding_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_asks_for_a_free_connection_does_not_wait_for_one() {
+async fn free_connection_does_not_wait() {
     let (_world, pool) = world().await;
     let lent = pool.free_conn().await.unwrap().expect("there is room");
     let refused = tokio::time::timeout(AT_ONCE, pool.free_conn()).await.expect("it does not wait");

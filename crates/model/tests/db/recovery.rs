@@ -90,7 +90,7 @@ fn end_as_lost(open: &OpenAttempt) -> sched_model::running::attempts::Ended {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_work_of_a_silent_worker_is_ended_as_lost_and_its_own_end_comes_too_late() {
+async fn silent_worker_loses_its_attempts() {
     let world = World::new().await;
     let (silent, living) = (world.worker().await, world.worker().await);
     let lost = busy(&world, silent, "lost", 3).await;
@@ -130,7 +130,7 @@ async fn the_work_of_a_silent_worker_is_ended_as_lost_and_its_own_end_comes_too_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_is_offline_gets_no_heartbeat_through() {
+async fn offline_worker_cannot_heartbeat() {
     let world = World::new().await;
     let worker = world.worker().await;
     let mut conn = world.conn().await;
@@ -156,7 +156,7 @@ async fn a_heartbeat_from_the_future_counts_as_expired() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn claims_that_a_worker_does_not_know_of_are_found() {
+async fn claims_unknown_to_the_worker_are_found() {
     let world = World::new().await;
     let (worker, other) = (world.worker().await, world.worker().await);
     let known: Vec<ClaimToken> = busy(&world, worker, "known", 2).await.iter().map(|c| c.token).collect();
@@ -174,7 +174,7 @@ async fn claims_that_a_worker_does_not_know_of_are_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_claim_of_a_dispatch_whose_last_end_is_still_unanswered_is_found() {
+async fn unknown_claim_with_an_unconfirmed_end_is_found() {
     let world = World::new().await;
     let worker = world.worker().await;
     let first = busy(&world, worker, "twice", 1).await;
@@ -190,7 +190,7 @@ async fn a_lost_claim_of_a_dispatch_whose_last_end_is_still_unanswered_is_found(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_stops_is_removed_unless_it_holds_work() {
+async fn stopped_worker_is_removed_unless_it_holds_work() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     let idle = world.worker().await;
@@ -212,7 +212,7 @@ async fn a_worker_that_stops_is_removed_unless_it_holds_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_long_gone_are_removed_once_they_hold_nothing() {
+async fn stale_workers_without_work_are_removed() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     let (living, fresh, gone, holding) =
@@ -245,7 +245,7 @@ async fn workers_long_gone_are_removed_once_they_hold_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_that_names_a_running_dispatch_is_not_forgotten_with_the_others() {
+async fn claim_with_a_running_run_is_kept() {
     let world = World::new().await;
     let worker = world.worker().await;
     let claimed = busy(&world, worker, "pair", 2).await;
@@ -260,7 +260,7 @@ async fn a_claim_that_names_a_running_dispatch_is_not_forgotten_with_the_others(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_is_not_given_up_before_its_own_lease_is_over() {
+async fn worker_is_kept_until_its_own_lease_expires() {
     let world = World::new().await;
     let worker = world.worker().await;
     world.sql("UPDATE worker_registration SET lease_ms = 3600000").await;
@@ -271,7 +271,7 @@ async fn a_worker_is_not_given_up_before_its_own_lease_is_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dispatch_that_two_claims_of_its_lost_worker_name_is_ended_once() {
+async fn run_in_two_claims_is_ended_once() {
     let world = World::new().await;
     let worker = world.worker().await;
     // One of two runs of one claim fails, waits for its retry, and is claimed by the same worker
@@ -296,7 +296,7 @@ async fn a_dispatch_that_two_claims_of_its_lost_worker_name_is_ended_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_look_tells_whether_there_is_anything_to_recover() {
+async fn recovery_check_reports_work() {
     let world = World::new().await;
     let (silent, living) = (world.worker().await, world.worker().await);
     busy(&world, silent, "lost", 1).await;

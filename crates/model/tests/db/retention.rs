@@ -113,7 +113,7 @@ async fn prune(world: &World, page: i64) -> (u64, u64) {
 const DAY: i32 = 24;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn old_finished_dispatches_go_and_open_ones_and_dead_letters_stay() {
+async fn only_old_finished_runs_are_deleted() {
     for page in [1, 3, 1_000] {
         let world = World::new().await;
         let (job, other) = (world.job("a").await, world.job("b").await);
@@ -151,7 +151,7 @@ async fn old_finished_dispatches_go_and_open_ones_and_dead_letters_stay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_ledger_stays_provable_and_says_from_when_on() {
+async fn ledger_stays_provable_after_retention() {
     for page in [2, 1_000] {
         let world = World::new().await;
         for name in ["a", "b"] {
@@ -187,7 +187,7 @@ async fn the_ledger_stays_provable_and_says_from_when_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_range_that_was_added_to_lately_stays() {
+async fn recently_extended_range_stays() {
     let world = World::new().await;
     let job = world.job("paused").await;
     skips(&world, job.id, &[60 * DAY, 50 * DAY]).await;
@@ -197,7 +197,7 @@ async fn a_range_that_was_added_to_lately_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_said_of_the_ledger_is_written_once_an_hour_and_not_with_every_page() {
+async fn ledger_start_is_written_once_an_hour() {
     let world = World::new().await;
     let job = world.job("a").await;
     let hours: Vec<i32> = (0..40).map(|n| 40 * DAY - n).collect();
@@ -214,7 +214,7 @@ async fn what_is_said_of_the_ledger_is_written_once_an_hour_and_not_with_every_p
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pruning_waits_for_no_tick_and_no_tick_waits_for_pruning() {
+async fn pruning_and_ticks_do_not_block_each_other() {
     let world = World::new().await;
     let (held, free) = (world.job("held").await, world.job("free").await);
     for job in [held.id, free.id] {
@@ -246,7 +246,7 @@ async fn pruning_waits_for_no_tick_and_no_tick_waits_for_pruning() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_that_have_served_may_be_used_again() {
+async fn used_idempotency_keys_are_cleared() {
     let world = World::new().await;
     let job = world.job("a").await;
     records(&world, job.id, &[50, 30, 2], "COMPLETED").await;
@@ -270,7 +270,7 @@ async fn keys_that_have_served_may_be_used_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn old_entries_of_the_audit_log_and_terms_that_are_over_go() {
+async fn old_audit_entries_and_terms_are_deleted() {
     let world = World::new().await;
     world
         .sql(
@@ -293,7 +293,7 @@ async fn old_entries_of_the_audit_log_and_terms_that_are_over_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_that_are_gone_are_known_by_their_names_for_as_long_as_history_is_kept() {
+async fn worker_names_stay_as_long_as_history() {
     let world = World::new().await;
     let register = |host: &str| {
         format!(
@@ -320,7 +320,7 @@ async fn workers_that_are_gone_are_known_by_their_names_for_as_long_as_history_i
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn old_rows_of_default_partitions_go_and_young_ones_stay() {
+async fn old_rows_of_default_partitions_are_deleted() {
     let world = World::new().await;
     for (schema, days) in [("public", "ARRAY[400, 200, 100]"), ("maintenance", "ARRAY[300, 10000]")] {
         world

@@ -76,7 +76,7 @@ async fn project(world: &World, name: &str) -> ProjectId {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_write_is_a_version_with_a_nonce_of_its_own_and_no_value_in_the_clear() {
+async fn every_write_has_a_version_and_a_nonce() {
     let world = World::new().await;
     let keys = keys(&["a"]);
     let created = put(&world, place("token"), "canary-1", &keys).await;
@@ -94,7 +94,7 @@ async fn every_write_is_a_version_with_a_nonce_of_its_own_and_no_value_in_the_cl
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_writers_of_a_new_secret_make_two_versions_of_one() {
+async fn concurrent_writers_create_two_versions_of_one_secret() {
     let world = World::new().await;
     let keys = keys(&["a"]);
     let (one, two) =
@@ -105,7 +105,7 @@ async fn two_writers_of_a_new_secret_make_two_versions_of_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_gets_the_secret_of_its_project_before_that_of_the_tenant() {
+async fn project_secret_precedes_tenant_secret() {
     let world = World::new().await;
     let keys = keys(&["a"]);
     let job = world.job("job").await.id;
@@ -123,7 +123,7 @@ async fn an_attempt_gets_the_secret_of_its_project_before_that_of_the_tenant() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_value_that_was_moved_to_another_row_does_not_open_there() {
+async fn moved_secret_value_does_not_open() {
     let world = World::new().await;
     let keys = keys(&["a"]);
     let job = world.job("job").await.id;
@@ -144,7 +144,7 @@ async fn a_value_that_was_moved_to_another_row_does_not_open_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn secrets_are_listed_by_name_and_project_page_after_page() {
+async fn secrets_are_listed_by_name_and_project() {
     let world = World::new().await;
     let keys = keys(&["a"]);
     let other = project(&world, "other").await;
@@ -171,7 +171,7 @@ async fn secrets_are_listed_by_name_and_project_page_after_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_functions_name_is_deleted_only_by_force() {
+async fn secret_in_use_is_deleted_only_by_force() {
     let world = World::new().await;
     let keys = keys(&["a"]);
     put(&world, place("token"), "x", &keys).await;
@@ -196,7 +196,7 @@ async fn a_secret_that_functions_name_is_deleted_only_by_force() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rotation_seals_every_secret_that_opens_anew_and_names_the_others() {
+async fn rotation_reseals_every_readable_secret() {
     let world = World::new().await;
     let (old, lost) = (keys(&["old"]), keys(&["lost"]));
     let job = world.save(&settings("job")).await.job.id;

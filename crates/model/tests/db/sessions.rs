@@ -49,7 +49,7 @@ async fn judged(world: &World, token: &SessionToken) -> Result<bool, SessionRefu
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_is_found_by_its_token_alone_and_until_its_end() {
+async fn session_is_found_only_by_its_token() {
     let world = World::new().await;
     let user = member(&world, "ada@example.com").await;
     let made = begin(&world, user, &token(1)).await.unwrap();
@@ -66,7 +66,7 @@ async fn a_session_is_found_by_its_token_alone_and_until_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn using_a_session_puts_off_its_end_once_a_minute_and_never_behind_the_last() {
+async fn use_extends_a_session_up_to_its_maximum() {
     let world = World::new().await;
     let user = member(&world, "ada@example.com").await;
     begin(&world, user, &token(1)).await.unwrap();
@@ -108,7 +108,7 @@ async fn sessions_end_with_the_password_the_user_and_the_membership() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_oldest_session_makes_room_and_others_are_not_ones_own() {
+async fn oldest_session_is_replaced_at_the_limit() {
     let world = World::new().await;
     let (ada, bob) = (member(&world, "ada@example.com").await, member(&world, "bob@example.com").await);
     begin(&world, bob, &token(200)).await.unwrap();
@@ -134,7 +134,7 @@ async fn admit(world: &World, account: u8, address: u8) -> Admitted {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pauses_follow_the_fifth_failure_of_an_account_and_double_up_to_a_quarter_of_an_hour() {
+async fn account_delays_double_after_the_fifth_failure() {
     let world = World::new().await;
     for failures in 1..=4 {
         assert_eq!(admit(&world, 1, failures).await, Admitted::Now { failures: failures.into() });
@@ -157,7 +157,7 @@ async fn pauses_follow_the_fifth_failure_of_an_account_and_double_up_to_a_quarte
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_has_more_and_one_right_password_does_not_wash_it_clean() {
+async fn success_does_not_reset_an_address() {
     let world = World::new().await;
     for account in 1..=20 {
         assert_eq!(admit(&world, account, 1).await, Admitted::Now { failures: 1 });
@@ -174,7 +174,7 @@ async fn an_address_has_more_and_one_right_password_does_not_wash_it_clean() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failures_of_an_address_are_forgotten_one_in_a_quarter_of_an_hour_although_others_sign_in_there() {
+async fn address_failures_decay_over_time() {
     let world = World::new().await;
     let count = "SELECT failures::text FROM sign_in_failures WHERE is_address";
     for account in 1..=20 {
@@ -203,7 +203,7 @@ async fn failures_of_an_address_are_forgotten_one_in_a_quarter_of_an_hour_althou
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn spellings_of_an_address_that_find_the_same_account_count_as_one() {
+async fn spellings_of_an_address_count_as_one() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     let spellings = ["ida@iwi.io", "IDA@IWI.IO", "Ida@iwi.io", "\u{130}da@iwi.io", "ida@\u{130}w\u{130}.io"];
@@ -216,7 +216,7 @@ async fn spellings_of_an_address_that_find_the_same_account_count_as_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn attempts_at_the_same_moment_count_each_and_old_ones_are_forgotten() {
+async fn concurrent_attempts_all_count() {
     let world = World::new().await;
     let (one, many) = (&subjects(1, 1), 20);
     let at_once = (0..many).map(|_| async {
@@ -234,7 +234,7 @@ async fn attempts_at_the_same_moment_count_each_and_old_ones_are_forgotten() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_verified_must_still_be_the_password() {
+async fn verified_password_must_be_current() {
     let world = World::new().await;
     let user = member(&world, "ada@example.com").await;
     let mut conn = world.conn().await;

@@ -33,7 +33,7 @@ const BROKEN: &[(&str, &str)] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn settings_that_break_a_rule_are_refused_by_its_name() {
+async fn broken_rule_is_named() {
     let world = World::new().await;
     world.job("sound").await;
     let client = world.db.client().await;
@@ -63,7 +63,7 @@ async fn settings_that_break_a_rule_are_refused_by_its_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_rule_is_tried_and_held_at_writes_of_all_it_reads_and_nothing_else() {
+async fn every_rule_is_checked_at_relevant_writes() {
     let world = World::new().await;
     let of_trigger = "FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid WHERE t.tgname = 'scheduled_jobs_settings_checked'";
     let rules = world

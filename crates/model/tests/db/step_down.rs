@@ -36,7 +36,7 @@ async fn is_asked(conn: &mut Conn, id: InstanceId) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_to_step_down_is_in_the_answer_to_the_leaders_heartbeat_only() {
+async fn step_down_request_reaches_only_the_leader() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     let (leader, standby) = (candidate(&mut conn).await, candidate(&mut conn).await);
@@ -50,7 +50,7 @@ async fn a_request_to_step_down_is_in_the_answer_to_the_leaders_heartbeat_only()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn asked_twice_in_one_term_the_first_request_stands() {
+async fn second_request_keeps_the_first() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     let leader = candidate(&mut conn).await;
@@ -61,7 +61,7 @@ async fn asked_twice_in_one_term_the_first_request_stands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_leader_nobody_is_asked() {
+async fn request_without_a_leader_returns_none() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     let standby = candidate(&mut conn).await;
@@ -71,7 +71,7 @@ async fn without_a_leader_nobody_is_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_made_to_a_term_concerns_no_later_one_of_anybody() {
+async fn request_applies_to_its_term_only() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     let (first, second) = (candidate(&mut conn).await, candidate(&mut conn).await);
@@ -95,7 +95,7 @@ async fn a_request_made_to_a_term_concerns_no_later_one_of_anybody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_dies_after_it_was_asked_has_not_stepped_down() {
+async fn dead_leader_did_not_step_down() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     let (first, second) = (candidate(&mut conn).await, candidate(&mut conn).await);
@@ -107,7 +107,7 @@ async fn a_leader_that_dies_after_it_was_asked_has_not_stepped_down() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_change_of_leader_is_an_event_with_how_the_term_before_ended() {
+async fn leader_change_event_has_the_end_reason() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     let (first, second) = (candidate(&mut conn).await, candidate(&mut conn).await);
@@ -127,7 +127,7 @@ async fn every_change_of_leader_is_an_event_with_how_the_term_before_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_offset_of_the_clock_is_kept_with_the_heartbeat() {
+async fn heartbeat_stores_the_clock_offset() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     let id = candidate(&mut conn).await;
@@ -137,7 +137,7 @@ async fn the_offset_of_the_clock_is_kept_with_the_heartbeat() {
 
 /// A request neither waits nor blocks: the leader's transactions continue beside it.
 #[tokio::test(flavor = "multi_thread")]
-async fn asking_passes_beside_a_transaction_of_the_leader() {
+async fn request_does_not_wait_for_the_leader() {
     let world = World::new().await;
     let (mut leading, mut asking) = (world.conn().await, world.conn().await);
     let leader = candidate(&mut leading).await;

@@ -60,7 +60,7 @@ async fn by_the_leader(world: &World) -> BTreeSet<DispatchId> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_stuck_is_what_the_leader_would_find_and_what_would_become_of_it() {
+async fn dry_run_matches_the_leader() {
     let world = World::new().await;
     let names =
         ["fine", "silent", "poison", "unwanted", "late", "stray", "unsaid", "young-stray", "forgotten"];
@@ -128,7 +128,7 @@ async fn what_is_stuck_is_what_the_leader_would_find_and_what_would_become_of_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_who_operates_the_installation_is_told_and_names_of_other_tenants_are_not() {
+async fn only_operators_see_stuck_attempts() {
     let world = World::new().await;
     let running = world.running("lost").await;
     world.sql("UPDATE worker_registration SET last_heartbeat = clock_timestamp() - interval '1 hour'").await;

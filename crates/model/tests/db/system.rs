@@ -73,7 +73,7 @@ async fn jobs_belong_to_the_operator_and_functions_to_the_release() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_that_are_taken_are_left_to_those_who_have_them() {
+async fn taken_names_are_skipped() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     world.function("sched.backup").await;
@@ -87,7 +87,7 @@ async fn names_that_are_taken_are_left_to_those_who_have_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn there_is_one_job_of_a_built_in_function_and_scope() {
+async fn built_in_function_has_one_job_per_scope() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     built_in::install(&mut conn).await.unwrap();
@@ -103,7 +103,7 @@ async fn there_is_one_job_of_a_built_in_function_and_scope() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_schedulers_were_told_is_kept_and_written_only_when_it_differs() {
+async fn housekeeping_settings_are_written_only_on_change() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     assert_eq!(housekeeping::told(&mut conn).await.unwrap(), None);

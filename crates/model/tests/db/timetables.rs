@@ -65,7 +65,7 @@ async fn a_job_may_only_name_calendars_that_exist() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_fire_of_a_job_comes_after_what_its_calendar_excludes() {
+async fn first_fire_follows_the_excluded_times() {
     let world = World::new().await;
     let now = now(&world).await;
     freeze(&world, around(now, 1, 3)).await;
@@ -81,7 +81,7 @@ async fn the_first_fire_of_a_job_comes_after_what_its_calendar_excludes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changing_a_calendar_moves_its_jobs_and_records_what_the_old_one_excluded() {
+async fn calendar_change_moves_jobs_and_records_exclusions() {
     let world = World::new().await;
     let now = now(&world).await;
     freeze(&world, around(now, 10, 3)).await;
@@ -108,7 +108,7 @@ async fn changing_a_calendar_moves_its_jobs_and_records_what_the_old_one_exclude
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fire_that_is_due_when_its_calendar_changes_stays_due() {
+async fn due_fire_survives_a_calendar_change() {
     let world = World::new().await;
     let now = now(&world).await;
     freeze(&world, json!({})).await;
@@ -125,7 +125,7 @@ async fn a_fire_that_is_due_when_its_calendar_changes_stays_due() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_one_off_that_a_calendar_excludes_is_visited_at_its_instant_or_moved() {
+async fn excluded_one_off_is_visited_or_moved() {
     let world = World::new().await;
     freeze(&world, json!({"dates": ["2031-05-05"]})).await;
     let once = JobSettings {
@@ -163,7 +163,7 @@ async fn on_its_way(world: &World) -> DateTime<Utc> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fire_on_its_way_to_a_business_day_is_due_at_once_when_its_calendar_lets_it_go() {
+async fn moving_fire_is_due_when_its_calendar_changes() {
     let world = World::new().await;
     let due = on_its_way(&world).await;
     assert_eq!(world.number("SELECT count(*) FROM scheduled_jobs WHERE next_run_at > now()").await, 1);
@@ -180,7 +180,7 @@ async fn a_fire_on_its_way_to_a_business_day_is_due_at_once_when_its_calendar_le
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fire_on_its_way_is_recorded_when_its_job_is_disabled() {
+async fn moving_fire_is_recorded_on_disable() {
     let world = World::new().await;
     on_its_way(&world).await;
     let job = world.job("a").await.settings;
@@ -190,7 +190,7 @@ async fn a_fire_on_its_way_is_recorded_when_its_job_is_disabled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fire_that_has_run_does_not_move_to_another_day_afterwards() {
+async fn dispatched_fire_does_not_move() {
     let world = World::new().await;
     let due = on_its_way(&world).await;
     let day = due.format("%F").to_string();
@@ -208,7 +208,7 @@ async fn a_fire_that_has_run_does_not_move_to_another_day_afterwards() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_has_had_all_its_runs_fires_again_only_when_it_may_have_more() {
+async fn job_at_max_runs_does_not_fire() {
     let world = World::new().await;
     let job = JobSettings { max_runs: Some(3), ..settings("a") };
     world.save(&job).await;
@@ -221,7 +221,7 @@ async fn a_job_that_has_had_all_its_runs_fires_again_only_when_it_may_have_more(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_is_not_written_by_a_calendar_that_is_being_changed() {
+async fn job_write_waits_for_a_calendar_change() {
     let world = World::new().await;
     freeze(&world, json!({})).await;
     let mut conn = world.conn().await;

@@ -25,7 +25,7 @@ async fn stuck(world: &World) -> Vec<Vec<String>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_is_stuck_past_its_limit_and_overdue_when_the_leader_says_so() {
+async fn attempt_is_stuck_past_its_limit() {
     // Timeout, grace, and the ages at which it is within its limit, past it, and overdue.
     for (timeout, grace, ages) in [(5, 1, [2, 20, 40]), (3_600, 0, [3_500, 3_950, 3_970])] {
         let world = World::new().await;
@@ -56,7 +56,7 @@ async fn an_attempt_is_stuck_past_its_limit_and_overdue_when_the_leader_says_so(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn claims_that_do_not_say_have_ten_minutes_and_the_latest_claim_counts() {
+async fn claims_without_limits_use_the_default() {
     let world = World::new().await;
     overdue::running(&world, Some(5), None).await;
     lease(&world).await;
@@ -79,7 +79,7 @@ async fn claims_that_do_not_say_have_ten_minutes_and_the_latest_claim_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_silent_worker_holds_is_stuck_before_and_after_it_is_given_up() {
+async fn runs_of_a_silent_worker_are_stuck() {
     let world = World::new().await;
     let claimed = world.running("lost").await;
     lease(&world).await;
@@ -104,7 +104,7 @@ async fn what_a_silent_worker_holds_is_stuck_before_and_after_it_is_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_is_stuck_where_the_leader_says_that_nobody_serves_its_queue() {
+async fn runs_in_unserved_queues_are_stuck() {
     let world = World::new().await;
     let job = world.job("hourly").await;
     for queue in ["a", "b", "expired", "later", "line", "new"] {
@@ -142,7 +142,7 @@ async fn what_waits_is_stuck_where_the_leader_says_that_nobody_serves_its_queue(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn utilisation_is_the_part_of_the_slots_that_ran_something_at_the_last_heartbeat() {
+async fn utilization_is_the_share_of_busy_slots() {
     let world = World::new().await;
     let job = world.job("hourly").await;
     world.dispatches(job.id, QUEUE, 5).await;
@@ -187,7 +187,7 @@ async fn attempts(world: &World, log: &str, status: &str, minutes_ago: i64, seco
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn throughput_counts_what_was_made_and_what_ended_in_the_last_hour() {
+async fn throughput_counts_the_last_hour() {
     let world = World::new().await;
     let job = world.job("hourly").await;
     for (minutes_ago, count) in [(2, 3), (50, 4), (61, 100), (5_000, 100)] {
@@ -228,7 +228,7 @@ async fn throughput_counts_what_was_made_and_what_ended_in_the_last_hour() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn missed_fires_are_those_that_nobody_left_out_on_purpose() {
+async fn missed_fires_view_excludes_deliberate_skips() {
     let world = World::new().await;
     let job = world.job("hourly").await;
     let missed = "SELECT kind, job_name, fire_count, is_count_exact, dispatch_id IS NULL FROM missed_fires ORDER BY kind";
@@ -284,7 +284,7 @@ async fn views(world: &World) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_view_shows_what_its_reader_may_see_and_nothing_to_the_api() {
+async fn views_respect_row_security() {
     let world = World::new().await;
     let all = views(&world).await;
     let invoked = "SELECT count(*) FROM pg_class WHERE relkind = 'v' AND relnamespace = 'public'::regnamespace AND 'security_invoker=true' = ANY (reloptions)";
@@ -319,7 +319,7 @@ async fn every_view_is_documented_and_every_example_works() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn views_of_the_present_read_nothing_of_what_is_over() {
+async fn current_views_read_no_history() {
     let world = World::new().await;
     let job = world.job("busy").await;
     world.queue("unserved").await;

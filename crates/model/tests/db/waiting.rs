@@ -45,7 +45,7 @@ async fn expiring(world: &World, name: &str, count: i64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dispatch_that_nobody_has_begun_in_time_is_given_up_and_says_why() {
+async fn expired_run_fails_with_a_reason() {
     let world = World::new().await;
     expiring(&world, "urgent", 2).await;
     let patient = world.job("patient").await;
@@ -79,7 +79,7 @@ async fn a_dispatch_that_nobody_has_begun_in_time_is_given_up_and_says_why() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_expired_is_never_claimed_even_while_nobody_gives_it_up() {
+async fn expired_run_is_never_claimed() {
     let world = World::new().await;
     expiring(&world, "urgent", 1).await;
     let worker = world.worker().await;
@@ -92,7 +92,7 @@ async fn what_has_expired_is_never_claimed_even_while_nobody_gives_it_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_the_first_attempt_can_come_too_late() {
+async fn only_the_first_attempt_can_expire() {
     let world = World::new().await;
     expiring(&world, "urgent", 1).await;
     let worker = world.worker().await;
@@ -106,7 +106,7 @@ async fn only_the_first_attempt_can_come_too_late() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_handed_back_unstarted_can_still_come_too_late() {
+async fn released_unstarted_run_can_still_expire() {
     let world = World::new().await;
     expiring(&world, "urgent", 2).await;
     let worker = world.worker().await;
@@ -132,7 +132,7 @@ async fn what_was_handed_back_unstarted_can_still_come_too_late() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dispatch_that_leaves_the_line_by_expiring_is_counted_out_of_it() {
+async fn expired_queued_run_updates_the_counters() {
     let world = World::new().await;
     expiring(&world, "urgent", 3).await;
     // Two are queued; one of them expires together with the one that is not.
@@ -157,7 +157,7 @@ async fn a_dispatch_that_leaves_the_line_by_expiring_is_counted_out_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn giving_up_waits_for_nobody() {
+async fn expiry_does_not_wait_for_locks() {
     let world = World::new().await;
     expiring(&world, "held", 1).await;
     expiring(&world, "claimed", 1).await;
@@ -177,7 +177,7 @@ async fn giving_up_waits_for_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trigger_expires_as_its_job_says() {
+async fn trigger_expires_by_the_job_setting() {
     let world = World::new().await;
     let job = world.save(&JobSettings { start_within_seconds: Some(90), ..settings("urgent") }).await.job;
     let patient = world.job("patient").await;
@@ -232,7 +232,7 @@ pub(crate) async fn serve(world: &World, worker: WorkerId, queue: &str, status: 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_is_unserved_while_work_waits_in_it_and_no_worker_takes_any() {
+async fn queue_is_unserved_without_workers() {
     let world = World::new().await;
     let job = world.job("hourly").await;
     for queue in ["a", "b", "later", "line", "new"] {
@@ -268,7 +268,7 @@ async fn a_queue_is_unserved_while_work_waits_in_it_and_no_worker_takes_any() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_fleet_is_counted_and_the_oldest_that_waits_is_found_in_whatever_line() {
+async fn fleet_counts_workers_and_finds_oldest_run() {
     let world = World::new().await;
     let fleet = async || health::fleet(&mut world.conn().await).await.unwrap();
     assert_eq!(fleet().await, Fleet { idle: 0, busy: 0, draining: 0, oldest_pending: 0.0 });
@@ -314,7 +314,7 @@ async fn the_fleet_is_counted_and_the_oldest_that_waits_is_found_in_whatever_lin
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn that_a_queue_is_unserved_is_told_once_when_it_begins_and_once_when_it_ends() {
+async fn unserved_queue_is_reported_once() {
     let world = World::new().await;
     let job = world.job("hourly").await;
     for queue in ["a", "b"] {
