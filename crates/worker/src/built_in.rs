@@ -8,6 +8,7 @@
 
 mod archive;
 mod backup;
+mod delivery_failure;
 mod mail;
 mod notify;
 mod registrations;
@@ -91,9 +92,12 @@ impl System {
 }
 
 /// Reads the housekeeping settings that the leader has stored.
-async fn told(conn: &mut Conn) -> Result<Housekeeping, HandlerError> {
-    let told = housekeeping::told(conn).await?;
-    told.ok_or_else(|| {
-        HandlerError::new("no_leader_yet", "no scheduler has led yet and said how long things are kept")
+async fn housekeeping_settings(conn: &mut Conn) -> Result<Housekeeping, HandlerError> {
+    let settings = housekeeping::told(conn).await?;
+    settings.ok_or_else(|| {
+        HandlerError::new(
+            "no_leader_yet",
+            "no scheduler has been leader yet, so the retention settings are unknown",
+        )
     })
 }

@@ -193,7 +193,7 @@ const BEATS_SINCE_CLAIM: &str = "SELECT w.last_heartbeat > d.claimed_at + interv
 
 // One thread fewer than a small machine has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn heartbeats_go_on_while_a_handler_blocks_every_thread_of_its_kind() {
+async fn heartbeats_continue_while_a_handler_blocks_all_threads() {
     let (release, _, builder) = blocking_its_thread();
     let world = World::start(builder).await;
     world.dispatch("block", &json!({})).await;
@@ -207,7 +207,7 @@ async fn heartbeats_go_on_while_a_handler_blocks_every_thread_of_its_kind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_lost_its_lease_and_cannot_kill_its_work_ends_the_process() {
+async fn worker_without_lease_and_unkillable_work_exits() {
     let (release, _, builder) = blocking_its_thread();
     let mut world = World::start(builder).await;
     world.dispatch("block", &json!({})).await;
@@ -226,7 +226,7 @@ async fn a_worker_that_lost_its_lease_and_cannot_kill_its_work_ends_the_process(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn work_that_runs_on_in_a_worker_that_stops_is_not_given_to_others() {
+async fn running_work_of_a_stopping_worker_is_not_released() {
     let (release, begun, builder) = blocking_its_thread();
     let mut world = World::start(builder).await;
     world.dispatch("block", &json!({})).await;
@@ -244,7 +244,7 @@ async fn work_that_runs_on_in_a_worker_that_stops_is_not_given_to_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_signal_leaves_work_to_be_recovered_and_says_so() {
+async fn second_signal_kills_attempts_and_reports_them() {
     let begun = Arc::new(Notify::new());
     let begins = begun.clone();
     let mut world = World::start(Worker::builder().handler("waits", move |_, _: Value| {
@@ -269,7 +269,7 @@ async fn a_second_signal_leaves_work_to_be_recovered_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_becomes_of_attempts_is_counted_once_it_is_stored() {
+async fn attempt_metrics_count_stored_results() {
     let shown = || telemetry::metrics_recorder().unwrap().render();
     let count = |line: &str| shown().lines().any(|shown| shown == line);
     let world = World::start(Worker::builder().handler("add", add).handler(
@@ -311,7 +311,7 @@ async fn what_becomes_of_attempts_is_counted_once_it_is_stored() {
 /// Results that cannot be stored are kept up to a bound. Beyond the bound the worker claims
 /// nothing. No result is lost, and no run executes twice.
 #[tokio::test(flavor = "multi_thread")]
-async fn results_that_cannot_be_stored_are_kept_up_to_a_bound_and_hold_up_claims_beyond() {
+async fn unstorable_results_are_kept_and_stop_claims() {
     // Ten slots, and four times the maximal prefetch.
     const PLACES: i64 = 10 + 4_000;
     const ALL: i64 = PLACES + 490;

@@ -129,7 +129,7 @@ fn taking(took: Duration, gauge: &Arc<Gauge>) -> Builder {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queues_share_the_slots_by_weight_while_they_have_work_and_leave_them_to_others_after_that() {
+async fn queues_share_slots_by_weight() {
     let mut world = World::new().await;
     world.queue("critical", 90).await;
     world.queue("bulk", 120).await;
@@ -146,7 +146,7 @@ async fn queues_share_the_slots_by_weight_while_they_have_work_and_leave_them_to
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_together_keep_the_limit_of_a_queue_and_go_on_as_soon_as_there_is_room() {
+async fn queue_limit_holds_across_workers() {
     let mut world = World::new().await;
     world.queue("narrow", 40).await;
     world.queue("wide", 40).await;
@@ -163,7 +163,7 @@ async fn workers_together_keep_the_limit_of_a_queue_and_go_on_as_soon_as_there_i
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_does_not_listen_finds_work_by_polling() {
+async fn worker_without_listen_finds_work_by_polling() {
     let mut world = World::new().await;
     let builder = taking(Duration::ZERO, &Arc::default());
     world.start(builder, &[("WORKER_LISTEN", "false")]);
@@ -177,7 +177,7 @@ async fn a_worker_that_does_not_listen_finds_work_by_polling() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_claimed_ahead_of_slots_that_stay_taken_is_handed_back_once_and_not_claimed_again() {
+async fn prefetched_runs_are_released_once() {
     let mut world = World::new().await;
     let gate = tokio_util::sync::CancellationToken::new();
     let opened = gate.clone();

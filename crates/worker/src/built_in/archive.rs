@@ -24,7 +24,7 @@ use sched_model::domain::retention::HistoryExpiry;
 use sched_model::retention::archive::{self, DetachedMonth};
 use serde::{Deserialize, Serialize};
 
-use super::{System, told};
+use super::{System, housekeeping_settings};
 use crate::handlers::native::{Ctx, HandlerError};
 use target::Store;
 
@@ -71,14 +71,14 @@ struct Content {
 
 pub(super) async fn run(system: &System, ctx: &Ctx, _: Args) -> Result<Report, HandlerError> {
     let Some(target) = &system.settings.archive else {
-        let text = "ARCHIVE_URL is not set on the worker that was to archive";
+        let text = "ARCHIVE_URL is not set on this worker";
         return Err(HandlerError::new("not_configured", text).no_retry());
     };
     let store = target.open().await?;
     let mut conn = system.conn().await?;
     let months = archive::months(&mut conn).await?;
-    if months.is_empty() && told(&mut conn).await?.expiry == HistoryExpiry::Drop {
-        ctx.log("There is nothing to archive, and there will not be: HISTORY_EXPIRY of the schedulers is drop, not detach.");
+    if months.is_empty() && housekeeping_settings(&mut conn).await?.expiry == HistoryExpiry::Drop {
+        ctx.log("no months to archive: HISTORY_EXPIRY of the schedulers is drop, not detach");
     }
     let (mut report, mut failures) = (Report { left: months.len(), ..Report::default() }, Vec::new());
     for month in &months {
@@ -95,7 +95,7 @@ pub(super) async fn run(system: &System, ctx: &Ctx, _: Args) -> Result<Report, H
             }
             Ok(None) => break,
             Err(error) => {
-                ctx.log(format!("{} stays where it is: {error}", month.name));
+                ctx.log(format!("{} was not archived: {error}", month.name));
                 failures.push(format!("{}: {error}", month.name));
             }
         }
@@ -124,7 +124,7 @@ async fn one(
             let found = verify::read_back(store, &name).await?;
             if found != written || found.rows != rows {
                 let text = format!(
-                    "{name} does not hold what was to be written: {} rows of {rows}, checksum {} instead of {}",
+                    "{name} differs from the written data: {} of {rows} rows, checksum {} instead of {}",
                     found.rows, found.sha256, written.sha256
                 );
                 return Err(HandlerError::new("verification_failed", text));
@@ -154,7 +154,7 @@ async fn kept(store: &Store, name: &str, rows: u64) -> Result<Option<Content>, H
     }
     if found.rows != rows {
         let text = format!(
-            "{name} is the archive of another month: it holds {} rows, not {rows}; give each installation a place of its own",
+            "{name} is the archive of another month: it holds {} rows, not {rows}; use a separate location for each installation",
             found.rows
         );
         return Err(HandlerError::new("archive_conflict", text).no_retry());

@@ -47,7 +47,7 @@ pub(super) struct Report {
 
 pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<Report, HandlerError> {
     let Some(dir) = &system.settings.backup_dir else {
-        let text = "BACKUP_DIR is not set on the worker that was to make the backup";
+        let text = "BACKUP_DIR is not set on this worker";
         return Err(HandlerError::new("not_configured", text).no_retry());
     };
     let keep = args.keep.unwrap_or(system.settings.backup_keep);

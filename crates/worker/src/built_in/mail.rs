@@ -15,7 +15,7 @@ use lettre::{Address, AsyncTransport as _, Message, Tokio1Executor};
 use sched_runtime::exit::describe;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::notify::Failure;
+use super::delivery_failure::Failure;
 
 /// Timeout of each step of the SMTP session.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_told_apart_and_never_repeated() {
+    fn invalid_mail_settings_are_rejected_without_repeating_them() {
         let made = |url: &str, from: &str| Mailer::new(&url.into(), from).map(drop);
         assert_eq!(made("smtp://localhost:2525", "sched@example.com"), Ok(()));
         assert_eq!(made("smtps://u:secret@mail.example.com", "Sched <sched@example.com>"), Ok(()));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_a_job_is_called_adds_a_header() {
+    fn job_name_cannot_add_mail_headers() {
         let mailer = Mailer::new(&"smtp://localhost".into(), "sched@example.com").unwrap();
         let mail = Mail {
             id: "7".to_owned(),

@@ -14,13 +14,14 @@ use sched_model::domain::ids::TenantId;
 use sched_model::domain::notification::{ChannelKind, text, url_mistake};
 use sched_model::events::notifications::channels::ChannelRecord;
 use sched_model::events::notifications::deliveries::{self, DeliveryRecord};
-use sched_model::{Conn, DbError, DbResult, definitions::secrets};
+use sched_model::{Conn, DbResult, definitions::secrets};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::System;
+use super::delivery_failure::Failure;
 use super::mail::{Mail, Mailer, OF_ONE_ADDRESS};
 use crate::handlers::native::{Ctx, HandlerError};
 use crate::handlers::{ErrorClass, Execution, Live, Outcome, Secrets};
@@ -29,7 +30,7 @@ use crate::handlers::{ErrorClass, Execution, Live, Outcome, Secrets};
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Longer error messages are cut, in characters.
-const LONGEST_TOLD: usize = 1_000;
+const MAX_MESSAGE_CHARS: usize = 1_000;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,51 +46,6 @@ pub(super) struct Sent {
     status: Option<Value>,
 }
 
-/// Why a message was not sent.
-#[derive(Debug)]
-pub(super) struct Failure {
-    class: &'static str,
-    message: String,
-    /// No further attempt can succeed.
-    is_final: bool,
-    /// No further attempt can succeed.
-    is_for_all: bool,
-}
-
-impl Failure {
-    /// A temporary failure. Only the tenant sees `message`.
-    pub(super) fn new(class: &'static str, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), is_final: false, is_for_all: false }
-    }
-
-    /// Marks the failure as permanent.
-    pub(super) fn for_good(self) -> Self {
-        Self { is_final: true, ..self }
-    }
-
-    /// Marks the message as free of tenant data.
-    fn for_all(self) -> Self {
-        Self { is_for_all: true, ..self }
-    }
-
-    /// The error for the history of the job, which other tenants can read.
-    fn shown(self) -> HandlerError {
-        let message = if self.is_for_all {
-            self.message
-        } else {
-            "the message was not sent; its tenant sees why, in its notification deliveries".to_owned()
-        };
-        let error = HandlerError::new(self.class, message);
-        if self.is_final { error.no_retry() } else { error }
-    }
-}
-
-impl From<DbError> for Failure {
-    fn from(error: DbError) -> Self {
-        Self::new("handler_error", error.to_string()).for_all()
-    }
-}
-
 pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<Sent, HandlerError> {
     let tenant = TenantId(args.tenant);
     match send(system, ctx, tenant, args.delivery).await {
@@ -98,7 +54,7 @@ pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<Sent, 
             if let Err(error) = note(system, tenant, args.delivery, &failure).await {
                 tracing::debug!(
                     error = error.with_causes(),
-                    "Why a notification was not sent could not be noted."
+                    "failed to record why a notification was not sent"
                 );
             }
             Err(failure.shown())
@@ -115,7 +71,7 @@ async fn send(system: &System, ctx: &Ctx, tenant: TenantId, id: Uuid) -> Result<
     let mut conn = system.database.conn().await?;
     let found = deliveries::to_send(&mut conn, tenant, id).await?;
     let (delivery, channel) = found.ok_or_else(|| {
-        let text = "there is no such message, or it was removed as too old";
+        let text = "the message does not exist, or was removed because of its age";
         Failure::new("no_such_message", text).for_good().for_all()
     })?;
     let channel = channel.ok_or_else(|| {
@@ -142,7 +98,7 @@ async fn send(system: &System, ctx: &Ctx, tenant: TenantId, id: Uuid) -> Result<
         }
         ChannelKind::Email => {
             let mailer = system.settings.mail.as_ref().ok_or_else(|| {
-                let text = "WORKER_SMTP_URL is not set on the worker that was to send the e-mail";
+                let text = "WORKER_SMTP_URL is not set on this worker";
                 Failure::new("not_configured", text).for_good().for_all()
             })?;
             email(system, ctx, mailer, (tenant, &delivery), &channel.addresses).await?;
@@ -193,14 +149,14 @@ async fn email(
 fn refusal(refused: Vec<(&str, Failure)>, addresses: usize) -> Result<(), Failure> {
     let reasons: Vec<String> =
         refused.iter().map(|(address, failure)| format!("{address}: {}", failure.message)).collect();
-    let told = format!("{} of {addresses} addresses: {}", refused.len(), reasons.join("; "));
-    let told: String = told.chars().take(LONGEST_TOLD).collect();
+    let message = format!("{} of {addresses} addresses: {}", refused.len(), reasons.join("; "));
+    let message: String = message.chars().take(MAX_MESSAGE_CHARS).collect();
     let is_final = refused.iter().all(|(_, failure)| failure.is_final);
     // A temporary failure decides the class.
     let Some((_, worst)) = refused.into_iter().min_by_key(|(_, failure)| failure.is_final) else {
         return Ok(());
     };
-    Err(Failure { message: told, is_final, ..worst })
+    Err(Failure { message, is_final, ..worst })
 }
 
 fn shown(delivery: &DeliveryRecord) -> (String, String) {
@@ -215,7 +171,7 @@ async fn open(
     name: &str,
 ) -> Result<SecretString, Failure> {
     let keys = system.secret_keys.as_ref().ok_or_else(|| {
-        let text = "the channel names a secret, and this worker has no SECRETS_KEY_FILE to open it with";
+        let text = "the channel names a secret, but this worker has no SECRETS_KEY_FILE to decrypt it";
         Failure::new("secret_unreadable", text).for_all()
     })?;
     let sealed = secrets::of_tenant(conn, tenant, name).await?.ok_or_else(|| {
@@ -223,7 +179,7 @@ async fn open(
         Failure::new("missing_secret", text)
     })?;
     let opened = sealed.open(keys).map_err(|error| {
-        Failure::new("secret_unreadable", format!("secret {name:?} cannot be opened: {error}"))
+        Failure::new("secret_unreadable", format!("secret {name:?} cannot be decrypted: {error}"))
     })?;
     Ok(opened.into_inner())
 }
@@ -241,7 +197,7 @@ fn chat_url(channel: &ChannelRecord, secret: Option<(String, SecretString)>) -> 
     let value = secret.map(|(_, value)| value.expose_secret().trim().to_owned());
     value.filter(|url| url_mistake(url).is_none()).ok_or_else(|| {
         let name = channel.secret.as_deref().unwrap_or_default();
-        Failure::new("invalid_channel", format!("the secret {name:?} is no URL that can be called"))
+        Failure::new("invalid_channel", format!("the secret {name:?} is not a callable URL"))
     })
 }
 

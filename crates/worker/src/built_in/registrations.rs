@@ -8,7 +8,7 @@ use sched_model::connection::database_clock;
 use sched_model::{Conn, DbError, cluster::leadership, connection::partitions, running::workers, transact};
 use serde::{Deserialize, Serialize};
 
-use super::{System, told};
+use super::{System, housekeeping_settings};
 use crate::handlers::native::{Ctx, HandlerError};
 
 /// The jobs have no arguments.
@@ -29,26 +29,26 @@ pub(super) struct Months {
 /// Creates partitions ahead and removes expired ones.
 pub(super) async fn partitions(system: &System, ctx: &Ctx, _: NoArgs) -> Result<Months, HandlerError> {
     let mut conn = system.conn().await?;
-    let told = told(&mut conn).await?;
+    let settings = housekeeping_settings(&mut conn).await?;
     let made = partitions::make_ahead(&mut conn).await?;
     for name in &made {
-        ctx.log(format!("made {name}"));
+        ctx.log(format!("created {name}"));
     }
-    let mut done = Months { made, how: told.expiry.as_str(), ..Months::default() };
+    let mut done = Months { made, how: settings.expiry.as_str(), ..Months::default() };
     let now = database_clock::now(&conn).await?;
-    let months = partitions::expired(&mut conn, told.retention.cutoffs(now).finished).await?;
+    let months = partitions::expired(&mut conn, settings.retention.cutoffs(now).finished).await?;
     for month in months {
         if ctx.is_cancelled() {
             done.left.push(month.name);
             continue;
         }
         let removing = transact(&mut conn, "remove_month", async |conn: &mut Conn| {
-            partitions::remove(conn, &month, told.expiry).await
+            partitions::remove(conn, &month, settings.expiry).await
         });
         match removing.await {
             Ok(()) => {
-                ctx.log(format!("{}: {}", told.expiry, month.name));
-                metrics::counter!("sched_partitions_removed_total", "how" => told.expiry.as_str())
+                ctx.log(format!("{}: {}", settings.expiry, month.name));
+                metrics::counter!("sched_partitions_removed_total", "how" => settings.expiry.as_str())
                     .increment(1);
                 done.removed.push(month.name);
             }
@@ -76,9 +76,9 @@ pub(super) struct Gone {
 /// Removes registrations of processes that ended long ago.
 pub(super) async fn stale_instances(system: &System, ctx: &Ctx, _: NoArgs) -> Result<Gone, HandlerError> {
     let mut conn = system.conn().await?;
-    let told = told(&mut conn).await?;
-    let schedulers = leadership::remove_stale(&mut conn, told.stale_scheduler).await?;
-    let workers = workers::remove_stale(&mut conn, told.stale_worker).await?;
+    let settings = housekeeping_settings(&mut conn).await?;
+    let schedulers = leadership::remove_stale(&mut conn, settings.stale_scheduler).await?;
+    let workers = workers::remove_stale(&mut conn, settings.stale_worker).await?;
     for id in &schedulers {
         ctx.log(format!("removed the scheduler {id}"));
     }

@@ -16,7 +16,7 @@ use sched_runtime::monotonic_clock::monotonic;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{System, told};
+use super::{System, housekeeping_settings};
 use crate::handlers::native::{Ctx, HandlerError};
 
 /// Pause between two rounds of pages, which leaves capacity for other work on a busy database.
@@ -59,12 +59,12 @@ struct Position {
     dispatches: Option<Uuid>,
     skips: Option<i64>,
     keys: Option<Uuid>,
-    others: bool,
+    history: bool,
 }
 
 impl Position {
     fn is_at_end(&self) -> bool {
-        self.dispatches.is_none() && self.skips.is_none() && self.keys.is_none() && !self.others
+        self.dispatches.is_none() && self.skips.is_none() && self.keys.is_none() && !self.history
     }
 }
 
@@ -73,13 +73,13 @@ pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<Remove
         return Err(HandlerError::invalid_args("page_rows must be 1 to 100000"));
     }
     let mut conn = system.conn().await?;
-    let told = told(&mut conn).await?;
+    let settings = housekeeping_settings(&mut conn).await?;
     let (mut gone, started) = (Removed::default(), monotonic());
     let mut position =
-        Position { dispatches: Some(Uuid::nil()), skips: Some(0), keys: Some(Uuid::nil()), others: true };
+        Position { dispatches: Some(Uuid::nil()), skips: Some(0), keys: Some(Uuid::nil()), history: true };
     let limit = i64::from(args.page_rows);
     let result = loop {
-        if let Err(error) = round(&mut conn, &told, limit, &mut position, &mut gone).await {
+        if let Err(error) = round(&mut conn, &settings, limit, &mut position, &mut gone).await {
             break Err(error);
         }
         if position.is_at_end() {
@@ -109,13 +109,13 @@ pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<Remove
 /// Removes one page of every kind that is not at its end.
 async fn round(
     conn: &mut Conn,
-    told: &Housekeeping,
+    settings: &Housekeeping,
     limit: i64,
     position: &mut Position,
     gone: &mut Removed,
 ) -> Result<(), DbError> {
     let now = database_clock::now(conn).await?;
-    let cutoffs = told.retention.cutoffs(now);
+    let cutoffs = settings.retention.cutoffs(now);
     if let Some(after) = position.dispatches {
         let page = transact(conn, "prune_dispatches", async |conn: &mut Conn| {
             retain::dispatches(conn, &cutoffs, after, limit).await
@@ -131,7 +131,7 @@ async fn round(
         (position.skips, gone.skips) = (page.next, gone.skips + page.gone);
     }
     if let Some(after) = position.keys {
-        let before = instant_before(now, told.idempotency_keys);
+        let before = instant_before(now, settings.idempotency_keys);
         let cleared = transact(conn, "clear_idempotency_keys", async |conn: &mut Conn| {
             let answers = retain::answers(conn, before, limit).await?;
             let page = retain::idempotency_keys(conn, before, after, limit).await?;
@@ -143,15 +143,20 @@ async fn round(
         position.keys = page.next.or(has_more.then_some(after));
         gone.idempotency_keys += page.gone + answers;
     }
-    if position.others {
-        position.others = others(conn, &cutoffs, limit, gone).await?;
+    if position.history {
+        position.history = prune_history(conn, &cutoffs, limit, gone).await?;
     }
     Ok(())
 }
 
 /// Removes a page of the audit log, of terms, of dead workers and of orphaned rows. Returns whether
 /// there may be more.
-async fn others(conn: &mut Conn, cutoffs: &Cutoffs, limit: i64, gone: &mut Removed) -> Result<bool, DbError> {
+async fn prune_history(
+    conn: &mut Conn,
+    cutoffs: &Cutoffs,
+    limit: i64,
+    gone: &mut Removed,
+) -> Result<bool, DbError> {
     let (past, strays) = transact(conn, "prune_history", async |conn: &mut Conn| {
         let past = retain::past(conn, cutoffs, limit).await?;
         Ok::<_, DbError>((past, retain::strays(conn, cutoffs, limit).await?))

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn short_output_is_kept_whole() {
+    fn short_output_is_kept_completely() {
         let kept = captured(8, &[b"abc", b"", b"defgh"]);
         assert_eq!(
             kept,
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn long_output_loses_its_middle_however_it_arrives() {
+    fn long_output_loses_its_middle_for_all_chunk_sizes() {
         let expected =
             Captured { head: "abcd".into(), tail: "wxyz".into(), total_bytes: 26, dropped_bytes: 18 };
         let text = b"abcdefghijklmnopqrstuvwxyz";
@@ -122,20 +122,20 @@ mod tests {
     }
 
     #[test]
-    fn a_character_across_head_and_tail_survives_when_nothing_is_dropped() {
+    fn character_across_head_and_tail_survives_without_a_cut() {
         let kept = captured(4, &["a€".as_bytes()]);
         assert_eq!((kept.head.as_str(), kept.dropped_bytes), ("a€", 0));
     }
 
     #[test]
-    fn a_cut_character_is_dropped_and_counted() {
+    fn cut_character_is_dropped_and_counted() {
         let kept = captured(8, &["ab€….….…€yz".as_bytes()]);
         assert_eq!((kept.head.as_str(), kept.tail.as_str()), ("ab", "yz"));
         assert_eq!(kept.total_bytes, kept.dropped_bytes + 4);
     }
 
     #[test]
-    fn bytes_that_are_no_text_stay_within_the_bound() {
+    fn invalid_utf8_stays_within_the_bound() {
         let kept = captured(64, &[&[0xff; 100], &[0; 100], &[0x80; 100]]);
         assert_eq!((kept.total_bytes, kept.dropped_bytes >= 236), (300, true));
         assert!(kept.head.chars().chain(kept.tail.chars()).all(|c| c == '\u{FFFD}'));

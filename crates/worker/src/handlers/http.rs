@@ -21,12 +21,14 @@ mod circuit;
 mod connect;
 mod exchange;
 mod guard;
-mod own;
+mod own_database;
 mod pool;
 mod ports;
 mod request;
+mod resolver;
 mod response;
 mod sign;
+mod this_machine;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,15 +47,15 @@ use super::shortage::is_shortage;
 use super::{Execution, Handler};
 use circuit::{Circuits, Pass};
 use connect::{ConnectError, Trust};
-use exchange::{Bounds, ExchangeError, Line, Progress, Stage};
+use exchange::{Bounds, ExchangeError, Progress, Stage, Transport};
 use guard::{Guard, NoTarget};
 use pool::Pool;
-use request::{Prepared, RequestError};
+use request::{PreparedRequest, RequestError};
 
 pub use allow::{AllowEntry, AllowList, InvalidTarget};
 pub use connect::CertificateError;
-pub use guard::{Resolve, Resolving, SystemResolver};
 pub use ports::{InvalidPort, PortList};
+pub use resolver::{Resolve, Resolving, SystemResolver};
 
 /// The settings of the handler, from the worker's configuration.
 #[derive(Debug, Clone)]
@@ -83,7 +85,7 @@ impl Default for HttpSettings {
 /// Runs functions of type `http`.
 #[derive(Debug)]
 pub struct HttpHandler {
-    line: Line,
+    transport: Transport,
     circuits: Circuits,
 }
 
@@ -101,13 +103,16 @@ impl HttpHandler {
     pub fn new(settings: HttpSettings) -> Result<Self, CertificateError> {
         let trust = Trust::new(settings.ca_file.as_deref())?;
         let guard = Guard::new(settings);
-        Ok(Self { line: Line { guard, trust, pool: Pool::default() }, circuits: Circuits::default() })
+        Ok(Self {
+            transport: Transport { guard, trust, pool: Pool::default() },
+            circuits: Circuits::default(),
+        })
     }
 
     /// Closes connections that were idle too long, and forgets endpoints without recent failures.
     /// The caller repeats this periodically.
     pub fn tidy(&self) {
-        self.line.pool.tidy();
+        self.transport.pool.tidy();
         self.circuits.tidy(monotonic());
     }
 
@@ -147,14 +152,14 @@ impl HttpHandler {
         let left = execution.timeout.saturating_sub(started_after);
         let ending = self.until_it_ends(&config, prepared, left, cancel, &mut progress).await;
         let report = judge(&config, ending, &progress, execution.timeout);
-        tell(pass, &report, &progress);
+        report_to_circuit(pass, &report, &progress);
         Report { started_after: Some(started_after), ..report }
     }
 
     async fn until_it_ends(
         &self,
         config: &HttpConfig,
-        prepared: Prepared,
+        prepared: PreparedRequest,
         left: Duration,
         cancel: &CancellationToken,
         progress: &mut Progress,
@@ -166,7 +171,7 @@ impl HttpHandler {
         tokio::select! {
             biased;
             () = cancel.cancelled() => Ending::Cancelled,
-            done = self.line.exchange(prepared, bounds, progress) => Ending::Done(done),
+            done = self.transport.exchange(prepared, bounds, progress) => Ending::Done(done),
             () = tokio::time::sleep(left) => Ending::TimedOut,
         }
     }
@@ -186,7 +191,8 @@ impl Handler for HttpHandler {
 /// called again. The waits differ, because only one of the runs becomes the probe.
 fn circuit_open(rest: Duration) -> Report {
     let rest = rest.mul_f64(rand::rng().random_range(1.0..=1.5));
-    let message = format!("the endpoint failed again and again; it is left alone for another {:.0?}", rest);
+    let message =
+        format!("the circuit breaker of the endpoint is open; the next call is allowed in {:.0?}", rest);
     Report { untried: true, retry_after: Some(rest), ..Report::failed(ErrorClass::CircuitOpen, &message) }
 }
 
@@ -224,7 +230,7 @@ fn failed(error: &ExchangeError) -> Report {
     | ExchangeError::NoTarget(NoTarget::Unresolved { source: Some(source), .. }) = error
         && is_shortage(source)
     {
-        return Report::untried(&format!("this worker could make no connection: {}", describe(error)));
+        return Report::untried(&format!("this worker could not open a connection: {}", describe(error)));
     }
     let class = match error {
         ExchangeError::NoTarget(
@@ -245,7 +251,7 @@ fn failed(error: &ExchangeError) -> Report {
 
 /// Reports the health of the endpoint to its circuit. An unexpected response counts as success,
 /// unless it means that the server itself is in trouble.
-fn tell(pass: Pass, report: &Report, progress: &Progress) {
+fn report_to_circuit(pass: Pass, report: &Report, progress: &Progress) {
     let is_in_trouble = match report.error_class {
         Some(ErrorClass::Unreachable | ErrorClass::Timeout) => true,
         Some(ErrorClass::ErrorResponse) => progress.response.as_ref().is_none_or(|r| r.status >= 500),

@@ -33,7 +33,7 @@ pub enum LiveEvent {
 /// The sender of live events.
 #[derive(Debug, Clone, Default)]
 pub struct Live {
-    to: To,
+    sink: Sink,
     /// Removes the secrets of the attempt from every event.
     scrubbing: Option<Arc<Scrubbing>>,
 }
@@ -78,9 +78,9 @@ impl Scrubbing {
 }
 
 #[derive(Debug, Clone, Default)]
-enum To {
+enum Sink {
     #[default]
-    Nobody,
+    Discard,
     /// The holder of the receiver.
     Channel(mpsc::Sender<LiveEvent>),
     /// The worker, which shows the event to users who watch the attempt.
@@ -98,7 +98,7 @@ impl Live {
     #[must_use]
     pub fn channel(capacity: usize) -> (Self, mpsc::Receiver<LiveEvent>) {
         let (sender, receiver) = mpsc::channel(capacity.max(1));
-        (Self { to: To::Channel(sender), scrubbing: None }, receiver)
+        (Self { sink: Sink::Channel(sender), scrubbing: None }, receiver)
     }
 
     /// Sends events without secrets to users who watch the attempt.
@@ -110,7 +110,7 @@ impl Live {
     ) -> Self {
         let scrubbing =
             (!scrubber.is_idle()).then(|| Arc::new(Scrubbing { scrubber, streams: Mutex::default() }));
-        Self { to: To::Board(board, dispatch, token), scrubbing }
+        Self { sink: Sink::Board(board, dispatch, token), scrubbing }
     }
 
     /// Sends a piece of output, which must not contain NUL.
@@ -120,13 +120,13 @@ impl Live {
             None => text,
         };
         if !text.is_empty() {
-            self.tell(LiveEvent::Output { stream, text });
+            self.send(LiveEvent::Output { stream, text });
         }
     }
 
     /// Sends progress. `percent` is from 0 to 100, if known.
     pub fn progress(&self, percent: Option<f32>, message: impl Into<String>) {
-        self.tell(LiveEvent::Progress { percent, message: self.without_secrets(message.into()) });
+        self.send(LiveEvent::Progress { percent, message: self.without_secrets(message.into()) });
     }
 
     /// Removes the secrets of the attempt from a text.
@@ -139,15 +139,15 @@ impl Live {
 
     /// Whether events have a receiver.
     pub(super) const fn is_heard(&self) -> bool {
-        !matches!(self.to, To::Nobody)
+        !matches!(self.sink, Sink::Discard)
     }
 
     /// Whether a piece of output would be taken now. Callers check this before they prepare output.
     pub(super) fn has_room(&self) -> bool {
-        match &self.to {
-            To::Nobody => false,
-            To::Channel(sender) => sender.capacity() > 0,
-            To::Board(board, _, token) => board.has_room(*token),
+        match &self.sink {
+            Sink::Discard => false,
+            Sink::Channel(sender) => sender.capacity() > 0,
+            Sink::Board(board, _, token) => board.has_room(*token),
         }
     }
 
@@ -156,16 +156,16 @@ impl Live {
         if let Some(scrubbing) = &self.scrubbing {
             scrubbing.skip(stream);
         }
-        if let To::Board(board, dispatch, token) = &self.to {
+        if let Sink::Board(board, dispatch, token) = &self.sink {
             board.skip(*dispatch, *token, stream, bytes);
         }
     }
 
-    fn tell(&self, event: LiveEvent) {
-        let is_taken = match &self.to {
-            To::Nobody => true,
-            To::Channel(sender) => sender.try_send(event).is_ok(),
-            To::Board(board, dispatch, token) => board.take(*dispatch, *token, event),
+    fn send(&self, event: LiveEvent) {
+        let is_taken = match &self.sink {
+            Sink::Discard => true,
+            Sink::Channel(sender) => sender.try_send(event).is_ok(),
+            Sink::Board(board, dispatch, token) => board.take(*dispatch, *token, event),
         };
         if !is_taken {
             metrics::counter!("sched_live_events_dropped_total").increment(1);
@@ -180,7 +180,7 @@ mod tests {
     use super::super::Secrets;
     use super::*;
 
-    fn told() -> (Live, mpsc::Receiver<LiveEvent>) {
+    fn scrubbed_channel() -> (Live, mpsc::Receiver<LiveEvent>) {
         let secrets = Secrets::from_iter([("token".to_owned(), SecretString::from("hunter2hunter2"))]);
         let scrubbing = Scrubbing { scrubber: Arc::new(Scrubber::new(&secrets)), streams: Mutex::default() };
         let (live, receiver) = Live::channel(10);
@@ -199,8 +199,8 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_not_told_whole_or_in_pieces() {
-        let (live, mut receiver) = told();
+    fn live_output_never_contains_a_secret() {
+        let (live, mut receiver) = scrubbed_channel();
         live.output("stdout", "a hunter2hun".into());
         live.output("stderr", "ter2 ".into());
         live.output("stdout", "ter2 b ".into());
@@ -211,8 +211,8 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_gap_may_not_end_a_secret() {
-        let (live, mut receiver) = told();
+    fn secret_end_after_a_gap_is_scrubbed() {
+        let (live, mut receiver) = scrubbed_channel();
         live.output("stdout", "a hunter2".into());
         live.skipped("stdout", 3);
         live.output("stdout", "ter2 b ".into());

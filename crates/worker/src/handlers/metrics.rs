@@ -11,25 +11,25 @@ pub(super) struct Metrics(BTreeMap<String, Number>);
 
 /// Why a metric is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum NotKept {
-    #[error("{0:?} is not a name of a metric: up to 64 small letters, digits and _")]
+pub(super) enum MetricError {
+    #[error("{0:?} is not a metric name; use up to 64 lower-case letters, digits and _")]
     Name(String),
     #[error("metric {0:?} is not a finite number")]
     Number(String),
-    #[error("metric {0:?} is one too many: an attempt keeps {most}", most = metric::MOST)]
+    #[error("metric {0:?} was dropped: an attempt keeps at most {most} metrics", most = metric::MOST)]
     TooMany(String),
 }
 
 impl Metrics {
     /// Sets a metric and replaces an earlier value of the same name.
-    pub(super) fn set(&mut self, name: &str, value: Value) -> Result<(), NotKept> {
+    pub(super) fn set(&mut self, name: &str, value: Value) -> Result<(), MetricError> {
         if !metric::is_name(name) {
             // An invalid name may have any content and any length.
-            return Err(NotKept::Name(name.chars().take(100).collect()));
+            return Err(MetricError::Name(name.chars().take(100).collect()));
         }
-        let Value::Number(number) = value else { return Err(NotKept::Number(name.to_owned())) };
+        let Value::Number(number) = value else { return Err(MetricError::Number(name.to_owned())) };
         if self.0.len() >= metric::MOST && !self.0.contains_key(name) {
-            return Err(NotKept::TooMany(name.to_owned()));
+            return Err(MetricError::TooMany(name.to_owned()));
         }
         self.0.insert(name.to_owned(), number);
         Ok(())
@@ -37,7 +37,7 @@ impl Metrics {
 
     /// Returns the member `metrics` of a result, and the first reason why a metric was rejected. A
     /// member without any valid number is not a list of metrics: then there is no error.
-    pub(super) fn of_result(result: &Value) -> (Self, Option<NotKept>) {
+    pub(super) fn of_result(result: &Value) -> (Self, Option<MetricError>) {
         let mut metrics = Self::default();
         let members = result.get("metrics").and_then(Value::as_object);
         let refused =
@@ -61,15 +61,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_kept_under_plain_names_and_not_without_end() {
+    fn metrics_need_valid_names_and_are_limited() {
         let mut metrics = Metrics::default();
         for (name, value, expected) in [
             ("rows", json!(1), Ok(())),
             ("rows", json!(7), Ok(())),
             ("share", json!(0.5), Ok(())),
-            ("Rows", json!(1), Err(NotKept::Name("Rows".into()))),
-            ("text", json!("1"), Err(NotKept::Number("text".into()))),
-            ("nothing", Value::from(f64::NAN), Err(NotKept::Number("nothing".into()))),
+            ("Rows", json!(1), Err(MetricError::Name("Rows".into()))),
+            ("text", json!("1"), Err(MetricError::Number("text".into()))),
+            ("nothing", Value::from(f64::NAN), Err(MetricError::Number("nothing".into()))),
         ] {
             assert_eq!(metrics.set(name, value), expected, "{name}");
         }
@@ -77,13 +77,13 @@ mod tests {
         for number in 0..18 {
             metrics.set(&format!("n{number}"), json!(number)).unwrap();
         }
-        assert_eq!(metrics.set("more", json!(1)), Err(NotKept::TooMany("more".into())));
+        assert_eq!(metrics.set("more", json!(1)), Err(MetricError::TooMany("more".into())));
         assert_eq!(metrics.set("rows", json!(8)), Ok(()), "it is there already");
         assert_eq!(Metrics::default().into_json(), None);
     }
 
     #[test]
-    fn a_result_that_means_something_else_reports_no_numbers() {
+    fn foreign_metrics_member_is_ignored() {
         let of = |result: Value| {
             let (metrics, wrong) = Metrics::of_result(&result);
             (metrics.into_json(), wrong.map(|wrong| wrong.to_string()))

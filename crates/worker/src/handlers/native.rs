@@ -23,7 +23,9 @@
 //! Handlers that block must request a thread with `blocking_handler`.
 
 mod alive;
+#[warn(missing_docs)]
 mod context;
+#[warn(missing_docs)]
 mod error;
 mod outcome;
 mod panics;
@@ -48,7 +50,7 @@ use tokio_util::sync::CancellationToken;
 use super::Execution;
 use super::report::{ErrorClass, Outcome, Report};
 use alive::{Alive, Count};
-use outcome::{Stopped, invalid_config, judge};
+use outcome::{StopReason, invalid_config, judge};
 use registry::{Ending, Handler};
 use watch::Watch;
 
@@ -121,7 +123,7 @@ impl NativeHandler {
     /// periodically.
     pub fn tidy(&self) {
         if let Threads::Own(Some(runtime)) = &self.threads {
-            self.watch.look(runtime.handle());
+            self.watch.check(runtime.handle());
         }
     }
 
@@ -160,9 +162,9 @@ impl NativeHandler {
         let mut report = self.supervise(handler, &ctx, cancel).await;
         report.started_after = ctx.began().map(|began| began.saturating_duration_since(called));
         report.log = ctx.take_log();
-        let (metrics, not_kept) = ctx.take_metrics();
+        let (metrics, metric_error) = ctx.take_metrics();
         report.metrics = metrics.into_json();
-        report.notes.extend(not_kept.map(|why| why.to_string()));
+        report.notes.extend(metric_error.map(|why| why.to_string()));
         report
     }
 
@@ -170,15 +172,15 @@ impl NativeHandler {
         let (alive, gone) = Alive::new(&self.alive);
         // Also when this future is dropped: a thread that cannot be aborted can still see its
         // token.
-        let told_to_stop = ctx.cancellation().drop_guard();
+        let stop_guard = ctx.cancellation().drop_guard();
         let mut task = spawn_owned_on(&self.handle(), "native handler", attempt(handler, ctx.clone(), alive));
         let reason = tokio::select! {
             biased;
             ended = &mut task => return judge(ended),
-            () = cancel.cancelled() => Stopped::Cancelled,
-            () = sleep(ctx.timeout()) => Stopped::TimedOut,
+            () = cancel.cancelled() => StopReason::Cancelled,
+            () = sleep(ctx.timeout()) => StopReason::TimedOut,
         };
-        drop(told_to_stop);
+        drop(stop_guard);
         let grace = Duration::from_secs(u64::from(ctx.config().grace_seconds));
         if let Ok(ended) = timeout(grace, &mut task).await {
             return reason.after_return(judge(ended), ctx);

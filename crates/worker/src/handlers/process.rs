@@ -51,6 +51,7 @@ mod pipes;
 mod procfs;
 mod programs;
 mod progress;
+mod result_file;
 mod running;
 mod spawn;
 mod supervise;
@@ -73,13 +74,13 @@ use super::capture::Captured;
 use super::metrics::Metrics;
 use super::report::{Again, ErrorClass, Outcome, Report};
 use super::{Execution, Handler, MissingSecret};
-use crate::handlers::process::dir_pool::Spares;
-use cgroups::{Cgroups, Entrance, Leaf, LimitError};
+use crate::handlers::process::dir_pool::DirPool;
+use cgroups::{AttemptGroups, Cgroups, Entrance, LimitError};
 use confine::{Confinement, Directory};
-use launch::{Launcher, Prepared};
+use launch::{Launcher, PreparedProgram};
 use pipes::Pipes;
 use programs::ProgramRefused;
-use supervise::Patience;
+use supervise::TimeLimits;
 use users::{Identity, RunAsError};
 use workspace::Workspace;
 
@@ -147,15 +148,13 @@ enum StartError {
     Refused(#[from] ProgramRefused),
     #[error("working directory {cwd:?} is not a directory on this worker")]
     NoSuchDirectory { cwd: String },
-    #[error("this worker could make no process for {program:?}")]
+    #[error("this worker could not create a process for {program:?}")]
     Shortage { program: String, source: std::io::Error },
     #[error("failed to start {program:?}")]
     Spawn { program: String, source: std::io::Error },
-    #[error(
-        "failed to start {program:?}: the interpreter that its first line or its format asks for is missing"
-    )]
+    #[error("failed to start {program:?}: the interpreter named by its first line or its format is missing")]
     NoInterpreter { program: String, source: std::io::Error },
-    #[error("failed to make the private directory of the attempt in {root}", root = root.display())]
+    #[error("failed to create the private directory of the attempt in {root}", root = root.display())]
     Workspace { root: PathBuf, source: std::io::Error },
     #[error(transparent)]
     RunAs(#[from] RunAsError),
@@ -188,19 +187,19 @@ impl StartError {
 /// Runs functions of type `process`.
 #[derive(Debug)]
 pub struct ProcessHandler {
-    place: Arc<Place>,
+    shared: Arc<Shared>,
     launcher: Launcher,
 }
 
 /// The shared state of all attempts of this handler.
 #[derive(Debug)]
-struct Place {
+struct Shared {
     temp_root: PathBuf,
     worker: environment::Worker,
     cgroups: Cgroups,
     programs: ProgramList,
     run_as: RunAsList,
-    spares: Arc<Spares>,
+    spares: Arc<DirPool>,
 }
 
 impl ProcessHandler {
@@ -219,29 +218,26 @@ impl ProcessHandler {
             .map_err(|errno| PrepareError::Shield(std::io::Error::from(errno)))?;
         let mark = crate::handlers::process::orphans::mark_of_this_process(&settings.installation);
         clear_away_dead_workers(&settings.temp_root, &mark);
-        let cgroups = Cgroups::look(settings.cgroup_root.as_deref(), &mark);
-        tracing::debug!(limits = ?cgroups.names(), missing = ?cgroups.missing(), "Looked for control groups.");
+        let cgroups = Cgroups::probe(settings.cgroup_root.as_deref(), &mark);
+        tracing::debug!(limits = ?cgroups.names(), missing = ?cgroups.missing(), "probed control groups");
         let launcher = Launcher::new().map_err(PrepareError::Launcher)?;
         let ProcessSettings { temp_root, inherited, programs, run_as, .. } = settings;
         let worker = environment::Worker { inherited, mark };
-        let place = Place { temp_root, worker, cgroups, programs, run_as, spares: Arc::default() };
-        Ok(Self { place: Arc::new(place), launcher })
+        let shared = Shared { temp_root, worker, cgroups, programs, run_as, spares: Arc::default() };
+        Ok(Self { shared: Arc::new(shared), launcher })
     }
 
     /// Kills and reaps processes that dropped attempts have left. The caller repeats this every two
     /// seconds, within the runtime.
     pub fn tidy(&self) {
         cgroups::tidy();
-        let unwanted = self.place.spares.unwanted();
+        let unwanted = self.shared.spares.unwanted();
         if !unwanted.is_empty() {
             drop(tokio::task::spawn_blocking(move || drop(unwanted)));
         }
         let killed = crate::handlers::process::orphans::tidy();
         if killed > 0 {
-            tracing::warn!(
-                process.count = killed,
-                "Killed processes that a dropped attempt had left behind."
-            );
+            tracing::warn!(process.count = killed, "killed processes of dropped attempts");
         }
     }
 
@@ -249,13 +245,13 @@ impl ProcessHandler {
     /// last call. The caller repeats this so often that they are gone before another worker begins
     /// the same work again.
     pub async fn clear_away_dead(&self) {
-        let place = Arc::clone(&self.place);
+        let shared = Arc::clone(&self.shared);
         // This reads a file of every process on the machine.
         let looked = tokio::task::spawn_blocking(move || {
-            clear_away_dead_workers(&place.temp_root, &place.worker.mark);
+            clear_away_dead_workers(&shared.temp_root, &shared.worker.mark);
         });
         if let Err(error) = looked.await {
-            tracing::error!(%error, "Looking for what dead workers have left failed.");
+            tracing::error!(%error, "failed to clean up after dead workers");
         }
     }
 
@@ -287,7 +283,7 @@ impl ProcessHandler {
         called: Instant,
     ) -> Result<Report, StartError> {
         let config = ProcessConfig::parse(&execution.handler_config).map_err(StartError::Config)?;
-        let patience = Patience {
+        let time_limits = TimeLimits {
             timeout: execution.timeout,
             grace: Duration::from_secs(u64::from(config.grace_seconds)),
         };
@@ -298,7 +294,7 @@ impl ProcessHandler {
         let progress = workspace.follower(&execution.live);
         let ending = tokio::select! {
             biased;
-            ending = pipes.read_during(supervise::until_it_ends(&mut running, patience, cancel)) => ending,
+            ending = pipes.read_during(supervise::until_it_ends(&mut running, time_limits, cancel)) => ending,
             never = progress.follow() => match never {},
         };
         let mut notes = Vec::new();
@@ -318,10 +314,10 @@ impl ProcessHandler {
 
         let left = workspace.close(survives).await;
         notes.extend(left.notes);
-        let (metrics, not_kept) = left.result.as_ref().map(Metrics::of_result).unwrap_or_default();
-        notes.extend(not_kept.map(|why| format!("of the result's metrics some were not kept: {why}")));
+        let (metrics, metric_error) = left.result.as_ref().map(Metrics::of_result).unwrap_or_default();
+        notes.extend(metric_error.map(|why| format!("some metrics of the result were dropped: {why}")));
         let (stdout, stderr) = pipes.finish();
-        let judged = outcome::judge(&ending, patience, &config.success_exit_codes);
+        let judged = outcome::judge(&ending, time_limits, &config.success_exit_codes);
         let judged = outcome::with_memory_kills(judged, memory_kills, config.limits.as_ref(), &mut notes);
         Ok(Report {
             result: left.result,
@@ -341,26 +337,27 @@ impl ProcessHandler {
         config: ProcessConfig,
         execution: Execution,
     ) -> Result<(running::Running, Workspace), StartError> {
-        let place = Arc::clone(&self.place);
+        let shared = Arc::clone(&self.shared);
         let attempt_id = execution.attempt_id;
         let prepare = move || {
             let identity =
-                config.run_as.as_ref().map(|run_as| Identity::of(run_as, &place.run_as)).transpose()?;
+                config.run_as.as_ref().map(|run_as| Identity::of(run_as, &shared.run_as)).transpose()?;
             let identity = identity.as_ref();
             let owner = identity.map(|identity| (identity.uid, identity.gid));
-            let path = place.programs.permits(launch::path(&config)?)?;
-            let (root, mark) = (&place.temp_root, &place.worker.mark);
-            let mut workspace = Workspace::create(root, &execution, mark, owner, &place.spares)
+            let path = shared.programs.permits(launch::path(&config)?)?;
+            let (root, mark) = (&shared.temp_root, &shared.worker.mark);
+            let mut workspace = Workspace::create(root, &execution, mark, owner, &shared.spares)
                 .map_err(|source| StartError::Workspace { root: root.clone(), source })?;
             let program =
-                launch::program(path, &config, &execution, &mut workspace, &place.worker, identity)?;
-            let leaf = place.cgroups.make(attempt_id, config.limits.as_ref())?;
-            let entrance = leaf.as_ref().map_or_else(|| Ok(Entrance::nowhere()), Leaf::entrance)?;
-            let place_of_its_own = workspace.take_work().map(Directory::Open);
-            let directory = place_of_its_own.filter(|_| config.cwd.is_none());
+                launch::program(path, &config, &execution, &mut workspace, &shared.worker, identity)?;
+            let cgroup = shared.cgroups.create(attempt_id, config.limits.as_ref())?;
+            let entrance =
+                cgroup.as_ref().map_or_else(|| Ok(Entrance::nowhere()), AttemptGroups::entrance)?;
+            let private_directory = workspace.take_work().map(Directory::Open);
+            let directory = private_directory.filter(|_| config.cwd.is_none());
             let confinement = Confinement::new(&config, identity, entrance, directory)
-                .map_err(|source| StartError::Workspace { root: place.temp_root.clone(), source })?;
-            Ok(Prepared { program, confinement, leaf, workspace })
+                .map_err(|source| StartError::Workspace { root: shared.temp_root.clone(), source })?;
+            Ok(PreparedProgram { program, confinement, cgroup, workspace })
         };
         self.launcher.start(attempt_id, Box::new(prepare)).await
     }
@@ -385,14 +382,14 @@ impl Handler for ProcessHandler {
 fn clear_away_dead_workers(temp_root: &Path, mark: &str) {
     let killed = crate::handlers::process::orphans::kill_orphans_of_dead_workers(mark);
     if killed > 0 {
-        tracing::warn!(process.count = killed, "Killed processes that a dead worker had left behind.");
+        tracing::warn!(process.count = killed, "killed processes of dead workers");
     }
-    match workspace::remove_those_of_dead_workers(temp_root, mark) {
+    match workspace::remove_directories_of_dead_workers(temp_root, mark) {
         Ok(0) => {}
         Ok(removed) => {
-            tracing::warn!(directory.count = removed, "Removed private directories of dead workers.");
+            tracing::warn!(directory.count = removed, "removed private directories of dead workers");
         }
-        Err(error) => tracing::warn!(%error, "Looking for private directories of dead workers failed."),
+        Err(error) => tracing::warn!(%error, "failed to remove private directories of dead workers"),
     }
 }
 

@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_machine_lacks_is_told_from_what_a_program_lacks() {
+    fn only_machine_shortages_count() {
         let is = |errno: Errno| is_shortage(&io::Error::from_raw_os_error(errno as i32));
         for errno in [Errno::EAGAIN, Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS] {
             assert!(is(errno), "{errno}");

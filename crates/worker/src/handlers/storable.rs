@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn text_in_pieces_is_the_same_wherever_it_is_cut() {
+    fn decoder_is_independent_of_chunk_sizes() {
         for bytes in [
             &b"plain"[..],
             "grüß 中 👩‍🔬".as_bytes(),

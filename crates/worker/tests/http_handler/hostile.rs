@@ -11,7 +11,7 @@ use sched_worker::handlers::http::{HttpHandler, HttpSettings, PortList};
 use sched_worker::handlers::{ErrorClass, Outcome, Report};
 use serde_json::json;
 
-use super::support::{Server, Told, response, run, settings};
+use super::support::{ScriptedResolver, Server, response, run, settings};
 
 /// One address of every non-public network, and the metadata addresses of clouds.
 const ADDRESSES: [[u8; 4]; 23] = [
@@ -180,9 +180,9 @@ const REFUSED: [ErrorClass; 2] = [ErrorClass::TargetRefused, ErrorClass::Invalid
 async fn hostile_targets_are_all_blocked() {
     let canary = Server::bound("0.0.0.0:0", vec![response(200, "", "")]).await;
     let port = canary.address.port();
-    let told = Arc::new(Told::default());
+    let resolver = Arc::new(ScriptedResolver::default());
     let handler =
-        HttpHandler::new(HttpSettings { resolver: told.clone(), ..HttpSettings::default() }).unwrap();
+        HttpHandler::new(HttpSettings { resolver: resolver.clone(), ..HttpSettings::default() }).unwrap();
     let mut tally = Tally { blocked: 0, through: Vec::new() };
 
     let mut urls: Vec<String> = URLS.iter().map(|url| url.replace("PORT", &port.to_string())).collect();
@@ -204,13 +204,13 @@ async fn hostile_targets_are_all_blocked() {
         ];
         for (kind, answer) in answers.iter().enumerate() {
             let name = format!("n{number}-{kind}.example.com");
-            told.name(&name, &[answer]);
+            resolver.name(&name, &[answer]);
             urls.push(format!("https://{name}:{port}/"));
         }
     }
     for (number, address) in V6.iter().enumerate() {
         let name = format!("v6-{number}.example.com");
-        told.name(&name, &[&["2606:4700::1111", address]]);
+        resolver.name(&name, &[&["2606:4700::1111", address]]);
         urls.push(format!("http://{name}:{port}/"));
     }
     for url in &urls {
@@ -259,21 +259,21 @@ async fn redirects(tally: &mut Tally, canary: &Server) -> usize {
 /// checked again.
 async fn rebinding(tally: &mut Tally, canary: &Server) -> usize {
     let server = Server::start(vec![response(200, "Connection: close\r\n", "first")]).await;
-    let (told, port) = (Arc::new(Told::default()), server.address.port());
+    let (resolver, port) = (Arc::new(ScriptedResolver::default()), server.address.port());
     let allowed = [server.address.to_string()];
     let settings = settings(&allowed.each_ref().map(String::as_str));
-    let handler = HttpHandler::new(HttpSettings { resolver: told.clone(), ..settings }).unwrap();
+    let handler = HttpHandler::new(HttpSettings { resolver: resolver.clone(), ..settings }).unwrap();
     assert_ne!(port, canary.address.port());
     let second = ["127.0.0.2", "10.0.0.1", "169.254.169.254", "::1", "0.0.0.0", "::ffff:127.0.0.2"];
     for (number, address) in second.iter().enumerate() {
         let name = format!("rebind{number}.example.com");
-        told.name(&name, &[&["127.0.0.1"], &[address]]);
+        resolver.name(&name, &[&["127.0.0.1"], &[address]]);
         let config = json!({"url": format!("http://{name}:{port}/")});
-        let asked = told.asked.load(std::sync::atomic::Ordering::SeqCst);
+        let asked = resolver.queries.load(std::sync::atomic::Ordering::SeqCst);
         let report = run(&handler, config.clone()).await;
         assert_eq!(report.stdout.head, "first", "{:?}", report.error_message);
-        let asked = told.asked.load(std::sync::atomic::Ordering::SeqCst) - asked;
-        assert_eq!(asked, 1, "what was checked is what was called");
+        let asked = resolver.queries.load(std::sync::atomic::Ordering::SeqCst) - asked;
+        assert_eq!(asked, 1, "the checked address is the called one");
         tally.note(&format!("{name}, then {address}"), &run(&handler, config).await, &REFUSED);
     }
     second.len()
@@ -282,20 +282,20 @@ async fn rebinding(tally: &mut Tally, canary: &Server) -> usize {
 /// The scheduler's own database, while all networks around it are allowed.
 async fn own_database(tally: &mut Tally, canary: &Server) -> usize {
     let port = canary.address.port();
-    let told = Arc::new(Told::default());
-    told.name("db.example.com", &[&["10.1.2.3"]]);
-    told.name("standby.example.com", &[&["2606:4700::7"]]);
-    told.name("alias.example.com", &[&["10.1.2.3"]]);
-    told.name("second.example.com", &[&["10.1.2.9", "10.1.2.3"]]);
-    told.name("mapped.example.com", &[&["::ffff:10.1.2.3"]]);
-    told.name("other.example.com", &[&["127.0.0.1"]]);
+    let resolver = Arc::new(ScriptedResolver::default());
+    resolver.name("db.example.com", &[&["10.1.2.3"]]);
+    resolver.name("standby.example.com", &[&["2606:4700::7"]]);
+    resolver.name("alias.example.com", &[&["10.1.2.3"]]);
+    resolver.name("second.example.com", &[&["10.1.2.9", "10.1.2.3"]]);
+    resolver.name("mapped.example.com", &[&["::ffff:10.1.2.3"]]);
+    resolver.name("other.example.com", &[&["127.0.0.1"]]);
     let database = |hosts: &[(&str, u16)]| {
         hosts.iter().map(|(host, port)| ((*host).to_owned(), *port)).collect::<Vec<_>>()
     };
     let everything =
         ["0.0.0.0/0", "::/0", "db.example.com", "alias.example.com", "localhost", "other.example.com"];
     let handler = |hosts: &[(&str, u16)]| {
-        let (resolver, own_database) = (told.clone(), database(hosts));
+        let (resolver, own_database) = (resolver.clone(), database(hosts));
         HttpHandler::new(HttpSettings { resolver, own_database, ..settings(&everything) }).unwrap()
     };
     let far = handler(&[("DB.example.com.", port), ("standby.example.com", 5432)]);
@@ -314,7 +314,7 @@ async fn own_database(tally: &mut Tally, canary: &Server) -> usize {
     asked.push((&far, format!("http://[2606:4700::7]:{port}/")));
     // On this machine: by all of its names and addresses.
     let near = [("localhost", port), ("127.0.0.1", port), ("::1", port)].map(|place| handler(&[place]));
-    told.name("localhost", &[&["127.0.0.1"]]);
+    resolver.name("localhost", &[&["127.0.0.1"]]);
     for handler in &near {
         for host in [
             "127.0.0.1",

@@ -10,7 +10,7 @@ use sched_worker::handlers::{ErrorClass, Execution, Outcome};
 use super::support::{Server, Step, call, config, execution, handler, response, run};
 
 #[tokio::test]
-async fn a_request_carries_its_arguments_and_says_who_sends_it() {
+async fn request_carries_arguments_and_standard_headers() {
     let server = Server::start(vec![response(201, "", "made")]).await;
     let fields = json!({
         "url": format!("http://{}/days/{{{{args.day}}}}?job={{{{job.name}}}}", server.address),
@@ -41,7 +41,7 @@ async fn a_request_carries_its_arguments_and_says_who_sends_it() {
 }
 
 #[tokio::test]
-async fn a_signed_request_has_the_time_of_the_database_and_a_signature_for_each_secret() {
+async fn signature_uses_database_time_and_every_secret() {
     let server = Server::start(vec![response(200, "", "")]).await;
     let old = format!("whsec_{}", "B".repeat(40));
     let fields = json!({"sign": {"secrets": [{"secret": "new"}, old]}});
@@ -65,14 +65,14 @@ async fn a_signed_request_has_the_time_of_the_database_and_a_signature_for_each_
 }
 
 #[tokio::test]
-async fn result_and_metrics_are_picked() {
+async fn result_and_metrics_are_picked_from_the_response() {
     let server = Server::start(vec![response(200, "", r#"{"data": [{"id": 7}], "took": 1.5}"#)]).await;
     let report = call(&server, json!({"result": "/data/0", "metrics": {"took": "/took"}})).await;
     assert_eq!(report.result, Some(json!({"status": 200, "result": {"id": 7}, "metrics": {"took": 1.5}})));
 }
 
 #[tokio::test]
-async fn nothing_is_sent_when_something_is_missing() {
+async fn incomplete_request_is_not_sent() {
     let server = Server::start(vec![response(200, "", "")]).await;
     let url = |path: &str| json!({"url": server.url(path)});
     for (fields, class, words) in [
@@ -91,7 +91,7 @@ async fn nothing_is_sent_when_something_is_missing() {
 }
 
 #[tokio::test]
-async fn an_argument_with_a_line_end_makes_no_header() {
+async fn argument_with_line_end_is_rejected_in_headers() {
     let server = Server::start(vec![response(200, "", "")]).await;
     let mut execution = execution(config(&server, json!({"headers": {"X-A": "{{args.v}}"}})));
     execution.args = json!({"v": "a\r\nX-Evil: 1"});
@@ -101,7 +101,7 @@ async fn an_argument_with_a_line_end_makes_no_header() {
 }
 
 #[tokio::test]
-async fn connections_are_used_again_and_stale_ones_are_replaced() {
+async fn connections_are_reused_and_stale_ones_replaced() {
     let server = Server::start(vec![response(200, "", "ok"), Step::Next]).await;
     let handler_ = handler(&["127.0.0.1"]);
     for _ in 0..3 {

@@ -13,7 +13,7 @@ use super::support::{Server, Step, call, config, execution, handler, response, s
 const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n";
 
 #[tokio::test]
-async fn a_slow_drip_ends_with_the_attempts_time() {
+async fn slow_response_times_out_with_the_attempt() {
     let drip = |bytes: &str| Step::Drip(bytes.as_bytes().to_vec(), Duration::from_millis(50));
     for (steps, doing) in [
         (vec![send(&format!("{HEAD}\r\n")), drip("x")], "while reading the response"),
@@ -38,7 +38,7 @@ async fn a_slow_drip_ends_with_the_attempts_time() {
 }
 
 #[tokio::test]
-async fn heads_without_end_and_other_garbage_are_no_response() {
+async fn malformed_response_is_invalid() {
     let header = format!("X-Long: {}\r\n", "y".repeat(8_000));
     for steps in [
         vec![send(HEAD), Step::Flood(header.into_bytes())],
@@ -60,7 +60,7 @@ async fn heads_without_end_and_other_garbage_are_no_response() {
 }
 
 #[tokio::test]
-async fn a_body_without_end_is_cut_and_marked() {
+async fn endless_body_is_cut_and_marked() {
     let endless = vec![send(&format!("{HEAD}\r\n")), Step::Flood(b"0123456789".repeat(1000))];
     let server = Server::start(endless.clone()).await;
     let report = call(&server, json!({"max_response_chars": 25})).await;
@@ -75,7 +75,7 @@ async fn a_body_without_end_is_cut_and_marked() {
 }
 
 #[tokio::test]
-async fn a_compressed_response_is_not_unpacked() {
+async fn compressed_response_is_not_decompressed() {
     // The compressed form of a million blanks. The request did not accept compression.
     let bomb = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3].repeat(100);
     let head = format!("{HEAD}Content-Encoding: gzip\r\nContent-Length: {}\r\n\r\n", bomb.len());
@@ -83,13 +83,13 @@ async fn a_compressed_response_is_not_unpacked() {
     let report = call(&server, json!({})).await;
     assert_eq!(
         (report.outcome, report.stdout.head.as_str()),
-        (Outcome::Succeeded, "(gzip of 1000 bytes, not unpacked)\n")
+        (Outcome::Succeeded, "(gzip of 1000 bytes, not decompressed)\n")
     );
     assert_eq!(report.stdout.dropped_bytes, 1000);
 }
 
 #[tokio::test]
-async fn a_redirect_to_the_metadata_address_is_a_response() {
+async fn redirect_is_not_followed() {
     let location = "Location: http://169.254.169.254/latest/meta-data/\r\n";
     let server = Server::start(vec![response(302, location, "moved")]).await;
     let report = call(&server, json!({})).await;
@@ -101,7 +101,7 @@ async fn a_redirect_to_the_metadata_address_is_a_response() {
 }
 
 #[tokio::test]
-async fn a_request_whose_response_is_lost_is_not_sent_again_by_itself() {
+async fn request_without_response_is_not_resent() {
     for steps in [vec![Step::Reset], vec![]] {
         let server = Server::start(steps).await;
         let report = call(&server, json!({})).await;
@@ -111,7 +111,7 @@ async fn a_request_whose_response_is_lost_is_not_sent_again_by_itself() {
 }
 
 #[tokio::test]
-async fn a_cancelled_attempt_closes_its_connection() {
+async fn cancelled_attempt_closes_its_connection() {
     let server = Server::start(vec![Step::Hang]).await;
     let cancel = CancellationToken::new();
     let (handler, execution) = (handler(&["127.0.0.1"]), execution(config(&server, json!({}))));

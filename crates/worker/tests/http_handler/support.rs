@@ -88,12 +88,12 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    seen: Arc<Seen>,
+    counters: Arc<Counters>,
     _task: OwnedTask<()>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct Counters {
     connections: AtomicUsize,
     ended: AtomicUsize,
     requests: Mutex<Vec<String>>,
@@ -116,22 +116,22 @@ impl Server {
     pub(crate) async fn bound(to: &str, steps: Vec<Step>) -> Self {
         let listener = TcpListener::bind(to).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let seen = Arc::new(Seen::default());
-        let shared = seen.clone();
+        let counters = Arc::new(Counters::default());
+        let shared = counters.clone();
         let task = spawn_owned("server", async move {
             let mut connections = Vec::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 shared.connections.fetch_add(1, Ordering::SeqCst);
-                let (seen, steps) = (shared.clone(), steps.clone());
+                let (counters, steps) = (shared.clone(), steps.clone());
                 connections.push(spawn_owned("connection", async move {
                     // The client may disconnect at any moment, which most of these tests rely on.
-                    let _ = serve(stream, &steps, &seen).await;
-                    seen.ended.fetch_add(1, Ordering::SeqCst);
+                    let _ = serve(stream, &steps, &counters).await;
+                    counters.ended.fetch_add(1, Ordering::SeqCst);
                 }));
             }
         });
-        Self { address, seen, _task: task }
+        Self { address, counters, _task: task }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -139,24 +139,24 @@ impl Server {
     }
 
     pub(crate) fn connections(&self) -> usize {
-        self.seen.connections.load(Ordering::SeqCst)
+        self.counters.connections.load(Ordering::SeqCst)
     }
 
     /// Number of ended connections.
     pub(crate) fn ended(&self) -> usize {
-        self.seen.ended.load(Ordering::SeqCst)
+        self.counters.ended.load(Ordering::SeqCst)
     }
 
     /// The received requests, heads and bodies.
     pub(crate) fn requests(&self) -> Vec<String> {
-        self.seen.requests.lock().unwrap().clone()
+        self.counters.requests.lock().unwrap().clone()
     }
 }
 
-async fn serve(mut stream: TcpStream, steps: &[Step], seen: &Seen) -> io::Result<()> {
+async fn serve(mut stream: TcpStream, steps: &[Step], counters: &Counters) -> io::Result<()> {
     loop {
         let request = read_request(&mut stream).await?;
-        seen.requests.lock().unwrap().push(request);
+        counters.requests.lock().unwrap().push(request);
         let mut is_last = true;
         for step in steps {
             match step {
@@ -208,12 +208,12 @@ pub(crate) async fn read_request(stream: &mut (impl tokio::io::AsyncRead + Unpin
 /// A resolver with scripted answers: each name has one answer after the other, and repeats the
 /// last.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct ScriptedResolver {
     answers: Mutex<HashMap<String, Vec<Vec<IpAddr>>>>,
-    pub(crate) asked: AtomicUsize,
+    pub(crate) queries: AtomicUsize,
 }
 
-impl Told {
+impl ScriptedResolver {
     pub(crate) fn name(&self, name: &str, answers: &[&[&str]]) {
         let parsed =
             answers.iter().map(|answer| answer.iter().map(|ip| ip.parse().unwrap()).collect()).collect();
@@ -221,9 +221,9 @@ impl Told {
     }
 }
 
-impl Resolve for Told {
+impl Resolve for ScriptedResolver {
     fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.queries.fetch_add(1, Ordering::SeqCst);
         let mut answers = self.answers.lock().unwrap();
         let answer = match answers.get_mut(name) {
             None => Err(io::ErrorKind::NotFound.into()),

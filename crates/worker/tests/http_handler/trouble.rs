@@ -13,10 +13,12 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use uuid::Uuid;
 
-use super::support::{Server, Told, call, config, execution, handler, read_request, response, run, settings};
+use super::support::{
+    ScriptedResolver, Server, call, config, execution, handler, read_request, response, run, settings,
+};
 
 #[tokio::test]
-async fn the_wait_a_response_asks_for_is_reported() {
+async fn requested_wait_is_reported() {
     let server = Server::start(vec![response(429, "Retry-After: 7\r\n", "slow down")]).await;
     let report = call(&server, json!({})).await;
     assert_eq!(report.error_class, Some(ErrorClass::ErrorResponse));
@@ -26,7 +28,7 @@ async fn the_wait_a_response_asks_for_is_reported() {
 }
 
 #[tokio::test]
-async fn a_storm_of_errors_opens_the_circuit_for_one_tenant() {
+async fn repeated_errors_open_the_circuit_per_tenant() {
     let server = Server::start(vec![response(503, "", "")]).await;
     let handler = handler(&["127.0.0.1"]);
     let config = config(&server, json!({"circuit_breaker": {"failures": 4, "cooldown_seconds": 600}}));
@@ -67,15 +69,16 @@ impl Resolve for Silent {
 }
 
 #[tokio::test]
-async fn who_cannot_be_reached_is_unreachable() {
+async fn unreachable_target_is_reported() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let local = handler(&["127.0.0.1"]);
     let nobody = run(&local, json!({"url": format!("http://{closed}/")})).await;
     let silent = HttpSettings { resolver: Arc::new(Silent), ..HttpSettings::default() };
     let silent = HttpHandler::new(silent).unwrap();
     let slow = run(&silent, json!({"url": "http://example.com/", "connect_timeout_seconds": 1})).await;
-    let told = HttpSettings { resolver: Arc::new(Told::default()), ..HttpSettings::default() };
-    let unknown = run(&HttpHandler::new(told).unwrap(), json!({"url": "http://example.com/"})).await;
+    let resolver =
+        HttpSettings { resolver: Arc::new(ScriptedResolver::default()), ..HttpSettings::default() };
+    let unknown = run(&HttpHandler::new(resolver).unwrap(), json!({"url": "http://example.com/"})).await;
     for (report, words) in [
         (nobody, "failed to connect"),
         (slow, "failed to connect within 1s"),
@@ -88,7 +91,7 @@ async fn who_cannot_be_reached_is_unreachable() {
 }
 
 #[tokio::test]
-async fn a_certificate_is_believed_only_from_known_authorities_and_for_its_name() {
+async fn certificate_needs_known_authority_and_matching_name() {
     let made = rcgen::generate_simple_self_signed(["service.test".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
     let provider = rustls::crypto::ring::default_provider();
@@ -113,10 +116,10 @@ async fn a_certificate_is_believed_only_from_known_authorities_and_for_its_name(
     });
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(made.cert.pem().as_bytes()).unwrap();
-    let told = Arc::new(Told::default());
-    told.name("service.test", &[&["127.0.0.1"]]);
-    told.name("other.test", &[&["127.0.0.1"]]);
-    let with = |ca_file| HttpSettings { ca_file, resolver: told.clone(), ..settings(&["127.0.0.1"]) };
+    let resolver = Arc::new(ScriptedResolver::default());
+    resolver.name("service.test", &[&["127.0.0.1"]]);
+    resolver.name("other.test", &[&["127.0.0.1"]]);
+    let with = |ca_file| HttpSettings { ca_file, resolver: resolver.clone(), ..settings(&["127.0.0.1"]) };
     let knows = HttpHandler::new(with(Some(file.path().to_owned()))).unwrap();
     let good = run(&knows, json!({"url": format!("https://service.test:{port}/")})).await;
     assert_eq!(

@@ -38,7 +38,7 @@ fn error(report: &TestReport) -> (&str, bool, &str) {
 }
 
 #[tokio::test]
-async fn typed_args_go_in_and_the_value_comes_out_as_the_result() {
+async fn returned_value_becomes_the_result() {
     let args = json!({"customer": {"id": 7}, "amounts": [1, 2]});
     let report = TestRun::new(invoice).args(args).run().await;
     assert_eq!(report.outcome, Outcome::Succeeded);
@@ -47,7 +47,7 @@ async fn typed_args_go_in_and_the_value_comes_out_as_the_result() {
 }
 
 #[tokio::test]
-async fn args_that_do_not_fit_are_told_with_their_place_and_not_tried_again() {
+async fn invalid_args_name_their_path_and_are_not_retried() {
     let report = TestRun::new(invoice).args(json!({"customer": {"id": "seven"}})).run().await;
     let (class, may_retry, message) = error(&report);
     assert_eq!((class, may_retry), ("invalid_args", false));
@@ -58,7 +58,7 @@ async fn args_that_do_not_fit_are_told_with_their_place_and_not_tried_again() {
 }
 
 #[tokio::test]
-async fn errors_of_every_kind_carry_their_class_and_their_causes() {
+async fn handler_errors_keep_class_and_causes() {
     let failing = |error: fn() -> HandlerError| {
         TestRun::new(move |_, _: Value| async move { Err::<(), _>(error()) }).run()
     };
@@ -85,7 +85,7 @@ async fn errors_of_every_kind_carry_their_class_and_their_causes() {
 }
 
 #[tokio::test]
-async fn a_panic_is_a_failed_attempt_with_its_place() {
+async fn panic_fails_the_attempt_with_its_location() {
     let early = TestRun::new(|_, _: Value| {
         assert!(std::hint::black_box(false), "before the future");
         async { Ok::<_, HandlerError>(()) }
@@ -113,7 +113,7 @@ async fn a_panic_is_a_failed_attempt_with_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn numbers_it_reports_are_kept_whatever_the_outcome() {
+async fn metrics_are_kept_for_every_outcome() {
     let reports = |ctx: Ctx, stays: bool| async move {
         ctx.metric("rows", 3);
         ctx.metric("rows", 1200_usize);
@@ -136,7 +136,7 @@ async fn numbers_it_reports_are_kept_whatever_the_outcome() {
 }
 
 #[tokio::test]
-async fn what_it_logs_and_how_far_it_has_come_are_kept() {
+async fn log_and_progress_are_kept() {
     let report = TestRun::new(|ctx: Ctx, _: Value| async move {
         ctx.log("begin");
         ctx.progress(None, "looking");
@@ -151,7 +151,7 @@ async fn what_it_logs_and_how_far_it_has_come_are_kept() {
 }
 
 #[tokio::test]
-async fn the_context_says_what_it_runs_for() {
+async fn context_describes_the_attempt() {
     let run = TestRun::new(|ctx: Ctx, _: Value| async move {
         let left = ctx.remaining();
         Ok::<_, HandlerError>(json!({
@@ -173,7 +173,7 @@ async fn the_context_says_what_it_runs_for() {
 }
 
 #[tokio::test]
-async fn a_result_that_cannot_be_stored_is_left_out_and_changes_nothing_else() {
+async fn unstorable_result_is_dropped_with_a_note() {
     let large = TestRun::new(|_, _: Value| async { Ok::<_, HandlerError>("x".repeat(1024 * 1024)) });
     let report = large.run().await;
     assert_eq!((report.outcome, report.result), (Outcome::Succeeded, None));

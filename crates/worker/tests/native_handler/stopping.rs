@@ -20,15 +20,15 @@ async fn polite(ctx: Ctx, _: Value) -> Result<&'static str, HandlerError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_whose_time_is_up_is_told_and_what_it_returns_is_kept() {
+async fn timed_out_handler_may_return_a_value() {
     let report = TestRun::new(polite).timeout(Duration::from_secs(5)).run().await;
     assert_eq!((report.outcome, report.error_class), (Outcome::TimedOut, Some("timeout")));
     assert_eq!(report.result, Some(json!("half of it")));
-    assert_eq!(report.error_message.as_deref(), Some("timed out after 5s; it returned within the grace"));
+    assert_eq!(report.error_message.as_deref(), Some("timed out after 5s; returned within the grace period"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_handler_is_told_at_once() {
+async fn cancelled_handler_is_notified_at_once() {
     let cancel = CancellationToken::new();
     let run = TestRun::new(polite).timeout(LONG).cancelled_by(cancel.clone()).run();
     let (report, ()) = tokio::join!(run, async {
@@ -36,26 +36,26 @@ async fn a_cancelled_handler_is_told_at_once() {
         cancel.cancel();
     });
     assert_eq!((report.outcome, report.error_class), (Outcome::Cancelled, Some("cancelled")));
-    assert_eq!(report.error_message.as_deref(), Some("cancelled; it returned within the grace"));
+    assert_eq!(report.error_message.as_deref(), Some("cancelled; returned within the grace period"));
 
     let never_begun = TestRun::new(polite).cancelled_by(cancel).run().await;
     assert_eq!(never_begun.error_message.as_deref(), Some("cancelled before it started"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_within_the_grace_is_told_beside_the_reason() {
+async fn error_within_the_grace_period_is_reported() {
     let run = TestRun::new(|ctx: Ctx, _: Value| async move {
         ctx.cancelled().await;
         Err::<(), HandlerError>("rolled back".into())
     });
     let report = run.timeout(Duration::from_secs(1)).run().await;
     assert_eq!(report.outcome, Outcome::TimedOut);
-    let message = "timed out after 1s; it ended within the grace: rolled back";
+    let message = "timed out after 1s; ended within the grace period: rolled back";
     assert_eq!(report.error_message.as_deref(), Some(message));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_does_not_listen_is_dropped_after_the_grace() {
+async fn unresponsive_handler_is_dropped_after_the_grace_period() {
     let (dropped, was_dropped) = mpsc::channel::<()>();
     let run = TestRun::new(move |ctx: Ctx, _: Value| {
         let guard = dropped.clone();
@@ -68,7 +68,7 @@ async fn a_handler_that_does_not_listen_is_dropped_after_the_grace() {
     });
     let report = run.timeout(Duration::from_secs(1)).grace_seconds(3).run().await;
     assert_eq!(report.outcome, Outcome::TimedOut);
-    let message = "timed out after 1s; dropped when the grace of 3s was over";
+    let message = "timed out after 1s; dropped after the grace period of 3s";
     assert_eq!(report.error_message.as_deref(), Some(message));
     assert_eq!(report.log, "waiting\n");
     // All senders are gone: the handler's with its future, the closure's with the run.
@@ -76,7 +76,7 @@ async fn a_handler_that_does_not_listen_is_dropped_after_the_grace() {
 }
 
 #[tokio::test]
-async fn a_blocking_handler_stops_when_it_looks() {
+async fn blocking_handler_stops_when_it_checks_cancellation() {
     let run = TestRun::blocking(|ctx: Ctx, _: Value| {
         while !ctx.is_cancelled() {
             std::thread::yield_now();

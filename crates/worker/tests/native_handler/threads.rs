@@ -63,20 +63,20 @@ fn blocked() -> (mpsc::Sender<()>, NativeHandler) {
 
 // One thread, so that a handler that blocked it would stop the test itself.
 #[tokio::test(flavor = "current_thread")]
-async fn a_handler_that_blocks_its_thread_holds_up_nobody_but_other_handlers() {
+async fn blocked_thread_delays_only_other_handlers() {
     let (release, handler) = blocked();
     let tenth = Duration::from_millis(100);
     let stuck = json!({"handler": "block", "grace_seconds": 0});
     let report = run(&handler, stuck, tenth).await;
     assert_eq!((report.outcome, report.error_class), (Outcome::TimedOut, Some(ErrorClass::Timeout)));
-    assert!(message(&report).contains("it still runs although"), "{}", message(&report));
-    assert_eq!(report.notes, ["a native handler does not end and keeps its thread"]);
+    assert!(message(&report).contains("still running after"), "{}", message(&report));
+    assert_eq!(report.notes, ["a native handler does not stop and keeps its thread"]);
     assert_eq!(handler.alive(), 1);
     assert!(!handler.ended_within(tenth).await);
 
     let report = run(&handler, json!({"handler": "quick", "grace_seconds": 0}), tenth).await;
     assert_eq!((report.outcome, report.started_after), (Outcome::TimedOut, None));
-    assert!(message(&report).contains("it never began"), "{}", message(&report));
+    assert!(message(&report).contains("never began"), "{}", message(&report));
 
     release.send(()).unwrap();
     assert!(handler.ended_within(PATIENCE).await);
@@ -86,7 +86,7 @@ async fn a_handler_that_blocks_its_thread_holds_up_nobody_but_other_handlers() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn blocking_handlers_hold_up_no_other_handler() {
+async fn blocking_handler_delays_no_other_handler() {
     let (release, handler) = blocked();
     let others = async {
         let report = run(&handler, json!({"handler": "quick"}), PATIENCE).await;
@@ -98,21 +98,21 @@ async fn blocking_handlers_hold_up_no_other_handler() {
 }
 
 #[tokio::test]
-async fn a_dropped_attempt_is_told_to_stop() {
+async fn dropped_attempt_is_cancelled() {
     let mut registry = Registry::default();
     let begun = CancellationToken::new();
     let begins = begun.clone();
-    let until_told = move |ctx: Ctx, _: Value| {
+    let until_cancelled = move |ctx: Ctx, _: Value| {
         begins.cancel();
         while !ctx.is_cancelled() {
             std::thread::yield_now();
         }
         Ok::<_, HandlerError>(())
     };
-    registry.add_blocking("until_told", until_told).unwrap();
+    registry.add_blocking("until_cancelled", until_cancelled).unwrap();
     let handler = NativeHandler::new(registry, 1).unwrap();
     tokio::select! {
-        _ = run(&handler, json!({"handler": "until_told"}), PATIENCE) => panic!("it ended by itself"),
+        _ = run(&handler, json!({"handler": "until_cancelled"}), PATIENCE) => panic!("the attempt ended"),
         () = begun.cancelled() => {}
     }
     wait_for("the handler ends", PATIENCE, async || match handler.alive() {
@@ -123,7 +123,7 @@ async fn a_dropped_attempt_is_told_to_stop() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_unknown_here_is_told_with_those_that_are_known() {
+async fn unknown_handler_error_lists_known_names() {
     let (_release, handler) = blocked();
     let report = run(&handler, json!({"handler": "billing"}), PATIENCE).await;
     assert_eq!((report.outcome, report.error_class), (Outcome::Failed, Some(ErrorClass::UnknownHandler)));
@@ -138,14 +138,14 @@ async fn a_name_that_is_unknown_here_is_told_with_those_that_are_known() {
 }
 
 #[tokio::test]
-async fn a_configuration_without_a_name_is_refused() {
+async fn configuration_without_handler_name_is_rejected() {
     let (_release, handler) = blocked();
     let report = run(&handler, json!({"program": "true"}), PATIENCE).await;
     assert_eq!(report.error_class, Some(ErrorClass::InvalidConfig));
 }
 
 #[tokio::test]
-async fn of_much_log_the_head_and_the_tail_are_kept() {
+async fn long_log_keeps_head_and_tail() {
     let mut registry = Registry::default();
     let chatty = |ctx: Ctx, _: Value| async move {
         for line in 0..1000 {

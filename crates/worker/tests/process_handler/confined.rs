@@ -8,7 +8,6 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-use sched_model::domain::function::HandlerType;
 use sched_worker::handlers::{ErrorClass, Outcome, Report};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -42,7 +41,7 @@ fn is_refused(report: &Report) -> bool {
 }
 
 #[tokio::test]
-async fn no_program_gains_privileges_unless_its_function_says_so() {
+async fn program_gains_no_privileges_by_default() {
     for (said, expected) in
         [(None, "NoNewPrivs:\t1\n"), (Some(true), "NoNewPrivs:\t1\n"), (Some(false), "NoNewPrivs:\t0\n")]
     {
@@ -55,14 +54,14 @@ async fn no_program_gains_privileges_unless_its_function_says_so() {
 }
 
 #[tokio::test]
-async fn a_crash_leaves_no_core() {
+async fn crash_leaves_no_core_dump() {
     let report = run(json!({"shell": true, "command": "ulimit -Hc; kill -SEGV $$"})).await;
     assert_eq!(report.stdout.head, "0\n");
     assert_eq!(report.error_message.as_deref(), Some("killed by signal 11 (SIGSEGV)"));
 }
 
 #[tokio::test]
-async fn a_program_runs_as_another_user_in_a_directory_of_its_own() {
+async fn program_runs_as_another_user_in_a_private_directory() {
     let nobody = format!("{NOBODY}:{NOBODY}");
     let bench = Bench::running_as(&[&nobody]);
     // The parent of the private directory must be searchable, as the system's temporary directory
@@ -94,7 +93,7 @@ async fn a_program_runs_as_another_user_in_a_directory_of_its_own() {
 }
 
 #[tokio::test]
-async fn nothing_runs_as_a_user_whom_the_operator_did_not_name() {
+async fn unlisted_user_is_refused() {
     let nobody = format!("{NOBODY}:{NOBODY}");
     let (nobodys, others) = (Bench::new(), Bench::running_as(&[&nobody]));
     let table = [
@@ -103,7 +102,7 @@ async fn nothing_runs_as_a_user_whom_the_operator_did_not_name() {
             json!({"user": NOBODY.to_string(), "group": NOBODY.to_string()}),
             "its WORKER_RUN_AS is empty",
         ),
-        (&others, json!({"user": "daemon"}), "whom WORKER_RUN_AS of this worker does not name (65534:65534)"),
+        (&others, json!({"user": "daemon"}), "which is not in WORKER_RUN_AS of this worker (65534:65534)"),
         (&others, json!({"user": NOBODY.to_string(), "group": "1"}), "WORKER_RUN_AS"),
         // With the right to become these users, the program would keep the worker's rights.
         (&others, json!({"user": "root"}), "always refused"),
@@ -123,7 +122,7 @@ async fn nothing_runs_as_a_user_whom_the_operator_did_not_name() {
 }
 
 #[tokio::test]
-async fn a_fork_bomb_stays_within_its_limit_and_dies_with_its_attempt() {
+async fn fork_bomb_stays_within_its_limit_and_is_killed() {
     let token = token();
     let bomb = format!("f() {{ f | f & sleep {token}; }}; f & exec sleep {token}");
     let mut execution = execution(limited(&bomb, json!({"pids": 20})));
@@ -148,7 +147,7 @@ async fn a_fork_bomb_stays_within_its_limit_and_dies_with_its_attempt() {
 }
 
 #[tokio::test]
-async fn what_needs_too_much_memory_is_killed_and_told_so() {
+async fn exceeded_memory_limit_is_reported() {
     let limits = json!({"memory_bytes": 64 * 1024 * 1024});
     let greedy = "head -c 1G /dev/zero | tail -c 1G";
     let report = within(Duration::from_secs(60), run(limited(greedy, limits.clone()))).await;
@@ -169,7 +168,7 @@ async fn what_needs_too_much_memory_is_killed_and_told_so() {
 }
 
 #[tokio::test]
-async fn processor_time_is_counted_out() {
+async fn cpu_limit_slows_the_program() {
     let busy = "i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done";
     let mut execution = execution(limited(busy, json!({"cpu_percent": 5})));
     execution.timeout = Duration::from_secs(2);
@@ -185,7 +184,7 @@ async fn processor_time_is_counted_out() {
 }
 
 #[tokio::test]
-async fn a_dropped_attempt_leaves_no_process_in_its_group() {
+async fn dropped_attempt_leaves_no_process_in_its_group() {
     let (bench, token) = (Bench::new(), token());
     let escapes = format!("setsid setsid env -i sleep {token} & setsid sleep {token} & sleep {token}");
     let run = bench.run(execution(limited(&escapes, json!({"pids": 50}))));
@@ -198,7 +197,7 @@ async fn a_dropped_attempt_leaves_no_process_in_its_group() {
 }
 
 #[tokio::test]
-async fn what_hides_in_a_group_below_is_killed_and_the_group_removed() {
+async fn process_in_nested_group_is_killed() {
     let (bench, token, other) = (Bench::new(), token(), token());
     // Without its environment and its session, only its control group distinguishes the process
     // from those of the concurrent attempt.
@@ -226,7 +225,7 @@ async fn what_hides_in_a_group_below_is_killed_and_the_group_removed() {
     let group = std::path::PathBuf::from(report.stdout.head.trim());
     assert!(group.starts_with("/sys/fs/cgroup") && group.parent().unwrap().exists(), "{report:?}");
     let is_gone = || {
-        bench.handlers.tidy();
+        bench.handler.tidy();
         !group.exists()
     };
     crate::support::wait_for(|| format!("no {}", group.display()), is_gone).await;
@@ -235,7 +234,7 @@ async fn what_hides_in_a_group_below_is_killed_and_the_group_removed() {
 /// Not a test: the test below runs it as a user without rights.
 #[tokio::test]
 #[ignore = "it is the worker of another test"]
-async fn a_worker_without_rights() {
+async fn worker_without_rights() {
     let report =
         run(json!({"shell": true, "command": "cat /proc/$PPID/environ; cat /proc/$PPID/maps"})).await;
     // An attempt that did not start would prove nothing.
@@ -254,7 +253,7 @@ const WORKER: u32 = 12_345;
 /// Not a test: the test below runs it as a user with the documented capabilities only.
 #[tokio::test]
 #[ignore = "it is the worker of another test"]
-async fn a_worker_that_may_only_change_users() {
+async fn worker_that_may_only_change_users() {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     for set in ["CapPrm:\t", "CapEff:\t", "CapBnd:\t"] {
         assert!(status.contains(&format!("{set}00000000000000e1\n")), "{status}");
@@ -267,10 +266,8 @@ async fn a_worker_that_may_only_change_users() {
             json!({"shell": true, "command": command, "grace_seconds": 0, "run_as": {"user": ids, "group": ids}}),
         )
     };
-    let handlers = crate::support::handlers_in(&place, &[], &[&format!("{NOBODY}:{NOBODY}")]);
-    let run = async |command: &str| {
-        handlers.run(HandlerType::Process, run_as(command), CancellationToken::new()).await
-    };
+    let handler = crate::support::handler_in(&place, &[], &[&format!("{NOBODY}:{NOBODY}")]);
+    let run = async |command: &str| handler.run(&run_as(command), &CancellationToken::new()).await;
     let left = || {
         let names =
             fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -305,7 +302,7 @@ async fn a_worker_that_may_only_change_users() {
 }
 
 #[tokio::test]
-async fn the_documented_capabilities_are_enough_to_run_as_another_user() {
+async fn documented_capabilities_suffice_to_change_users() {
     if !nix::unistd::geteuid().is_root() {
         eprintln!("skipped: it takes root to give a process a few capabilities");
         return;
@@ -322,7 +319,7 @@ async fn the_documented_capabilities_are_enough_to_run_as_another_user() {
         .args(["--reuid", &WORKER.to_string(), "--regid", &WORKER.to_string(), "--clear-groups"])
         .args(["--bounding-set", capabilities, "--inh-caps", capabilities, "--ambient-caps", capabilities])
         .arg(&program)
-        .args(["--exact", "confined::a_worker_that_may_only_change_users", "--ignored", "--nocapture"])
+        .args(["--exact", "confined::worker_that_may_only_change_users", "--ignored", "--nocapture"])
         .env("TMPDIR", &temp)
         .current_dir(place.path())
         .output()
@@ -333,9 +330,9 @@ async fn the_documented_capabilities_are_enough_to_run_as_another_user() {
 }
 
 #[tokio::test]
-async fn a_result_is_not_looked_for_where_a_program_leads() {
+async fn result_is_not_read_through_a_link() {
     if !nix::unistd::geteuid().is_root() {
-        eprintln!("skipped: without root nobody owns a directory but the worker");
+        eprintln!("skipped: without root all directories belong to the worker");
         return;
     }
     let bench = Bench::running_as(&[&format!("{NOBODY}:{NOBODY}")]);
@@ -354,7 +351,7 @@ async fn a_result_is_not_looked_for_where_a_program_leads() {
 }
 
 #[tokio::test]
-async fn a_program_of_the_same_user_cannot_read_the_worker() {
+async fn program_of_same_user_cannot_read_the_worker() {
     // Without root, the worker's user is the same. The worker runs in a separate process in both
     // cases.
     let user = is_root().then_some(NOBODY);
@@ -367,7 +364,7 @@ async fn a_program_of_the_same_user_cannot_read_the_worker() {
         worker.uid(user).gid(user);
     }
     let worker = worker
-        .args(["--exact", "confined::a_worker_without_rights", "--ignored", "--nocapture"])
+        .args(["--exact", "confined::worker_without_rights", "--ignored", "--nocapture"])
         .env("TMPDIR", place.path())
         .env("MY_SECRET", "for the worker only")
         .current_dir(place.path())

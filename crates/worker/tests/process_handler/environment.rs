@@ -34,7 +34,7 @@ fn parsed(output: &str) -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn the_environment_is_exactly_what_is_documented() {
+async fn environment_is_exactly_as_documented() {
     let foreign = std::env::vars_os().filter(|(name, _)| !ALWAYS.contains(&name.to_str().unwrap())).count();
     assert!(foreign > 0, "this process must have variables that could leak");
     let bench = Bench::inheriting(&[
@@ -50,7 +50,7 @@ async fn the_environment_is_exactly_what_is_documented() {
 }
 
 #[tokio::test]
-async fn a_program_learns_about_its_attempt() {
+async fn environment_describes_the_attempt() {
     let mut execution = execution(json!({"program": "env"}));
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     execution.traceparent = Some(trace.to_owned());
@@ -74,7 +74,7 @@ async fn a_program_learns_about_its_attempt() {
 }
 
 #[tokio::test]
-async fn only_named_variables_are_inherited_and_the_function_has_the_last_word() {
+async fn function_variables_override_inherited_ones() {
     let bench = Bench::inheriting(&[("HOME", "/home/worker"), ("TZ", "UTC"), ("OTHER", "canary")]);
     let config = json!({
         "program": "env", "env_allow": ["HOME", "TZ", "UNSET"], "env": {"TZ": "Asia/Tokyo", "GREETING": "a=b"}
@@ -86,7 +86,7 @@ async fn only_named_variables_are_inherited_and_the_function_has_the_last_word()
 }
 
 #[tokio::test]
-async fn a_variable_may_be_a_secret_and_one_that_is_missing_keeps_the_program_from_starting() {
+async fn missing_secret_prevents_the_start() {
     let config = json!({"program": "env", "env": {"TOKEN": {"secret": "token"}, "PLAIN": "x"}});
     let mut execution = execution(config);
     let failed = Bench::new().run(execution.clone()).await;
@@ -99,7 +99,7 @@ async fn a_variable_may_be_a_secret_and_one_that_is_missing_keeps_the_program_fr
 }
 
 #[tokio::test]
-async fn a_program_has_three_open_files_whatever_the_worker_inherited() {
+async fn program_inherits_three_open_files() {
     let leaky = nix::unistd::dup(std::io::stderr()).unwrap();
     let flags = nix::fcntl::fcntl(&leaky, nix::fcntl::FcntlArg::F_GETFD).unwrap();
     assert_eq!(
@@ -114,7 +114,7 @@ async fn a_program_has_three_open_files_whatever_the_worker_inherited() {
 }
 
 #[tokio::test]
-async fn a_program_leads_its_own_session_and_group() {
+async fn program_leads_its_own_session_and_group() {
     let report = run(json!({"shell": true, "command": "echo $$; cut -d' ' -f5,6 /proc/$$/stat"})).await;
     let (pid, group_and_session) = report.stdout.head.trim().split_once('\n').unwrap();
     assert_eq!(group_and_session, format!("{pid} {pid}"));

@@ -10,8 +10,8 @@ const COMMAND_VARIABLE: &str = "COMMAND_OF_THE_KILLED_WORKER";
 /// Not a test: other tests run it in a separate process and kill that process.
 #[tokio::test]
 #[ignore = "it is the worker that other tests kill"]
-#[expect(clippy::disallowed_methods, reason = "a process started by a test is told its part by a variable")]
-async fn a_worker_to_be_killed() {
+#[expect(clippy::disallowed_methods, reason = "the test passes the command in a variable")]
+async fn worker_to_be_killed() {
     let command = std::env::var(COMMAND_VARIABLE).unwrap();
     let report = Bench::new().run(execution(shell(&command))).await;
     panic!("this process should have been killed; its attempt ended: {report:?}");
@@ -20,7 +20,7 @@ async fn a_worker_to_be_killed() {
 /// Runs `command` in a separate worker and kills the worker once `count` sleeps run.
 async fn kill_worker_of(command: &str, token: &str, count: usize) {
     let mut worker = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "killed_worker::a_worker_to_be_killed", "--ignored", "--nocapture"])
+        .args(["--exact", "killed_worker::worker_to_be_killed", "--ignored", "--nocapture"])
         .env(COMMAND_VARIABLE, command)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -32,7 +32,7 @@ async fn kill_worker_of(command: &str, token: &str, count: usize) {
 }
 
 #[tokio::test]
-async fn the_program_dies_with_its_worker() {
+async fn program_dies_with_its_worker() {
     let token = token();
     // Without marks no other worker can treat it as an orphan: it can only die because of its
     // worker.
@@ -41,7 +41,7 @@ async fn the_program_dies_with_its_worker() {
 }
 
 #[tokio::test]
-async fn the_next_worker_kills_what_a_killed_one_left_behind() {
+async fn next_worker_kills_orphans_of_a_killed_worker() {
     let token = token();
     kill_worker_of(&format!("setsid sleep {token} & sleep {token} & wait"), &token, 2).await;
     let next_worker = Bench::new();
@@ -50,10 +50,10 @@ async fn the_next_worker_kills_what_a_killed_one_left_behind() {
 }
 
 #[tokio::test]
-async fn a_worker_that_lives_kills_what_a_killed_one_left_behind() {
+async fn live_worker_kills_orphans_of_a_killed_worker() {
     let token = token();
     let neighbour = Bench::new();
     kill_worker_of(&format!("setsid sleep {token} & sleep {token} & wait"), &token, 2).await;
-    neighbour.handlers.clear_away_dead().await;
+    neighbour.handler.clear_away_dead().await;
     wait_for_silence(&token).await;
 }

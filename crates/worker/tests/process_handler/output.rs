@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::support::{Bench, alive_with, entries, execution, run, run_shell, shell, token, within};
 
 #[tokio::test]
-async fn an_endless_stream_is_bounded_and_counted() {
+async fn endless_output_is_bounded_and_counted() {
     let mut execution = execution(json!({"program": "yes", "args": ["0123456789"]}));
     execution.timeout = Duration::from_millis(500);
     let report = within(Duration::from_secs(30), Bench::new().run(execution)).await;
@@ -21,9 +21,9 @@ async fn an_endless_stream_is_bounded_and_counted() {
 }
 
 #[tokio::test]
-async fn a_program_tells_how_far_it_is() {
+async fn program_reports_progress() {
     let (bench, token) = (Bench::new(), token());
-    let (live, mut told) = Live::channel(10);
+    let (live, mut events) = Live::channel(10);
     let command = format!(
         r#"echo "40% half of it" > "$SCHED_PROGRESS_FILE"; read -r go < go; echo done >> "$SCHED_PROGRESS_FILE"; sleep {token}"#
     );
@@ -34,9 +34,9 @@ async fn a_program_tells_how_far_it_is() {
     let run = bench.run_until(Execution { live, ..execution(config) }, cancel.clone());
     let watch = async {
         let half = LiveEvent::Progress { percent: Some(40.0), message: "half of it".into() };
-        assert_eq!(told.recv().await, Some(half));
+        assert_eq!(events.recv().await, Some(half));
         tokio::fs::write(place.path().join("go"), "go\n").await.unwrap();
-        assert_eq!(told.recv().await, Some(LiveEvent::Progress { percent: None, message: "done".into() }));
+        assert_eq!(events.recv().await, Some(LiveEvent::Progress { percent: None, message: "done".into() }));
         cancel.cancel();
     };
     let (report, ()) = within(Duration::from_secs(60), Box::pin(async { tokio::join!(run, watch) })).await;
@@ -53,27 +53,27 @@ async fn head_and_tail_of_long_output_are_kept() {
 }
 
 #[tokio::test]
-async fn both_streams_are_read_side_by_side() {
+async fn both_streams_are_read_concurrently() {
     let command = "for i in 1 2 3 4; do head -c 200000 /dev/zero; head -c 200000 /dev/zero >&2; done";
     let report = run_shell(command).await;
     assert_eq!((report.stdout.total_bytes, report.stderr.total_bytes), (800_000, 800_000));
 }
 
 #[tokio::test]
-async fn bytes_that_cannot_be_stored_are_replaced() {
+async fn unstorable_bytes_are_replaced() {
     let report = run_shell(r"printf 'a\000b\377c\342\202'").await;
     assert_eq!(report.stdout.head, "a\u{FFFD}b\u{FFFD}c\u{FFFD}");
     assert_eq!(report.stdout.total_bytes, 7);
 }
 
 #[tokio::test]
-async fn what_a_background_process_writes_last_is_still_read() {
+async fn last_output_of_a_background_process_is_read() {
     let report = run_shell("(sleep 0.2; echo late) & echo early").await;
     assert_eq!((report.outcome, report.stdout.head.as_str()), (Outcome::Succeeded, "early\nlate\n"));
 }
 
 #[tokio::test]
-async fn a_background_process_that_holds_the_pipe_does_not_hold_up_the_report() {
+async fn background_process_with_open_pipe_does_not_delay_report() {
     let token = token();
     let report = run_shell(&format!("sleep {token} & echo done")).await;
     assert_eq!((report.outcome, report.stdout.head.as_str()), (Outcome::Succeeded, "done\n"));
@@ -82,7 +82,7 @@ async fn a_background_process_that_holds_the_pipe_does_not_hold_up_the_report() 
 }
 
 #[tokio::test]
-async fn a_program_that_closes_its_output_is_still_waited_for() {
+async fn program_with_closed_output_is_awaited() {
     let report = Bench::new().run(execution(shell("exec >&- 2>&-; sleep 0.2; exit 5"))).await;
     assert_eq!(report.exit_code, Some(5));
 }

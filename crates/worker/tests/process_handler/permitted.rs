@@ -29,7 +29,7 @@ fn assert_refused(report: &Report, setting: &str) {
 }
 
 #[tokio::test]
-async fn a_program_of_the_list_runs_and_no_way_leads_to_another() {
+async fn listed_program_runs_and_others_are_refused() {
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str| place.path().canonicalize().unwrap().join(name);
     fs::create_dir(at("jobs")).unwrap();
@@ -73,7 +73,7 @@ async fn a_program_of_the_list_runs_and_no_way_leads_to_another() {
 }
 
 #[tokio::test]
-async fn a_shell_command_takes_the_shell_on_the_list() {
+async fn shell_command_needs_a_listed_shell() {
     let named = Bench::permitting(&["/bin/sh", "/opt/jobs/**"]);
     let report = run(&named, shell("echo \"$0\"")).await;
     assert_eq!((report.outcome, report.stdout.head.as_str()), (Outcome::Succeeded, "sh\n"));

@@ -5,7 +5,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use sched_model::domain::function::HandlerType;
 use sched_worker::handlers::{ErrorClass, Execution, Outcome, Report};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -34,7 +33,7 @@ async fn arguments_reach_the_program_on_stdin_and_in_a_file() {
 }
 
 #[tokio::test]
-async fn arguments_larger_than_a_pipe_hold_up_nobody() {
+async fn large_arguments_do_not_block() {
     let mut execution = execution(json!({"program": "true"}));
     execution.args = json!("x".repeat(3_000_000));
     assert_eq!(Bench::new().run(execution.clone()).await.outcome, Outcome::Succeeded);
@@ -55,20 +54,20 @@ async fn no_shell_sees_the_arguments_of_a_program() {
 }
 
 #[tokio::test]
-async fn a_shell_command_gets_its_arguments_as_parameters() {
+async fn shell_command_gets_arguments_as_parameters() {
     let report = run(json!({"shell": true, "command": "echo \"$#:$1:$2\"", "args": ["a b", "$c"]})).await;
     assert_eq!(report.stdout.head, "2:a b:$c\n");
 }
 
 #[tokio::test]
-async fn the_result_file_becomes_the_result_whatever_the_outcome() {
+async fn result_file_is_kept_for_every_outcome() {
     let report = run_shell(r#"echo '{"rows": 3, "bad": "\u0000"}' > "$SCHED_RESULT_FILE"; exit 1"#).await;
     assert_eq!(report.outcome, Outcome::Failed);
     assert_eq!(report.result, Some(json!({"rows": 3, "bad": "\u{FFFD}"})));
 }
 
 #[tokio::test]
-async fn numbers_in_the_result_are_metrics_of_the_attempt_whatever_the_outcome() {
+async fn metrics_of_the_result_are_kept_for_every_outcome() {
     let report =
         run_shell(r#"echo '{"metrics": {"rows": 3, "share": 0.5}}' > "$SCHED_RESULT_FILE"; exit 1"#).await;
     assert_eq!(report.metrics, Some(json!({"rows": 3, "share": 0.5})));
@@ -77,14 +76,14 @@ async fn numbers_in_the_result_are_metrics_of_the_attempt_whatever_the_outcome()
     let report = run_shell(r#"echo '{"metrics": {"rows": 3, "Rows": 4}}' > "$SCHED_RESULT_FILE""#).await;
     assert_eq!((report.outcome, report.metrics), (Outcome::Succeeded, Some(json!({"rows": 3}))));
     assert!(
-        report.notes.len() == 1 && report.notes[0].contains("\"Rows\" is not a name"),
+        report.notes.len() == 1 && report.notes[0].contains("\"Rows\" is not a metric name"),
         "{:?}",
         report.notes
     );
 }
 
 #[tokio::test]
-async fn a_bad_result_file_is_noted_and_changes_nothing() {
+async fn invalid_result_file_is_ignored_with_a_note() {
     let too_large = r#"head -c 2000000 /dev/zero | tr '\0' 1 > "$SCHED_RESULT_FILE""#;
     let table = [
         (r#"echo '{"rows":' > "$SCHED_RESULT_FILE""#, "not JSON"),
@@ -96,16 +95,12 @@ async fn a_bad_result_file_is_noted_and_changes_nothing() {
         let report = run_shell(command).await;
         assert_eq!((report.outcome, report.result), (Outcome::Succeeded, None), "{command}");
         assert!(report.notes.len() == 1 && report.notes[0].contains(expected), "{:?}", report.notes);
-        assert_eq!(
-            report.log.head,
-            format!("{}\n", report.notes[0]),
-            "whoever looks at the attempt sees it, too"
-        );
+        assert_eq!(report.log.head, format!("{}\n", report.notes[0]), "the log of the attempt shows it too");
     }
 }
 
 #[tokio::test]
-async fn an_exit_code_is_a_failure_unless_it_is_listed() {
+async fn unlisted_exit_code_is_a_failure() {
     let report = run_shell("exit 3").await;
     assert_eq!(failure(&report), (Outcome::Failed, Some(ErrorClass::ExitCode), "exit code 3"));
     assert_eq!(report.exit_code, Some(3));
@@ -114,7 +109,7 @@ async fn an_exit_code_is_a_failure_unless_it_is_listed() {
 }
 
 #[tokio::test]
-async fn a_signal_is_named() {
+async fn signal_is_named_in_the_error() {
     let report = run_shell("ulimit -c 0; kill -SEGV $$").await;
     assert_eq!(
         failure(&report),
@@ -124,7 +119,7 @@ async fn a_signal_is_named() {
 }
 
 #[tokio::test]
-async fn a_program_that_cannot_start_fails_with_the_reason() {
+async fn failed_start_reports_its_reason() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str, mode: u32| {
         let path = folder.path().join(name);
@@ -167,20 +162,7 @@ async fn a_program_that_cannot_start_fails_with_the_reason() {
 }
 
 #[tokio::test]
-async fn kinds_without_a_handler_are_said_to_be_unsupported() {
-    let handlers = Bench::new().handlers;
-    for kind in [HandlerType::Celery, HandlerType::Sql] {
-        let report =
-            handlers.run(kind, execution(json!({"program": "true"})), CancellationToken::new()).await;
-        assert_eq!(
-            (report.outcome, report.error_class),
-            (Outcome::Failed, Some(ErrorClass::UnsupportedHandler))
-        );
-    }
-}
-
-#[tokio::test]
-async fn the_private_directory_is_private_and_does_not_stay() {
+async fn private_directory_is_private_and_removed() {
     let bench = Bench::new();
     let command = r#"stat -c %a "$(dirname "$SCHED_ARGS_FILE")"; pwd; touch "$TMPDIR/x" ./y; mkdir -p a/b"#;
     let report = bench.run(execution(shell(command))).await;
@@ -191,7 +173,7 @@ async fn the_private_directory_is_private_and_does_not_stay() {
 }
 
 #[tokio::test]
-async fn a_private_directory_left_as_it_was_is_used_again_while_others_run() {
+async fn unchanged_private_directory_is_reused() {
     let (bench, token) = (Bench::new(), token());
     let cancel = CancellationToken::new();
     let other = bench.run_until(execution(shell(&format!("sleep {token}"))), cancel.clone());
@@ -218,7 +200,7 @@ async fn a_private_directory_left_as_it_was_is_used_again_while_others_run() {
             assert_eq!(entries(bench.root.path()), 1 + kept, "{day}");
             places.insert(place.to_owned());
         }
-        assert_eq!(places.len(), 6, "each has a name of its own");
+        assert_eq!(places.len(), 6, "each has its own name");
         // The result is read, and its directory is removed.
         let report = bench.run(execution(shell("echo 7 > \"$SCHED_RESULT_FILE\""))).await;
         assert_eq!((report.result, entries(bench.root.path())), (Some(json!(7)), 1));
@@ -227,18 +209,18 @@ async fn a_private_directory_left_as_it_was_is_used_again_while_others_run() {
         cancel.cancel();
     };
     tokio::join!(other, short);
-    assert_eq!(entries(bench.root.path()), 1, "the spare, which nobody wants any more");
-    drop(bench.handlers);
-    assert_eq!(entries(bench.root.path()), 0, "it goes with the worker");
+    assert_eq!(entries(bench.root.path()), 1, "the spare, which is no longer used");
+    drop(bench.handler);
+    assert_eq!(entries(bench.root.path()), 0, "it is removed with the worker");
 }
 
 #[tokio::test]
-async fn a_working_directory_can_be_chosen() {
+async fn working_directory_is_configurable() {
     assert_eq!(run(json!({"program": "pwd", "cwd": "/usr"})).await.stdout.head, "/usr\n");
 }
 
 #[tokio::test]
-async fn a_full_or_missing_disk_for_private_files_is_the_workers_fault() {
+async fn missing_temp_root_is_a_worker_error() {
     let bench = Bench::new();
     fs::remove_dir(bench.root.path()).unwrap();
     let report = bench.run(execution(json!({"program": "true"}))).await;
@@ -249,7 +231,7 @@ async fn a_full_or_missing_disk_for_private_files_is_the_workers_fault() {
 }
 
 #[tokio::test]
-async fn a_worker_that_can_keep_no_files_has_not_tried() {
+async fn attempt_without_temp_root_is_untried() {
     let bench = Bench::new();
     fs::remove_dir_all(bench.root.path()).unwrap();
     let report = bench.run(execution(json!({"program": "true"}))).await;
@@ -267,7 +249,7 @@ async fn a_worker_that_can_keep_no_files_has_not_tried() {
 /// Not a test: the test below runs it in a separate process, whose limits it lowers.
 #[tokio::test]
 #[ignore = "it lowers the limits of its process"]
-async fn a_worker_without_files() {
+async fn worker_without_file_descriptors() {
     let bench = Bench::new();
     assert_eq!(bench.run(execution(json!({"program": "true"}))).await.outcome, Outcome::Succeeded);
     let open = u64::try_from(entries("/proc/self/fd".as_ref())).unwrap();
@@ -284,7 +266,7 @@ async fn a_worker_without_files() {
         assert_eq!(failure(&report).1, Some(ErrorClass::Worker));
         let message = report.error_message.unwrap();
         assert!(message.contains("Too many open files"), "{message}");
-        if message.contains("no process for") {
+        if message.contains("could not create a process for") {
             shortest.get_or_insert(files);
         }
     }
@@ -294,9 +276,9 @@ async fn a_worker_without_files() {
 }
 
 #[tokio::test]
-async fn a_worker_that_has_no_files_left_has_not_tried() {
+async fn attempt_without_file_descriptors_is_untried() {
     let ended = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "running::a_worker_without_files", "--ignored", "--nocapture"])
+        .args(["--exact", "running::worker_without_file_descriptors", "--ignored", "--nocapture"])
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&ended.stdout);

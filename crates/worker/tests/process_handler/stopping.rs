@@ -12,13 +12,13 @@ use crate::support::{
 };
 
 #[tokio::test]
-async fn a_timeout_kills_the_whole_group() {
+async fn timeout_kills_the_whole_group() {
     let (bench, token) = (Bench::new(), token());
     let mut execution = execution(shell(&format!("sleep {token} & sleep {token}")));
     execution.timeout = Duration::from_secs(2);
     let (report, ()) = tokio::join!(bench.run(execution), wait_for_sleepers(&token, 2));
     assert_eq!((report.outcome, report.error_class), (Outcome::TimedOut, Some(ErrorClass::Timeout)));
-    assert_eq!(report.error_message.as_deref(), Some("timed out after 2s; it ended within the grace"));
+    assert_eq!(report.error_message.as_deref(), Some("timed out after 2s; ended within the grace period"));
     assert!(
         report.elapsed >= Duration::from_secs(2) && report.elapsed < Duration::from_secs(15),
         "{report:?}"
@@ -28,17 +28,17 @@ async fn a_timeout_kills_the_whole_group() {
 }
 
 #[tokio::test]
-async fn a_cancelled_program_may_tidy_up_and_is_still_cancelled() {
+async fn cancelled_program_may_clean_up() {
     let (bench, token) = (Bench::new(), token());
     let command = format!("trap 'echo tidied; exit 0' TERM; sleep {token} & wait");
     let report = cancel_when_sleeping(&bench, shell(&command), &token, 1).await;
     assert_eq!((report.outcome, report.exit_code), (Outcome::Cancelled, Some(0)));
     assert_eq!((report.stdout.head.as_str(), report.error_class), ("tidied\n", Some(ErrorClass::Cancelled)));
-    assert_eq!(report.error_message.as_deref(), Some("cancelled; it ended within the grace"));
+    assert_eq!(report.error_message.as_deref(), Some("cancelled; ended within the grace period"));
 }
 
 #[tokio::test]
-async fn a_background_process_gets_the_grace_too_when_the_program_is_already_gone() {
+async fn background_process_gets_the_grace_period_too() {
     let (bench, token) = (Bench::new(), token());
     // The sleep starts after the trap is set, so a visible sleep proves that the trap will work.
     let tidy =
@@ -49,19 +49,19 @@ async fn a_background_process_gets_the_grace_too_when_the_program_is_already_gon
 }
 
 #[tokio::test]
-async fn a_program_that_ignores_the_soft_signal_is_killed_after_the_grace() {
+async fn program_ignoring_sigterm_is_killed_after_the_grace_period() {
     let (bench, token) = (Bench::new(), token());
     let command = format!("trap '' TERM; sleep {token} & while :; do sleep 0.05; done");
     let config = json!({"shell": true, "command": command, "grace_seconds": 1});
     let report = cancel_when_sleeping(&bench, config, &token, 1).await;
     assert_eq!((report.outcome, report.exit_code), (Outcome::Cancelled, None));
-    assert_eq!(report.error_message.as_deref(), Some("cancelled; killed when the grace of 1s was over"));
+    assert_eq!(report.error_message.as_deref(), Some("cancelled; killed after the grace period of 1s"));
     assert!(report.elapsed >= Duration::from_secs(1), "{:?}", report.elapsed);
     assert_eq!(alive_with(&token), Vec::<u32>::new());
 }
 
 #[tokio::test]
-async fn without_grace_the_kill_follows_at_once() {
+async fn zero_grace_period_kills_at_once() {
     let (bench, token) = (Bench::new(), token());
     let command = format!("trap '' TERM; sleep {token} & while :; do sleep 0.05; done");
     let config = json!({"shell": true, "command": command, "grace_seconds": 0});
@@ -79,7 +79,7 @@ async fn a_stopped_process_is_killed_too() {
 }
 
 #[tokio::test]
-async fn what_was_cancelled_before_it_began_never_runs() {
+async fn attempt_cancelled_before_its_start_never_runs() {
     let (bench, cancel) = (Bench::new(), CancellationToken::new());
     let proof = bench.root.path().join("ran");
     cancel.cancel();
@@ -94,7 +94,7 @@ async fn dropping_the_attempt_kills_its_tree_at_once() {
     let command =
         format!("trap '' TERM; setsid sleep {token} & sleep {token} & while :; do sleep 0.05; done");
     tokio::select! {
-        report = bench.run(execution(shell(&command))) => panic!("ended by itself: {report:?}"),
+        report = bench.run(execution(shell(&command))) => panic!("ended without being dropped: {report:?}"),
         () = wait_for_sleepers(&token, 2) => {}
     }
     wait_for_silence(&token).await;

@@ -22,7 +22,7 @@ const ESCAPES: [&str; 6] = [
 ];
 
 #[tokio::test]
-async fn nothing_escapes_a_cancellation() {
+async fn no_process_escapes_a_cancellation() {
     for escape in ESCAPES {
         let (bench, token) = (Bench::new(), token());
         // The program is a `sleep` without the token in its own arguments.
@@ -39,7 +39,7 @@ async fn nothing_escapes_a_cancellation() {
 }
 
 #[tokio::test]
-async fn nothing_outlives_a_program_that_ends_by_itself() {
+async fn no_process_outlives_its_program() {
     for escape in ESCAPES {
         let (bench, token) = (Bench::new(), token());
         // The program ends when the test creates a file, after the test has seen the escaped
@@ -58,7 +58,7 @@ async fn nothing_outlives_a_program_that_ends_by_itself() {
 }
 
 #[tokio::test]
-async fn the_end_of_one_attempt_leaves_its_neighbours_alone() {
+async fn end_of_an_attempt_spares_concurrent_attempts() {
     let (bench, long, short) = (Bench::new(), token(), token());
     // Each leaves a sleep outside the group and session of its program. Only the mark distinguishes
     // the two.
@@ -75,7 +75,7 @@ async fn the_end_of_one_attempt_leaves_its_neighbours_alone() {
 }
 
 #[tokio::test]
-async fn processes_of_the_worker_itself_are_left_alone() {
+async fn own_processes_of_the_worker_are_spared() {
     let token = token();
     let mut own = tokio::process::Command::new("sleep").arg(&token).kill_on_drop(true).spawn().unwrap();
     assert_eq!(run_shell("setsid sleep 0.01 & exit 0").await.outcome, Outcome::Succeeded);
@@ -84,7 +84,7 @@ async fn processes_of_the_worker_itself_are_left_alone() {
 }
 
 #[tokio::test]
-async fn a_fork_storm_ends_with_its_attempt() {
+async fn fork_storm_ends_with_its_attempt() {
     let (bench, token) = (Bench::new(), token());
     let command = format!("while :; do setsid sleep {token} >/dev/null 2>&1 & sleep 0.01; done");
     let config = serde_json::json!({"shell": true, "command": command, "grace_seconds": 1});
@@ -99,7 +99,7 @@ async fn a_fork_storm_ends_with_its_attempt() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_short_attempts_side_by_side_all_succeed_and_leave_no_zombie() {
+async fn concurrent_short_attempts_leave_no_zombies() {
     let bench = Bench::new();
     // Half of them leave an orphan, so that the search for orphans and the start of programs
     // overlap all the time.
@@ -118,7 +118,7 @@ async fn many_short_attempts_side_by_side_all_succeed_and_leave_no_zombie() {
 }
 
 #[tokio::test]
-async fn a_long_attempt_does_not_pile_up_zombies() {
+async fn long_attempt_accumulates_no_zombies() {
     let (bench, token) = (Bench::new(), token());
     let command = format!("i=0; while [ $i -lt 30 ]; do (true &) ; i=$((i+1)); done; exec sleep {token}");
     let cancel = CancellationToken::new();
@@ -132,7 +132,7 @@ async fn a_long_attempt_does_not_pile_up_zombies() {
 }
 
 #[tokio::test]
-async fn a_whole_tree_of_sessions_goes() {
+async fn tree_of_sessions_is_killed() {
     let (bench, token) = (Bench::new(), token());
     let command = format!(
         "setsid sh -c 'setsid sh -c \"setsid sleep {token} & sleep {token}\" & sleep {token}' & sleep 1000"

@@ -8,11 +8,9 @@ use std::future::Future;
 use std::path::Path;
 use std::time::Duration;
 
-use sched_model::domain::function::HandlerType;
 use sched_runtime::monotonic_clock::monotonic;
-use sched_worker::handlers::http::{HttpHandler, HttpSettings};
-use sched_worker::handlers::process::{ProcessSettings, ProgramList, RunAsList};
-use sched_worker::handlers::{Execution, Handlers, Live, Report, Secrets};
+use sched_worker::handlers::process::{ProcessHandler, ProcessSettings, ProgramList, RunAsList};
+use sched_worker::handlers::{Execution, Live, Report, Secrets};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -21,9 +19,9 @@ use uuid::Uuid;
 /// Timeout of a condition on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Handlers with a separate directory.
+/// A handler with a separate directory.
 pub(crate) struct Bench {
-    pub(crate) handlers: Handlers,
+    pub(crate) handler: ProcessHandler,
     pub(crate) root: TempDir,
 }
 
@@ -46,13 +44,13 @@ impl Bench {
         let root = tempfile::tempdir().unwrap();
         let programs = ProgramList::parse(programs).unwrap();
         let settings = ProcessSettings { programs, ..settings(root.path(), &[], &[]) };
-        Self { handlers: handlers(settings), root }
+        Self { handler: handler(settings), root }
     }
 
     fn with(variables: &[(&str, &str)], users: &[&str]) -> Self {
         let root = tempfile::tempdir().unwrap();
-        let handlers = handlers_in(root.path(), variables, users);
-        Self { handlers, root }
+        let handler = handler_in(root.path(), variables, users);
+        Self { handler, root }
     }
 
     pub(crate) async fn run(&self, execution: Execution) -> Report {
@@ -60,17 +58,17 @@ impl Bench {
     }
 
     pub(crate) async fn run_until(&self, execution: Execution, cancel: CancellationToken) -> Report {
-        self.handlers.run(HandlerType::Process, execution, cancel).await
+        self.handler.run(&execution, &cancel).await
     }
 }
 
-/// Handlers with their private directories in `root`.
-pub(crate) fn handlers_in(root: &Path, variables: &[(&str, &str)], users: &[&str]) -> Handlers {
-    handlers(settings(root, variables, users))
+/// A handler with its private directories in `root`.
+pub(crate) fn handler_in(root: &Path, variables: &[(&str, &str)], users: &[&str]) -> ProcessHandler {
+    handler(settings(root, variables, users))
 }
 
-fn handlers(settings: ProcessSettings) -> Handlers {
-    Handlers::new(settings, HttpHandler::new(HttpSettings::default()).unwrap()).unwrap()
+fn handler(settings: ProcessSettings) -> ProcessHandler {
+    ProcessHandler::new(settings).unwrap()
 }
 
 fn settings(root: &Path, variables: &[(&str, &str)], users: &[&str]) -> ProcessSettings {

@@ -6,12 +6,11 @@
     reason = "a test that cannot get what it needs fails, and says where"
 )]
 
+mod archive;
+mod backup;
 mod notify;
 mod s3;
 
-use std::io::Read as _;
-use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use sched_model::cluster::housekeeping::{self, Housekeeping};
@@ -27,7 +26,7 @@ use sched_runtime::traces::Traces;
 use sched_runtime::tracker::Tracker;
 use sched_worker::{Config, PROGRAM, Worker};
 use serde_json::{Value, json};
-use test_support::{Client, Process, TestDatabase, server_program, wait_for};
+use test_support::{Client, TestDatabase, server_program, wait_for};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -68,7 +67,7 @@ impl World {
         let db = TestDatabase::new().await;
         let mut conn = db.database().dedicated().await.unwrap();
         assert_eq!(built_in::install(&mut conn).await.unwrap().jobs.len(), 6);
-        tell(&mut conn, expiry).await;
+        store_settings(&mut conn, expiry).await;
         Self { client: db.client().await, db, shutdown: Shutdown::new(), worker: None }
     }
 
@@ -142,19 +141,19 @@ impl World {
     }
 }
 
-async fn tell(conn: &mut Conn, expiry: HistoryExpiry) {
-    let told = Housekeeping {
+async fn store_settings(conn: &mut Conn, expiry: HistoryExpiry) {
+    let settings = Housekeeping {
         retention: Retention { finished_days: 30, dead_letter_days: 90, audit_days: 365 },
         idempotency_keys: Duration::from_secs(24 * 3600),
         expiry,
         stale_scheduler: Duration::from_secs(120),
         stale_worker: Duration::from_secs(3600),
     };
-    housekeeping::tell(conn, &told).await.unwrap();
+    housekeeping::tell(conn, &settings).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn old_things_are_removed_by_what_schedulers_were_told_and_the_leader_learns_of_it() {
+async fn retention_job_removes_old_rows_and_records_completion() {
     let world = World::start(HistoryExpiry::Drop, &[]).await;
     world
         .sql(
@@ -185,7 +184,7 @@ async fn old_things_are_removed_by_what_schedulers_were_told_and_the_leader_lear
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn months_behind_are_detached_and_those_ahead_are_made() {
+async fn partition_job_detaches_old_and_creates_new_months() {
     let world = World::start(HistoryExpiry::Detach, &[]).await;
     world
         .sql(
@@ -204,150 +203,8 @@ async fn months_behind_are_detached_and_those_ahead_are_made() {
     world.stop().await;
 }
 
-/// The lines of an object.
-fn lines(path: &Path) -> Vec<Value> {
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
 #[tokio::test(flavor = "multi_thread")]
-async fn detached_months_are_archived_whole_and_only_then_dropped() {
-    let dir = tempfile::tempdir().unwrap();
-    let url = format!("file://{}/archive", dir.path().display());
-    let world = World::start(HistoryExpiry::Detach, &[("ARCHIVE_URL", &url)]).await;
-    let (first, empty) = (world.detached_month(1, 5000).await, world.detached_month(2, 0).await);
-    let result = world.done("sched.archive").await;
-    assert_eq!((&result["rows"], &result["left"]), (&json!(5000), &json!(0)));
-    let objects = result["archived"].as_array().unwrap();
-    assert_eq!(objects.len(), 2);
-    for (object, (table, rows)) in objects.iter().zip([(first, 5000), (empty, 0)]) {
-        assert_eq!(object["table"], format!("history_archive.{table}"));
-        assert_eq!(world.text(&format!("to_regclass('history_archive.{table}')")).await, "", "it is dropped");
-        let path = object["object"].as_str().unwrap().strip_prefix("file://").unwrap().to_owned();
-        let lines = lines(Path::new(&path));
-        let mut numbers: Vec<u64> = lines.iter().map(|line| line["payload"]["n"].as_u64().unwrap()).collect();
-        numbers.sort_unstable();
-        assert_eq!(numbers, (1..=rows).collect::<Vec<u64>>(), "every row, once");
-        let file = Path::new(&path).file_name().unwrap().to_str().unwrap();
-        let sums = format!("{}  {file}\n", object["sha256"].as_str().unwrap());
-        assert_eq!(std::fs::read_to_string(format!("{path}.sha256")).unwrap(), sums);
-        let checked = Command::new("sha256sum")
-            .arg("-c")
-            .arg(format!("{file}.sha256"))
-            .current_dir(Path::new(&path).parent().unwrap())
-            .output();
-        assert!(checked.unwrap().status.success());
-    }
-    assert_eq!(world.done("sched.archive").await["archived"], json!([]));
-    world.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn months_are_archived_to_what_speaks_the_language_of_s3() {
-    let s3 = s3::S3::start().await;
-    let world = World::without_worker(HistoryExpiry::Detach).await;
-    let table = world.detached_month(1, 2000).await;
-    // A separate process: credentials and endpoint come from its environment.
-    let mut worker = Process::daemon("sched-worker")
-        .env("DATABASE_URL", world.db.url())
-        .env("ARCHIVE_URL", "s3://history/of/sched")
-        .env("AWS_ENDPOINT", format!("http://{}", s3.addr))
-        .env("AWS_ALLOW_HTTP", "true")
-        .env("AWS_REGION", "eu-central-1")
-        .env("AWS_ACCESS_KEY_ID", "key")
-        .env("AWS_SECRET_ACCESS_KEY", "secret")
-        .start();
-    let result = world.done("sched.archive").await;
-    assert_eq!(result["rows"], 2000);
-    assert_eq!(world.text(&format!("to_regclass('history_archive.{table}')")).await, "", "it is dropped");
-    let object = result["archived"][0]["object"].as_str().unwrap();
-    let path = object.replace("s3://", "/");
-    assert!(path.starts_with(&format!("/history/of/sched/history_archive/{table}-")), "{path}");
-    assert_eq!(s3.paths(), [path.clone(), format!("{path}.sha256")]);
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(&s3.object(&path)[..]).read_to_string(&mut text).unwrap();
-    assert_eq!(text.lines().count(), 2000);
-    assert!(worker.stop_gracefully(PATIENCE).await.success());
-}
-
-/// The path of the object of a detached month.
-async fn path_of(world: &World, dir: &Path, table: &str) -> std::path::PathBuf {
-    let oid = world.text(&format!("'history_archive.{table}'::regclass::oid")).await;
-    dir.join(format!("history_archive/{table}-{oid}.jsonl.gz"))
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn archiving_goes_on_wherever_an_earlier_run_died() {
-    let dir = tempfile::tempdir().unwrap();
-    let url = format!("file://{}", dir.path().display());
-    let world = World::start(HistoryExpiry::Detach, &[("ARCHIVE_URL", &url)]).await;
-    // A complete object of a month of 100 rows with its checksum: the state after a run died before
-    // it dropped the month.
-    let whole = world.detached_month(1, 100).await;
-    let content = {
-        let copy = world.detached_month(9, 100).await;
-        world.done("sched.archive").await;
-        assert_eq!(world.text(&format!("to_regclass('history_archive.{copy}')")).await, "");
-        let archived = std::fs::read_dir(dir.path().join("history_archive")).unwrap();
-        let mut paths: Vec<_> = archived.map(|entry| entry.unwrap().path()).collect();
-        paths.retain(|path| path.to_str().unwrap().contains("m09") && path.extension().unwrap() == "gz");
-        (
-            std::fs::read(&paths[0]).unwrap(),
-            std::fs::read_to_string(format!("{}.sha256", paths[0].display())).unwrap(),
-        )
-    };
-    assert_eq!(
-        world.text(&format!("to_regclass('history_archive.{whole}')")).await,
-        "",
-        "it was archived along"
-    );
-
-    let dropped = world.detached_month(2, 100).await;
-    let half = world.detached_month(3, 100).await;
-    let damaged = world.detached_month(4, 100).await;
-    let other = world.detached_month(5, 99).await;
-    for (table, object, checksum) in [
-        // The run died before it dropped the month.
-        (&dropped, &content.0[..], Some(&content.1)),
-        // The run died before it wrote the checksum.
-        (&half, &content.0[..content.0.len() / 2], None),
-        // The object was damaged later.
-        (&damaged, &content.0[..content.0.len() / 2], Some(&content.1)),
-        // A complete object of another month.
-        (&other, &content.0[..], Some(&content.1)),
-    ] {
-        let path = path_of(&world, dir.path(), table).await;
-        std::fs::write(&path, object).unwrap();
-        if let Some(checksum) = checksum {
-            std::fs::write(format!("{}.sha256", path.display()), checksum).unwrap();
-        }
-    }
-    let paths = [
-        path_of(&world, dir.path(), &dropped).await,
-        path_of(&world, dir.path(), &half).await,
-        path_of(&world, dir.path(), &damaged).await,
-        path_of(&world, dir.path(), &other).await,
-    ];
-    let (status, _, error) = world.run("sched.archive", &json!({})).await;
-    assert_eq!(status, "FAILED");
-    assert!(error.starts_with("archive_failed: 3 months were archived, 1 were not"), "{error}");
-    assert!(error.contains("is the archive of another month"), "{error}");
-    for (table, path) in [dropped, half, damaged].iter().zip(&paths) {
-        assert_eq!(
-            world.text(&format!("to_regclass('history_archive.{table}')")).await,
-            "",
-            "{table} is dropped"
-        );
-        assert_eq!(lines(path).len(), 100, "{table}");
-    }
-    assert_eq!(world.text(&format!("SELECT count(*) FROM history_archive.{other}")).await, "99", "it stays");
-    assert_eq!(std::fs::read(&paths[3]).unwrap(), content.0, "and what was there before too");
-    world.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn jobs_that_need_settings_say_which() {
+async fn unconfigured_jobs_name_the_missing_setting() {
     let world = World::start(HistoryExpiry::Drop, &[]).await;
     for (job, setting) in [("sched.archive", "ARCHIVE_URL"), ("sched.backup", "BACKUP_DIR")] {
         let reason =
@@ -358,72 +215,4 @@ async fn jobs_that_need_settings_say_which() {
         assert!(error.starts_with(&format!("not_configured: {setting} is not set")), "{error}");
     }
     world.stop().await;
-}
-
-/// The number of rows of each table that does not change while a worker runs and a backup is
-/// written.
-const COUNTS: &str = "SELECT string_agg(t.name || ' ' || (xpath('/row/c/text()', query_to_xml('SELECT count(*) AS c FROM ' || t.name, true, true, '')))[1]::text, ', ' ORDER BY t.name)
-    FROM unnest(ARRAY['tenants', 'projects', 'queues', 'task_functions', 'scheduled_jobs', 'scheduled_job_versions', 'skipped_fires',
-                      'housekeeping', 'maintenance.job_execution_log']) AS t (name)";
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_backup_restores_into_a_fresh_database_with_every_row() {
-    let dir = tempfile::tempdir().unwrap();
-    let backups = dir.path().join("backups").display().to_string();
-    let world = World::start(HistoryExpiry::Drop, &[("BACKUP_DIR", &backups), ("BACKUP_KEEP", "2")]).await;
-    world
-        .sql(
-            "INSERT INTO skipped_fires (tenant_id, job_id, first_fire_at, last_fire_at, fire_count, reason)
-             SELECT tenant_id, id, at, at, 1, 'overlap'
-             FROM scheduled_jobs, generate_series(now() - interval '90 minutes', now(), interval '1 minute') AS at",
-        )
-        .await;
-    let counts = world.text(COUNTS).await;
-    assert!(counts.contains("scheduled_jobs 6") && counts.contains("skipped_fires 546"), "{counts}");
-    let result = world.done("sched.backup").await;
-    let path = Path::new(result["path"].as_str().unwrap());
-    assert_eq!(std::fs::metadata(path).unwrap().len(), result["bytes"].as_u64().unwrap());
-    let sums =
-        format!("{}  {}\n", result["sha256"].as_str().unwrap(), path.file_name().unwrap().to_str().unwrap());
-    assert_eq!(std::fs::read_to_string(format!("{}.sha256", path.display())).unwrap(), sums);
-    // The log of the backup job itself is outside the main schema.
-    assert_eq!(world.text("SELECT count(*) FROM maintenance.job_execution_log").await, "1");
-    assert_eq!(world.text("SELECT count(*) FROM job_execution_log").await, "0");
-
-    let fresh = TestDatabase::empty().await;
-    let restored = Command::new(server_program("pg_restore"))
-        .args(["--exit-on-error", "--no-owner", "--single-transaction", "--dbname", fresh.url()])
-        .arg(path)
-        .output()
-        .unwrap();
-    assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
-    let client = fresh.client().await;
-    let row = client.query_one(&format!("SELECT ({COUNTS})::text"), &[]).await.unwrap();
-    assert_eq!(row.get::<_, String>(0), counts, "every table has what it had");
-
-    for _ in 0..2 {
-        world.done("sched.backup").await;
-    }
-    assert!(!path.exists(), "two are kept");
-    assert_eq!(
-        std::fs::read_dir(&backups).unwrap().count(),
-        4,
-        "with their checksums, and nothing unfinished"
-    );
-
-    // Restoring the main schema alone returns it to its former state, and the log of backups stays.
-    let newest = world.done("sched.backup").await["path"].as_str().unwrap().to_owned();
-    let (db, client) = world.stop_and_keep().await;
-    client.batch_execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public").await.unwrap();
-    let restored = Command::new(server_program("pg_restore"))
-        .args(["--exit-on-error", "--no-owner", "--single-transaction", "--schema=public"])
-        .args(["--dbname", db.url()])
-        .arg(newest)
-        .output()
-        .unwrap();
-    assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
-    let after = "SELECT (SELECT name FROM tenants) || ' ' || (SELECT count(*) FROM skipped_fires) || ' '
-                        || (SELECT count(*) FROM maintenance.job_execution_log)";
-    let row = client.query_one(after, &[]).await.unwrap();
-    assert_eq!(row.get::<_, String>(0), "Default 546 4");
 }

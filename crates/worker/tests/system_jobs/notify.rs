@@ -112,7 +112,7 @@ async fn message(world: &World, kind: &str, columns: &str, values: &str) -> Valu
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_is_signed_and_comes_again_under_the_same_id_until_it_is_taken() {
+async fn webhook_is_signed_and_retried_with_the_same_id() {
     let server = WebServer::start(&[500, 200]).await;
     let (world, _dir) = world(&[]).await;
     set_secret(&world, "hook", &format!("whsec_{}", STANDARD.encode(KEY))).await;
@@ -147,7 +147,7 @@ async fn a_webhook_is_signed_and_comes_again_under_the_same_id_until_it_is_taken
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chat_gets_a_text_and_its_url_is_told_to_nobody() {
+async fn chat_url_is_never_stored_or_logged() {
     let server = WebServer::start(&[200, 404]).await;
     let (world, _dir) = world(&[]).await;
     set_secret(&world, "chat-url", &server.url).await;
@@ -157,15 +157,14 @@ async fn a_chat_gets_a_text_and_its_url_is_told_to_nobody() {
     assert_eq!(result, json!({"kind": "chat", "status": 200}));
     let (head, body) = server.requests().remove(0);
     assert!(!head.contains("webhook-signature"), "{head}");
-    let text =
-        "Job nightly failed (default)\nexit code 3\nNot told since the message before: 2 more of this kind";
+    let text = "Job nightly failed (default)\nexit code 3\nNot shown_to_tenant since the message before: 2 more of this kind";
     assert_eq!(serde_json::from_str::<Value>(&body).unwrap(), json!({"text": text}));
 
     let refused = fails(&world, &args).await;
     assert!(refused.starts_with("request_rejected: the server answered 404"), "{refused}");
     set_secret(&world, "chat-url", "no URL T0K3N").await;
     let useless = fails(&world, &args).await;
-    assert_eq!(useless, "invalid_channel: the secret \"chat-url\" is no URL that can be called");
+    assert_eq!(useless, "invalid_channel: the secret \"chat-url\" is not a callable URL");
     world.sql("DELETE FROM secrets").await;
     let missing = fails(&world, &args).await;
     assert!(missing.starts_with("missing_secret: the tenant has no secret \"chat-url\""), "{missing}");
@@ -183,10 +182,11 @@ async fn fails(world: &World, args: &Value) -> String {
     world.sql("UPDATE job_dispatch SET claimable_at = 'infinity' WHERE status = 'PENDING'").await;
     let (_, _, error) = world.run("sched.notify", args).await;
     let (class, shown) = error.split_once(": ").unwrap();
-    assert_eq!(shown, "the message was not sent; its tenant sees why, in its notification deliveries");
-    let told = world.text("SELECT error_class || ': ' || error_message FROM notification_deliveries").await;
-    assert!(told.starts_with(&format!("{class}: ")), "{told}");
-    told
+    assert_eq!(shown, "the message was not sent; the notification deliveries of the tenant show the reason");
+    let shown_to_tenant =
+        world.text("SELECT error_class || ': ' || error_message FROM notification_deliveries").await;
+    assert!(shown_to_tenant.starts_with(&format!("{class}: ")), "{shown_to_tenant}");
+    shown_to_tenant
 }
 
 /// Receives e-mails one after the other and returns their envelopes and texts. `refused` has
@@ -239,7 +239,7 @@ async fn mail_world() -> (World, TcpListener, tempfile::TempDir) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_email_goes_to_all_addresses_through_the_server_of_the_worker() {
+async fn email_is_sent_to_all_addresses() {
     let (world, listener, _dir) = mail_world().await;
     let args = message(&world, "email", "addresses", "'{ada@example.com,ops@example.com}'").await;
     let mails = spawn_owned("mail server", async move { take_mails(listener, 2, &[]).await });
@@ -262,7 +262,7 @@ async fn an_email_goes_to_all_addresses_through_the_server_of_the_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_that_is_refused_keeps_no_email_from_others_and_none_comes_twice() {
+async fn rejected_address_does_not_block_other_addresses() {
     let (world, listener, _dir) = mail_world().await;
     let args =
         message(&world, "email", "addresses", "'{gone@example.com,full@example.com,ops@example.com}'").await;
@@ -271,9 +271,14 @@ async fn an_address_that_is_refused_keeps_no_email_from_others_and_none_comes_tw
         let first = take_mails(listener, 5, &no).await;
         first.iter().map(|mail| mail.matches("exit code 3").count()).collect::<Vec<_>>()
     });
-    let told = fails(&world, &args).await;
+    let shown_to_tenant = fails(&world, &args).await;
     let expected = "mail_deferred: 2 of 3 addresses: gone@example.com: ";
-    assert!(told.starts_with(expected) && told.contains("nobody here") && told.contains("no room"), "{told}");
+    assert!(
+        shown_to_tenant.starts_with(expected)
+            && shown_to_tenant.contains("nobody here")
+            && shown_to_tenant.contains("no room"),
+        "{shown_to_tenant}"
+    );
     assert_eq!(world.text("SELECT reached FROM notification_deliveries").await, "{ops@example.com}");
     // The retry sends to the other two addresses only.
     fails(&world, &args).await;
@@ -282,12 +287,12 @@ async fn an_address_that_is_refused_keeps_no_email_from_others_and_none_comes_tw
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_sent_is_not_tried_again_and_says_why() {
+async fn unsendable_message_is_not_retried() {
     let (world, _dir) = world(&[]).await;
     let args = message(&world, "email", "addresses", "'{ada@example.com}'").await;
     let (status, _, error) = world.run("sched.notify", &args).await;
     assert_eq!(status, "FAILED");
-    assert_eq!(error, "not_configured: WORKER_SMTP_URL is not set on the worker that was to send the e-mail");
+    assert_eq!(error, "not_configured: WORKER_SMTP_URL is not set on this worker");
     world.sql("DELETE FROM notification_channels").await;
     assert_eq!(fails(&world, &args).await, "channel_deleted: the channel email was deleted");
     let nobody = json!({"tenant": DEFAULT_TENANT.to_string(), "delivery": uuid::Uuid::from_u128(1)});

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 fn main() -> ExitCode {
     Worker::builder()
-        .program("native-worker", env!("CARGO_PKG_VERSION"), "A worker with functions of its own.")
+        .program("native-worker", env!("CARGO_PKG_VERSION"), "A worker with its own functions.")
         .handler("invoices::send", send_invoices)
         .handler("accounts::export", export_accounts)
         .blocking_handler("files::count_lines", count_lines)
@@ -64,7 +64,7 @@ async fn send_invoices(ctx: Ctx, args: Billing) -> Result<Sent, HandlerError> {
 /// Simulates a request over the network.
 async fn send_mail(customer: &str, _key: &str) -> Result<(), HandlerError> {
     tokio::time::sleep(Duration::from_millis(50)).await;
-    if customer.contains('@') { Ok(()) } else { Err(format!("{customer} is no address").into()) }
+    if customer.contains('@') { Ok(()) } else { Err(format!("{customer} is not an address").into()) }
 }
 
 #[derive(Debug, Deserialize)]
@@ -143,13 +143,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_invoice_over_nothing_is_not_tried_again() {
+    async fn empty_invoice_is_not_retried() {
         let ended = TestRun::new(send_invoices).args(json!({"customers": [], "cents": 0})).run().await;
         assert_eq!((ended.error_class, ended.may_retry), (Some("nothing_to_bill"), false));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_export_whose_time_is_up_says_how_far_it_came() {
+    async fn timed_out_export_reports_finished_pages() {
         let run =
             TestRun::new(export_accounts).args(json!({"pages": 10})).timeout(Duration::from_millis(350));
         let ended = run.run().await;
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_is_missing_is_not_looked_for_again() {
+    async fn missing_file_is_not_retried() {
         let ended = TestRun::blocking(count_lines).args(json!({"path": "/no/such/file"})).run().await;
         assert_eq!((ended.error_class, ended.may_retry), (Some("no_such_file"), false));
     }

@@ -47,7 +47,7 @@ impl FromStr for ArchiveTarget {
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-');
         if bucket.len() < 3 || bucket.len() > 63 || !bucket.chars().all(is_name) {
-            return Err(format!("{wanted}; {bucket:?} is no name of a bucket"));
+            return Err(format!("{wanted}; {bucket:?} is not a bucket name"));
         }
         Ok(Self::S3 { bucket: bucket.to_owned(), prefix: prefix.trim_matches('/').to_owned() })
     }
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_and_buckets_are_read_and_others_refused() {
+    fn archive_target_accepts_folders_and_buckets_only() {
         assert_eq!("file:///var/a".parse(), Ok(ArchiveTarget::Folder("/var/a".into())));
         let s3 = |bucket: &str, prefix: &str| {
             Ok(ArchiveTarget::S3 { bucket: bucket.to_owned(), prefix: prefix.to_owned() })

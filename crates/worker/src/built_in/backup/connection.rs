@@ -26,7 +26,7 @@ impl Connection {
     pub(super) fn of(url: &SecretString, ca_file: Option<&Path>) -> Result<Self, HandlerError> {
         let url = url.expose_secret();
         let refused = || {
-            let text = "DATABASE_URL is not of the form postgresql://user@host/database, which pg_dump is to be given";
+            let text = "DATABASE_URL must have the form postgresql://user@host/database for pg_dump";
             HandlerError::new("unusable_url", text).no_retry()
         };
         let (scheme, rest) = SCHEMES
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_password_is_taken_out_wherever_it_stands() {
+    fn password_is_removed_from_the_url() {
         let with = |url: &str, password: &str| (url.to_owned(), Some(password.to_owned()));
         for (url, expected) in [
             ("postgresql://a:b@h:1/d", with("postgresql://a@h:1/d", "b")),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_are_verified_as_our_own_connections_do() {
+    fn tls_url_requires_verify_full() {
         for mode in ["require", "verify-ca", "verify-full"] {
             let url = format!("postgresql://a@h/d?sslmode={mode}&application_name=x");
             let system = "postgresql://a@h/d?sslmode=verify-full&sslrootcert=system&application_name=x";
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_refused_without_being_repeated() {
+    fn invalid_url_is_rejected_without_repeating_it() {
         for wrong in ["host=h password=secret", "postgresql://a:b%zz@secret/d", "postgresql://a:b%4@secret/d"]
         {
             let text = Connection::of(&wrong.into(), None).unwrap_err().to_string();

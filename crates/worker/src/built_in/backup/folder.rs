@@ -63,7 +63,7 @@ impl Folder {
         let file = file.into_std().await;
         file.try_lock()?;
         if file.metadata()?.nlink() == 0 {
-            return Err(io::Error::other("another backup tidied the folder at this very moment"));
+            return Err(io::Error::other("another backup removed the new file at the same time"));
         }
         let file = File::from_std(file);
         Ok(Unfinished { file, name, dir: self.0.clone(), hasher: Sha256::new(), bytes: 0 })
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_newest_are_kept_and_nothing_of_others_is_touched() {
+    async fn newest_backups_are_kept_and_foreign_files_untouched() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::open(&dir.path().join("a/b")).await.unwrap();
         let other = dir.path().join("a/b/other.dump");
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_another_run_is_writing_is_left_to_it_and_checksums_that_stand_alone_go() {
+    async fn concurrent_backup_survives_and_lone_checksums_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::open(dir.path()).await.unwrap();
         let mut file = folder.begin(DateTime::UNIX_EPOCH, Uuid::new_v4()).await.unwrap();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_whole_has_another_name_and_goes_with_the_next_run() {
+    async fn unfinished_backup_is_removed_by_the_next_run() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::open(dir.path()).await.unwrap();
         let mut file = folder.begin(DateTime::UNIX_EPOCH, Uuid::new_v4()).await.unwrap();

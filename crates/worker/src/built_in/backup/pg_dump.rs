@@ -21,7 +21,7 @@ const PIECE_BYTES: usize = 256 * 1024;
 /// Bytes of its stderr that are kept.
 const COMPLAINT_BYTES: usize = 16 * 1024;
 /// Bytes between two progress reports.
-const TELL_EVERY: u64 = 64 * 1024 * 1024;
+const PROGRESS_BYTES: u64 = 64 * 1024 * 1024;
 /// libpq variables of the worker's environment that may concern another database.
 const FOREIGN: [&str; 10] = [
     "PGHOST",
@@ -45,9 +45,9 @@ impl PgDump {
     pub(super) async fn find(dir: Option<&Path>, server: u32) -> Result<Self, HandlerError> {
         let program = dir.map_or_else(|| PathBuf::from(PROGRAM), |dir| dir.join(PROGRAM));
         let shown = program.display().to_string();
-        let asked =
+        let output =
             Command::new(&program).arg("--version").stdin(Stdio::null()).kill_on_drop(true).output().await;
-        let answer = asked.map_err(|error| {
+        let output = output.map_err(|error| {
             let text = match error.kind() {
                 io::ErrorKind::NotFound => format!(
                     "{shown} does not exist on this worker: install the client programs of PostgreSQL {server}, or set PG_BIN_DIR"
@@ -56,9 +56,9 @@ impl PgDump {
             };
             HandlerError::new("pg_dump_missing", text).no_retry()
         })?;
-        let text = String::from_utf8_lossy(&answer.stdout);
+        let text = String::from_utf8_lossy(&output.stdout);
         let Some(version) = major_version(&text) else {
-            let text = format!("{shown} does not tell its version: {text}");
+            let text = format!("{shown} does not report its version: {text}");
             return Err(HandlerError::new("pg_dump_missing", text).no_retry());
         };
         if version < server {
@@ -121,14 +121,14 @@ impl PgDump {
 /// Copies everything from the pipe to the file.
 async fn take(mut pipe: impl AsyncRead + Unpin, ctx: &Ctx, file: &mut Unfinished) -> io::Result<()> {
     let mut piece = vec![0; PIECE_BYTES];
-    let mut told = 0;
+    let mut reported = 0;
     loop {
         let count = pipe.read(&mut piece).await?;
         let Some(bytes) = piece.get(..count).filter(|bytes| !bytes.is_empty()) else { return Ok(()) };
         file.write(bytes).await?;
-        if file.bytes() - told >= TELL_EVERY {
-            told = file.bytes();
-            ctx.progress(None, format!("{told} bytes"));
+        if file.bytes() - reported >= PROGRESS_BYTES {
+            reported = file.bytes();
+            ctx.progress(None, format!("{reported} bytes"));
         }
     }
 }
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_as_releases_write_them() {
+    fn major_version_is_parsed() {
         for (text, version) in [
             ("pg_dump (PostgreSQL) 17.2 (Debian 17.2-1.pgdg120+1)\n", Some(17)),
             ("pg_dump (PostgreSQL) 18beta1\n", Some(18)),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_is_missing_or_too_old_is_told_with_what_to_do() {
+    async fn missing_or_old_pg_dump_names_the_fix() {
         let dir = tempfile::tempdir().unwrap();
         let missing = PgDump::find(Some(dir.path()), 17).await.unwrap_err();
         assert_eq!(missing.class(), "pg_dump_missing");

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_of_each_network_are_refused_and_their_neighbours_are_not() {
+    fn network_borders_are_exact() {
         for (low, high, before, after) in [
             ("10.0.0.0", "10.255.255.255", "9.255.255.255", "11.0.0.0"),
             ("100.64.0.0", "100.127.255.255", "100.63.255.255", "100.128.0.0"),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_within_another_is_judged_too() {
+    fn embedded_address_is_checked() {
         assert_eq!(refused("::ffff:8.8.8.8"), None);
         assert_eq!(refused("::ffff:10.0.0.1"), Some("a private"));
         assert_eq!(refused("64:ff9b::8.8.8.8"), Some("a NAT64"));

@@ -27,7 +27,7 @@ enum Allowed {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is no target: a network (10.0.0.0/8), an address or a host name, each with a port or without (10.1.2.3:8080, [fd00::/8]:80)"
+    "{text:?} is not a target; use a network (10.0.0.0/8), an address or a host name, each with an optional port (10.1.2.3:8080, [fd00::/8]:80)"
 )]
 pub struct InvalidTarget {
     text: String,
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_behind_an_address_must_be_allowed_too() {
+    fn embedded_address_must_be_allowed_too() {
         let nat = list(&["64:ff9b::/96"]);
         assert!(nat.has_address("64:ff9b::8.8.8.8".parse().unwrap(), 80));
         assert!(!nat.has_address("64:ff9b::10.0.0.1".parse().unwrap(), 80));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_target_is_refused() {
+    fn invalid_target_is_rejected() {
         for text in [
             "",
             "10.0.0.0/33",

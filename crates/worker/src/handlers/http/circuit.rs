@@ -116,7 +116,7 @@ impl Pass {
         }
         if self.is_probe {
             publish(&all);
-            tracing::info!(http.endpoint = self.key.1, "The endpoint works again; its circuit is closed.");
+            tracing::info!(http.endpoint = self.key.1, "endpoint works again; circuit closed");
         }
         drop(all);
         self.is_probe = false;
@@ -149,7 +149,7 @@ impl Pass {
                 http.endpoint = self.key.1,
                 failures = circuit.failures,
                 cooldown_seconds = self.settings.cooldown_seconds,
-                "The endpoint fails again and again; its circuit is open."
+                "endpoint fails repeatedly; circuit opened"
             );
             publish(&all);
         }
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_in_a_row_open_it_and_a_probe_closes_it() {
+    fn consecutive_failures_open_and_a_probe_closes_the_circuit() {
         let now = monotonic();
         let seconds = |seconds| now + Duration::from_secs(seconds);
         let circuits = opened(now);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_probe_opens_it_again_and_a_killed_one_leaves_its_place() {
+    fn failed_probe_reopens_and_aborted_probe_frees_the_slot() {
         let now = monotonic();
         let later = now + Duration::from_secs(31);
         let circuits = opened(now);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_failed_for_long_is_forgotten_and_leaves_room() {
+    fn old_endpoints_are_forgotten_to_free_room() {
         let now = monotonic();
         let circuits = opened(now);
         let later = now + FORGOTTEN_AFTER;
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_between_failures_starts_the_count_anew() {
+    fn success_resets_the_failure_count() {
         let now = monotonic();
         let circuits = Circuits::default();
         for _ in 0..10 {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_success_does_not_close_it_and_others_are_not_affected() {
+    fn late_success_does_not_close_the_circuit() {
         let now = monotonic();
         let circuits = Circuits::default();
         let late = enter(&circuits, now).unwrap();

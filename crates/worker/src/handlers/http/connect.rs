@@ -46,12 +46,12 @@ pub(super) enum ConnectError {
     /// TLS cannot be set up on this machine.
     #[error("TLS cannot be used on this worker")]
     NoTls(#[source] rustls::Error),
-    #[error("failed to begin HTTP")]
+    #[error("HTTP handshake failed")]
     Http(#[source] hyper::Error),
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("certificates cannot be read from {path}", path = path.display())]
+#[error("failed to read certificates from {path}", path = path.display())]
 pub struct CertificateError {
     path: PathBuf,
     #[source]
@@ -92,7 +92,7 @@ impl Trust {
         }
         if roots.is_empty() {
             tracing::warn!(
-                "This machine has no certificates of authorities, so calls to https targets fail."
+                "no certificate authorities found on this machine; calls to https targets will fail"
             );
         }
         let provider = rustls::crypto::ring::default_provider();
@@ -133,7 +133,7 @@ pub(super) async fn open(
     let task = spawn_owned("http connection", async move {
         if let Err(error) = connection.await {
             // The waiter for the response gets its own error.
-            tracing::debug!(%error, "A connection of an http function ended with an error.");
+            tracing::debug!(%error, "connection of an http function failed");
         }
     });
     Ok(Connection { sender, _task: task })
@@ -160,7 +160,7 @@ async fn tcp(addresses: &[SocketAddr], time: std::time::Duration) -> io::Result<
 }
 
 fn server_name(url: &Url) -> Result<ServerName<'static>, ConnectError> {
-    let invalid = || ConnectError::Tls(io::Error::other("the host is no name that a certificate can have"));
+    let invalid = || ConnectError::Tls(io::Error::other("the host is not a valid name for a certificate"));
     match url.host().ok_or_else(invalid)? {
         Host::Ipv4(address) => Ok(ServerName::IpAddress(std::net::IpAddr::V4(address).into())),
         Host::Ipv6(address) => Ok(ServerName::IpAddress(std::net::IpAddr::V6(address).into())),

@@ -12,7 +12,7 @@ use hyper::body::{Body as _, Incoming};
 use super::connect::{self, ConnectError, Connection, Trust};
 use super::guard::{Guard, NoTarget};
 use super::pool::Pool;
-use super::request::Prepared;
+use super::request::PreparedRequest;
 
 /// Progress of an exchange.
 #[derive(Debug, Default)]
@@ -53,17 +53,17 @@ pub(super) enum ExchangeError {
     ConnectTimeout(Duration),
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    #[error("the connection ended before a response came")]
+    #[error("the connection ended before a response arrived")]
     NoResponse(#[source] hyper::Error),
-    #[error("what came is no HTTP response that can be read")]
+    #[error("the response is not valid HTTP")]
     BadResponse(#[source] hyper::Error),
-    #[error("the response broke off")]
+    #[error("the response ended early")]
     BrokenBody(#[source] hyper::Error),
 }
 
 /// The shared parts of all exchanges of a worker.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct Transport {
     pub(super) guard: Guard,
     pub(super) trust: Trust,
     pub(super) pool: Pool,
@@ -77,11 +77,11 @@ pub(super) struct Bounds {
     pub(super) body_bytes: usize,
 }
 
-impl Line {
+impl Transport {
     /// Sends the request and reads the response into `progress`.
     pub(super) async fn exchange(
         &self,
-        prepared: Prepared,
+        prepared: PreparedRequest,
         bounds: Bounds,
         progress: &mut Progress,
     ) -> Result<(), ExchangeError> {
@@ -98,11 +98,11 @@ impl Line {
 
     async fn send(
         &self,
-        prepared: Prepared,
+        prepared: PreparedRequest,
         time: Duration,
         progress: &mut Progress,
     ) -> Result<(http::Response<Incoming>, Connection), ExchangeError> {
-        let Prepared { tenant, url, endpoint, mut request } = prepared;
+        let PreparedRequest { tenant, url, endpoint, mut request } = prepared;
         let key = (tenant, endpoint);
         while let Some(mut connection) = self.pool.take(&key) {
             if connection.sender.ready().await.is_err() {

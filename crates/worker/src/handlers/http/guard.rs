@@ -4,29 +4,24 @@
 //! connection uses exactly the checked addresses. So a name that resolves differently a moment
 //! later changes nothing (DNS rebinding). A name with any refused address is refused completely,
 //! because otherwise the choice of the address would be random. A public or allowed target must
-//! also have a permitted port, and must not be the scheduler's own database ([`super::own`]).
+//! also have a permitted port, and must not be the scheduler's own database ([`super::own_database`]).
 
-use std::fmt;
-use std::future::Future;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
-use std::pin::Pin;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
 use url::{Host, Url};
 
 use super::HttpSettings;
 use super::addresses::refusal;
 use super::allow::{AllowList, normal_name};
-use super::own::{OwnDatabase, Verdict};
+use super::own_database::{OwnDatabase, Verdict};
 use super::ports::PortList;
+use super::resolver::Resolve;
+use super::this_machine::{is_local_name, is_own};
 
 /// Maximal number of addresses of one name. Ordinary names have fewer.
 const MAX_ADDRESSES: usize = 64;
-
-/// Maximal number of concurrent lookups.
-const MAX_LOOKUPS: usize = 64;
 
 /// Ports of protocols other than HTTP for which a request could have an effect: mail, shells,
 /// databases, caches, cluster managers. Browsers block most of them for the same reason, except the
@@ -39,59 +34,10 @@ const REFUSED_PORTS: &[u16] = &[
     5672, 6000, 6379, 6432, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 9042, 10250, 10255, 11211, 27017,
 ];
 
-/// Resolves names to addresses.
-pub trait Resolve: fmt::Debug + Send + Sync {
-    /// Returns all addresses of a name. The caller treats an empty list as an error.
-    fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a>;
-}
-
-pub type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
-
-/// The resolver of the operating system.
-///
-/// It has no timeout that the worker can set, and a lookup cannot be cancelled: it outlives its
-/// attempt and holds a thread until it ends. So the number of concurrent lookups is limited. A
-/// further lookup waits, within the connect timeout of its attempt.
-#[derive(Debug, Clone)]
-pub struct SystemResolver {
-    lookups: Arc<Semaphore>,
-}
-
-impl Default for SystemResolver {
-    fn default() -> Self {
-        Self { lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)) }
-    }
-}
-
-impl SystemResolver {
-    /// Runs a lookup on a thread that keeps its permit until it ends.
-    async fn look_up<T: Send + 'static>(
-        &self,
-        look_up: impl FnOnce() -> io::Result<T> + Send + 'static,
-    ) -> io::Result<T> {
-        let permit = self.lookups.clone().acquire_owned().await.map_err(io::Error::other)?;
-        let found = tokio::task::spawn_blocking(move || {
-            let found = look_up();
-            drop(permit);
-            found
-        });
-        found.await.map_err(io::Error::other)?
-    }
-}
-
-impl Resolve for SystemResolver {
-    fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a> {
-        let name = name.to_owned();
-        Box::pin(
-            self.look_up(move || Ok((name.as_str(), 0).to_socket_addrs()?.map(|found| found.ip()).collect())),
-        )
-    }
-}
-
 /// Why no connection is opened.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoTarget {
-    #[error("the target is refused: {reason}; only the worker's setting WORKER_HTTP_ALLOW could allow it")]
+    #[error("the target is refused: {reason}; only the worker's setting WORKER_HTTP_ALLOW can allow it")]
     Refused {
         /// For people. It contains no address of a name: the owner of a job need not know internal
         /// addresses.
@@ -99,10 +45,10 @@ pub(super) enum NoTarget {
         /// The address, for the log.
         address: Option<IpAddr>,
     },
-    #[error("the target is refused: port {port} is none of the worker's setting WORKER_HTTP_PORTS")]
+    #[error("the target is refused: port {port} is not in the worker's setting WORKER_HTTP_PORTS")]
     Port { port: u16 },
     /// No setting can allow it.
-    #[error("the target is refused: {reason}, which no function calls")]
+    #[error("the target is refused: {reason}, which functions may never call")]
     Never {
         /// For people.
         reason: &'static str,
@@ -146,7 +92,7 @@ impl Guard {
             Verdict::Other => Ok(found),
             Verdict::Own => Err(NoTarget::Never { reason: "it is the scheduler's own database" }),
             Verdict::Unknown => Err(NoTarget::Never {
-                reason: "its port is one of the scheduler's own database, whose address cannot be looked up at the moment",
+                reason: "its port is a port of the scheduler's own database, whose address does not resolve at the moment",
             }),
         }
     }
@@ -161,7 +107,7 @@ impl Guard {
                 let name = normal_name(name);
                 let is_allowed = self.allow.has_host(name, port);
                 if !is_allowed && is_local_name(name) {
-                    return Err(refused("the name means this machine"));
+                    return Err(refused("the name refers to this machine"));
                 }
                 let found = self.resolve(name).await?;
                 if is_allowed {
@@ -203,64 +149,4 @@ impl Guard {
 
 fn with_port(addresses: &[IpAddr], port: u16) -> Vec<SocketAddr> {
     addresses.iter().map(|address| SocketAddr::new(address.to_canonical(), port)).collect()
-}
-
-/// Names that mean the machine itself, regardless of the resolver.
-fn is_local_name(name: &str) -> bool {
-    let last = name.rsplit('.').next().unwrap_or_default();
-    matches!(last, "localhost" | "localdomain")
-        || matches!(name, "ip6-localhost" | "ip6-loopback" | "broadcasthost")
-}
-
-/// Whether an address belongs to this machine. No packet is sent: connecting a datagram socket only
-/// looks up the route, and the route to an own address starts at that address.
-pub(super) fn is_own(address: SocketAddr) -> bool {
-    let unspecified = match address {
-        SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-    };
-    let local = UdpSocket::bind((unspecified, 0)).and_then(|socket| {
-        socket.connect(address)?;
-        socket.local_addr()
-    });
-    // Without a route the address cannot be an own one.
-    local.is_ok_and(|local| local.ip() == address.ip())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn lookups_that_never_end_hold_no_more_threads_than_they_may() {
-        let resolver = SystemResolver::default();
-        let (end, ended) = std::sync::mpsc::channel::<()>();
-        let ended = Arc::new(std::sync::Mutex::new(ended));
-        for _ in 0..MAX_LOOKUPS {
-            let ended = ended.clone();
-            let mut asked =
-                Box::pin(resolver.look_up(move || Ok(ended.lock().is_ok_and(|ended| ended.recv().is_ok()))));
-            assert!(futures_util::poll!(asked.as_mut()).is_pending());
-            // The attempt is over, but the lookup is not.
-        }
-        let mut another = resolver.resolve("127.0.0.1");
-        assert!(futures_util::poll!(another.as_mut()).is_pending(), "all threads are taken");
-        assert_eq!(resolver.lookups.available_permits(), 0);
-        drop(end);
-        assert_eq!(another.await.unwrap(), [IpAddr::V4(Ipv4Addr::LOCALHOST)]);
-    }
-
-    #[test]
-    fn an_address_of_this_machine_is_known_as_such() {
-        assert!(is_own("127.0.0.1:80".parse().unwrap()));
-        assert!(!is_own("192.0.2.1:80".parse().unwrap()));
-    }
-
-    #[test]
-    fn names_of_this_machine_are_known_whatever_they_resolve_to() {
-        for name in ["localhost", "a.localhost", "localhost.localdomain", "ip6-loopback"] {
-            assert!(is_local_name(name), "{name}");
-        }
-        assert!(!is_local_name("localhost.example.com"));
-    }
 }

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_and_ranges_are_read_and_no_list_is_all() {
+    fn port_list_parses_ports_and_ranges() {
         let list = PortList::parse(&["443", "8000-8002", "9-9"]).unwrap();
         let has: Vec<u16> =
             [1, 9, 80, 443, 7999, 8000, 8002, 8003].into_iter().filter(|p| list.has(*p)).collect();

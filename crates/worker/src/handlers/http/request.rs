@@ -25,7 +25,7 @@ use super::sign::signatures;
 const AGENT: &str = concat!("sched/", env!("CARGO_PKG_VERSION"));
 
 #[derive(Debug)]
-pub(super) struct Prepared {
+pub(super) struct PreparedRequest {
     pub(super) tenant: Uuid,
     pub(super) url: Url,
     /// Scheme, host and port: the key of connections and circuits.
@@ -46,7 +46,7 @@ pub(super) enum RequestError {
     Url(#[from] UrlError),
     #[error("{field}: {reason}")]
     Arguments { field: String, reason: String },
-    #[error("the request cannot be made")]
+    #[error("failed to build the request")]
     Http(#[from] http::Error),
 }
 
@@ -66,7 +66,7 @@ pub(super) fn prepare(
     config: &HttpConfig,
     execution: &Execution,
     now: DateTime<Utc>,
-) -> Result<Prepared, RequestError> {
+) -> Result<PreparedRequest, RequestError> {
     let run_id = execution.run_id.to_string();
     let fire_time = execution.fire_time.to_rfc3339_opts(SecondsFormat::AutoSi, true);
     let values = TemplateValues {
@@ -101,7 +101,12 @@ pub(super) fn prepare(
     let method = Method::from_bytes(config.method.as_str().as_bytes()).map_err(http::Error::from)?;
     let mut request = Request::builder().method(method).uri(path).body(Full::new(Bytes::from(body)))?;
     *request.headers_mut() = headers;
-    Ok(Prepared { tenant: execution.tenant_id, endpoint: url.origin().ascii_serialization(), url, request })
+    Ok(PreparedRequest {
+        tenant: execution.tenant_id,
+        endpoint: url.origin().ascii_serialization(),
+        url,
+        request,
+    })
 }
 
 /// The current time of the database's clock: its time at the claim plus the time that has passed

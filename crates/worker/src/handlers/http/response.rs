@@ -72,20 +72,20 @@ fn pick(config: &HttpConfig, response: &Response) -> Result<Map<String, Value>, 
     }
     if let Some(encoding) = &response.encoding {
         return Err(format!(
-            "the response is compressed ({}), although that was not asked for",
+            "the response is compressed ({}), although the request did not accept compression",
             brief(encoding)
         ));
     }
     if response.is_cut {
         return Err(format!(
-            "the response is longer than {} bytes, so nothing was picked from it",
+            "the response is longer than {} bytes, so no value was picked from it",
             bytes_to_read(config)
         ));
     }
     let body: Value = serde_json::from_slice(&response.body)
         .map_err(|error| format!("the response is not JSON: {error}"))?;
     let at = |pointer: &str| {
-        body.pointer(pointer).ok_or_else(|| format!("the response has nothing at {pointer:?}"))
+        body.pointer(pointer).ok_or_else(|| format!("the response has no value at {pointer:?}"))
     };
     if let Some(pointer) = &config.result {
         picked.insert("result".into(), storable::json(at(pointer)?.clone()));
@@ -109,7 +109,7 @@ pub(super) fn kept(config: &HttpConfig, response: &Response) -> Captured {
     let read = u64::try_from(response.body.len()).unwrap_or(u64::MAX);
     let total_bytes = response.announced.unwrap_or(0).max(read + u64::from(response.is_cut));
     if let Some(encoding) = &response.encoding {
-        let head = format!("({} of {total_bytes} bytes, not unpacked)\n", brief(encoding));
+        let head = format!("({} of {total_bytes} bytes, not decompressed)\n", brief(encoding));
         return Captured { head, tail: String::new(), total_bytes, dropped_bytes: total_bytes };
     }
     let text = storable::text(&response.body);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_and_what_they_mean() {
+    fn status_determines_the_error_class() {
         for (status, class) in [
             (200, None),
             (204, None),
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_picked_or_the_response_is_invalid() {
+    fn missing_picked_value_makes_the_response_invalid() {
         let wants = config(json!({"result": "/data", "metrics": {"rows": "/n", "share": "/data/x"}}));
         let report = judge(&wants, &response(200, r#"{"data": {"x": 0.5, "s": "a\u0000"}, "n": 7}"#));
         let expected = json!({
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_response_is_cut_at_a_character_and_the_cut_is_counted() {
+    fn long_response_is_cut_at_a_character() {
         let short = config(json!({"max_response_chars": 3}));
         let kept = |response: &Response| {
             let kept = super::kept(&short, response);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_is_what_the_server_asks_for_by_its_own_clock() {
+    fn retry_after_uses_the_clock_of_the_server() {
         let date = Some("Sun, 06 Nov 1994 08:49:00 GMT".to_owned());
         let wait = |retry_after: &str, date: &Option<String>| {
             let response =

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::super::capture::{Capture, Captured};
-use super::super::metrics::{Metrics, NotKept};
+use super::super::metrics::{MetricError, Metrics};
 use super::super::{Execution, storable};
 
 /// The context of one attempt. Clones are cheap and share the same context.
@@ -29,7 +29,7 @@ struct Inner {
     stop: CancellationToken,
     log: Mutex<Capture>,
     /// The reported metrics, and the reason of the first rejection.
-    metrics: Mutex<(Metrics, Option<NotKept>)>,
+    metrics: Mutex<(Metrics, Option<MetricError>)>,
 }
 
 impl Ctx {
@@ -74,11 +74,11 @@ impl Ctx {
     }
 
     /// Returns the metrics. Later metrics are dropped.
-    pub(super) fn take_metrics(&self) -> (Metrics, Option<NotKept>) {
+    pub(super) fn take_metrics(&self) -> (Metrics, Option<MetricError>) {
         std::mem::take(&mut *self.metrics_lock())
     }
 
-    fn metrics_lock(&self) -> std::sync::MutexGuard<'_, (Metrics, Option<NotKept>)> {
+    fn metrics_lock(&self) -> std::sync::MutexGuard<'_, (Metrics, Option<MetricError>)> {
         // Every change leaves the metrics consistent.
         self.0.metrics.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -18,12 +18,12 @@ const MAX_TRACEBACK_BYTES: usize = 64 * 1024;
 
 /// Why an attempt was stopped.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Stopped {
+pub(super) enum StopReason {
     Cancelled,
     TimedOut,
 }
 
-impl Stopped {
+impl StopReason {
     fn report(self, how: &str, ctx: &Ctx) -> Report {
         let (outcome, class, why) = match self {
             Self::Cancelled => (Outcome::Cancelled, ErrorClass::Cancelled, "cancelled".to_owned()),
@@ -37,8 +37,8 @@ impl Stopped {
     /// A stopped attempt never succeeds, but its report keeps the returned value.
     pub(super) fn after_return(self, returned: Report, ctx: &Ctx) -> Report {
         let how = match &returned.error_message {
-            None => "it returned within the grace".to_owned(),
-            Some(error) => format!("it ended within the grace: {error}"),
+            None => "returned within the grace period".to_owned(),
+            Some(error) => format!("ended within the grace period: {error}"),
         };
         let stopped = self.report(&how, ctx);
         Report { result: returned.result, traceback: returned.traceback, notes: returned.notes, ..stopped }
@@ -46,17 +46,17 @@ impl Stopped {
 
     pub(super) fn after_drop(self, is_gone: bool, grace: Duration, ctx: &Ctx) -> Report {
         let how = match (ctx.began(), is_gone) {
-            (None, _) => "it never began, because other handlers block the threads of this worker".to_owned(),
-            (Some(_), true) => format!("dropped when the grace of {grace:?} was over"),
+            (None, _) => "never began, because other handlers block the threads of this worker".to_owned(),
+            (Some(_), true) => format!("dropped after the grace period of {grace:?}"),
             (Some(_), false) => format!(
-                "it still runs although the grace of {grace:?} is over: it blocks its thread and does not look at its cancellation"
+                "still running after the grace period of {grace:?}: the handler blocks its thread and does not check for cancellation"
             ),
         };
         let mut report = self.report(&how, ctx);
         // A task that never began was removed from its queue and will not begin.
         report.still_runs = !is_gone && ctx.began().is_some();
         if report.still_runs {
-            report.notes.push("a native handler does not end and keeps its thread".to_owned());
+            report.notes.push("a native handler does not stop and keeps its thread".to_owned());
         }
         report
     }
@@ -85,7 +85,7 @@ pub(super) fn judge(ended: Result<Ending, TaskError>) -> Report {
                 ..Report::failed(ErrorClass::Panic, bounded(&panic.message))
             }
         }
-        Err(error) => Report::failed(ErrorClass::Worker, &format!("the handler was cut off: {error}")),
+        Err(error) => Report::failed(ErrorClass::Worker, &format!("the handler was aborted: {error}")),
     }
 }
 

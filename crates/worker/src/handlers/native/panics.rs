@@ -15,10 +15,10 @@ use sched_runtime::tasks::panic_message;
 
 thread_local! {
     static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
-    static PLACE: RefCell<Option<Place>> = const { RefCell::new(None) };
+    static SITE: RefCell<Option<PanicSite>> = const { RefCell::new(None) };
 }
 
-struct Place {
+struct PanicSite {
     location: Option<String>,
     backtrace: Option<String>,
 }
@@ -43,11 +43,11 @@ pub(super) fn install() {
 fn note(info: &PanicHookInfo<'_>) {
     let backtrace = Backtrace::capture();
     let is_captured = backtrace.status() == BacktraceStatus::Captured;
-    let place = Place {
+    let site = PanicSite {
         location: info.location().map(ToString::to_string),
         backtrace: is_captured.then(|| backtrace.to_string()),
     };
-    PLACE.with(|slot| *slot.borrow_mut() = Some(place));
+    SITE.with(|slot| *slot.borrow_mut() = Some(site));
 }
 
 /// Marks the thread while it runs a handler. A handler may run inside the call of another, so the
@@ -74,13 +74,13 @@ pub(super) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     let mark = Mark::set();
     let caught = panic::catch_unwind(AssertUnwindSafe(work));
     drop(mark);
-    caught.map_err(|payload| told(payload.as_ref()))
+    caught.map_err(|payload| describe(payload.as_ref()))
 }
 
-fn told(payload: &(dyn Any + Send)) -> Panic {
+fn describe(payload: &(dyn Any + Send)) -> Panic {
     let message = panic_message(payload);
-    let place = PLACE.with(|slot| slot.borrow_mut().take());
-    let (location, backtrace) = place.map_or((None, None), |place| (place.location, place.backtrace));
+    let site = SITE.with(|slot| slot.borrow_mut().take());
+    let (location, backtrace) = site.map_or((None, None), |site| (site.location, site.backtrace));
     let message = match location {
         Some(location) => format!("panicked at {location}: {message}"),
         None => format!("panicked: {message}"),
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_told_with_its_line() {
+    fn panic_message_contains_its_location() {
         install();
         let panic = catch(|| panic!("no luck with {}", 7)).map(|(): ()| ()).unwrap_err();
         assert!(panic.message.contains("panics.rs:"), "{}", panic.message);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_marked_only_while_a_handler_runs() {
+    fn thread_is_marked_only_while_a_handler_runs() {
         catch(|| {
             assert!(IN_HANDLER.get());
             catch(|| assert!(IN_HANDLER.get())).unwrap();

@@ -41,13 +41,13 @@ pub(super) type Handler = Arc<dyn Fn(Ctx, Alive) -> Run + Send + Sync>;
 /// A name that cannot be registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegisterError {
-    #[error("two handlers are called {name:?}")]
+    #[error("two handlers have the name {name:?}")]
     Duplicate { name: String },
     /// The prefix is reserved for built-in handlers.
-    #[error("{name:?} is no name for a handler: names that begin with {prefix:?} are kept for built-in ones", prefix = sched_model::domain::built_in::PREFIX)]
+    #[error("{name:?} is not a valid handler name: names that begin with {prefix:?} are reserved for built-in handlers", prefix = sched_model::domain::built_in::PREFIX)]
     Reserved { name: String },
     /// No function could ever name it.
-    #[error("{name:?} is no name for a handler: it {message}")]
+    #[error("{name:?} is not a valid handler name: it {message}")]
     Name { name: String, message: String },
 }
 

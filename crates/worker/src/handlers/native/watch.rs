@@ -16,22 +16,20 @@ pub(super) struct Watch(Mutex<Last>);
 #[derive(Debug, Default)]
 struct Last {
     task: Option<OwnedTask<()>>,
-    was_told: bool,
+    is_logged: bool,
 }
 
 impl Watch {
-    pub(super) fn look(&self, threads: &Handle) {
+    pub(super) fn check(&self, threads: &Handle) {
         // Every change leaves it consistent.
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_blocked = last.task.as_ref().is_some_and(|task| !task.is_finished());
         metrics::gauge!("sched_native_threads_blocked").set(f64::from(u8::from(is_blocked)));
         if !is_blocked {
-            *last = Last { task: Some(spawn_owned_on(threads, "watch", async {})), was_told: false };
-        } else if !last.was_told {
-            last.was_told = true;
-            tracing::warn!(
-                "Native handlers block all of their threads, so that no other can go on; register those that block as blocking handlers."
-            );
+            *last = Last { task: Some(spawn_owned_on(threads, "watch", async {})), is_logged: false };
+        } else if !last.is_logged {
+            last.is_logged = true;
+            tracing::warn!("native handlers block all of their threads; register them with blocking_handler");
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Limits of memory, CPU time and processes, enforced by control groups of the kernel, version 2 or
 //! 1.
 //!
-//! [`Cgroups::look`] checks once, when the worker starts, which controllers exist and whether the
+//! [`Cgroups::probe`] checks once, when the worker starts, which controllers exist and whether the
 //! worker can create groups for them. An attempt with limits gets its own group in each needed
-//! hierarchy ([`leaf`]). The child enters the group before it executes the program, so all
+//! hierarchy ([`attempt_groups`]). The child enters the group before it executes the program, so all
 //! descendants are in the group too. An attempt that requests an unavailable limit is rejected:
 //! nothing runs without its limits. Attempts without limits get no group, which would cost as much
 //! as a short program.
@@ -15,7 +15,7 @@
 //! Group names contain the identity of the worker process. The next worker with the same parent
 //! group empties and removes the groups of a killed worker.
 
-mod leaf;
+mod attempt_groups;
 mod probe;
 
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use sched_model::domain::handler_config::ResourceLimits;
 use uuid::Uuid;
 
-pub(super) use leaf::{Entrance, Leaf, tidy};
+pub(super) use attempt_groups::{AttemptGroups, Entrance, tidy};
 
 /// Prefix of the names of this program's groups.
 const PREFIX: &str = "sched-";
@@ -85,10 +85,10 @@ pub(super) struct Cgroups {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LimitError {
     #[error(
-        "the limits of the function cannot be kept on this worker, which has no control group for {what}: {why}"
+        "the limits of the function cannot be enforced on this worker, which has no control group for {what}: {why}"
     )]
     Unavailable { what: &'static str, why: String },
-    #[error("failed to make the control group {group}", group = group.display())]
+    #[error("failed to create the control group {group}", group = group.display())]
     Group { group: PathBuf, source: std::io::Error },
 }
 
@@ -96,10 +96,10 @@ impl Cgroups {
     /// Probes the controllers below `root`, a path in the form of `/proc/self/cgroup`. The default
     /// is the worker's own group. `mark` marks this process
     /// ([`crate::handlers::process::orphans`]).
-    pub(super) fn look(root: Option<&str>, mark: &str) -> Self {
-        let (usable, missing) = probe::look(root, &mark.replace(':', "_"));
+    pub(super) fn probe(root: Option<&str>, mark: &str) -> Self {
+        let (usable, missing) = probe::usable_controllers(root, &mark.replace(':', "_"));
         let found = Self { usable, missing, mark: mark.to_owned() };
-        found.remove_those_of_dead_workers();
+        found.remove_groups_of_dead_workers();
         found
     }
 
@@ -114,11 +114,11 @@ impl Cgroups {
     }
 
     /// Creates the groups of an attempt. `None` if it has no limits.
-    pub(super) fn make(
+    pub(super) fn create(
         &self,
         attempt_id: Uuid,
         limits: Option<&ResourceLimits>,
-    ) -> Result<Option<Leaf>, LimitError> {
+    ) -> Result<Option<AttemptGroups>, LimitError> {
         let Some(limits) = limits.filter(|limits| !limits.is_empty()) else { return Ok(None) };
         let name = format!("{PREFIX}{}-{}", self.mark.replace(':', "_"), attempt_id.simple());
         let mut wanted = Vec::new();
@@ -133,10 +133,10 @@ impl Cgroups {
                 }
             }
         }
-        Leaf::make(&wanted, &name, limits).map(Some)
+        AttemptGroups::create(&wanted, &name, limits).map(Some)
     }
 
-    fn remove_those_of_dead_workers(&self) {
+    fn remove_groups_of_dead_workers(&self) {
         for usable in &self.usable {
             let Ok(entries) = std::fs::read_dir(&usable.base) else { continue };
             for path in entries.flatten().map(|entry| entry.path()) {
@@ -149,8 +149,8 @@ impl Cgroups {
                     )
                 }) {
                     // The next worker removes the rest.
-                    let is_gone = leaf::empty_and_remove(&path);
-                    tracing::info!(cgroup = %path.display(), is_gone, "Cleared a control group of a dead worker.");
+                    let is_gone = attempt_groups::empty_and_remove(&path);
+                    tracing::info!(cgroup = %path.display(), is_gone, "cleared control group of a dead worker");
                 }
             }
         }

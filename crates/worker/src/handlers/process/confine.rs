@@ -29,7 +29,7 @@ pub(super) enum Directory {
 /// The restrictions that are applied in the child.
 #[derive(Debug)]
 pub(super) struct Confinement {
-    anothers: Option<(Uid, Gid, Directory)>,
+    other_user: Option<(Uid, Gid, Directory)>,
     no_new_privs: bool,
     entrance: Entrance,
 }
@@ -42,14 +42,14 @@ impl Confinement {
         entrance: Entrance,
         own: Option<Directory>,
     ) -> io::Result<Self> {
-        let anothers = match identity {
+        let other_user = match identity {
             None => None,
             Some(it) => {
                 let named = || CString::new(config.cwd.as_deref().unwrap_or("/")).map(Directory::Named);
                 Some((it.uid, it.gid, own.map_or_else(named, Ok)?))
             }
         };
-        Ok(Self { anothers, no_new_privs: config.no_new_privs, entrance })
+        Ok(Self { other_user, no_new_privs: config.no_new_privs, entrance })
     }
 
     /// Applies the confinement to the calling process. Allocates nothing and takes no lock.
@@ -59,7 +59,7 @@ impl Confinement {
         // A core dump can contain secrets and fill disks, and the machine's configuration decides
         // where it goes.
         setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
-        if let Some((uid, gid, directory)) = &self.anothers {
+        if let Some((uid, gid, directory)) = &self.other_user {
             become_user(*uid, *gid)?;
             match directory {
                 Directory::Open(folder) => nix::unistd::fchdir(folder)?,
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_that_changes_nothing_is_a_failure() {
+    fn unchanged_user_is_a_failure() {
         // The kernel reads this number as "unchanged": the calls succeed, for root and for
         // processes that may set groups.
         let nobody = std::thread::spawn(|| become_user(Uid::from_raw(u32::MAX), Gid::from_raw(u32::MAX)));

@@ -13,37 +13,39 @@
 //! removes those of a killed worker. The lock is held for a push or a pop, never for a file
 //! operation.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use nix::fcntl::OFlag;
 use sched_runtime::monotonic_clock::monotonic;
 
-use super::workspace::{WORK, open_folder};
+/// Name of the working directory.
+pub(super) const WORK: &str = "work";
 
 /// A spare that was not used for this long is removed.
 const UNWANTED_AFTER: Duration = Duration::from_secs(2);
 
 /// The spare directories of a worker.
 #[derive(Debug, Default)]
-pub(super) struct Spares {
-    kept: Mutex<Vec<Spare>>,
+pub(super) struct DirPool {
+    kept: Mutex<Vec<SpareDir>>,
     /// Number of running attempts.
     in_use: AtomicUsize,
 }
 
 /// An attempt that has a private directory.
 #[derive(Debug)]
-pub(super) struct InUse(Arc<Spares>);
+pub(super) struct InUse(Arc<DirPool>);
 
 /// An unused private directory. Dropping it removes the directory.
 #[derive(Debug)]
-pub(super) struct Spare {
+pub(super) struct SpareDir {
     path: PathBuf,
     /// Device and inode.
     file: (u64, u64),
@@ -53,9 +55,9 @@ pub(super) struct Spare {
 
 /// The state of a private directory and of its working directory right after they were filled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Look([(u64, u64, i64, i64); 2]);
+pub(super) struct Snapshot([(u64, u64, i64, i64); 2]);
 
-impl Look {
+impl Snapshot {
     /// Reads the state of the directory that is open as `folder`, and of its working directory.
     pub(super) fn at(folder: &impl AsFd, path: &Path) -> io::Result<Self> {
         let outer = File::from(folder.as_fd().try_clone_to_owned()?).metadata()?;
@@ -64,7 +66,7 @@ impl Look {
     }
 }
 
-impl Spares {
+impl DirPool {
     /// Counts an attempt.
     pub(super) fn used(self: &Arc<Self>) -> InUse {
         self.in_use.fetch_add(1, Ordering::Relaxed);
@@ -89,12 +91,12 @@ impl Spares {
 
     /// Returns spares that were not used for a while. Dropping them removes the directories, which
     /// blocks the thread.
-    pub(super) fn unwanted(&self) -> Vec<Spare> {
-        let is_unwanted = |spare: &mut Spare| monotonic().duration_since(spare.since) > UNWANTED_AFTER;
+    pub(super) fn unwanted(&self) -> Vec<SpareDir> {
+        let is_unwanted = |spare: &mut SpareDir| monotonic().duration_since(spare.since) > UNWANTED_AFTER;
         self.kept().extract_if(.., is_unwanted).collect()
     }
 
-    fn kept(&self) -> MutexGuard<'_, Vec<Spare>> {
+    fn kept(&self) -> MutexGuard<'_, Vec<SpareDir>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -109,7 +111,7 @@ impl InUse {
             return false;
         }
         let Ok(file) = empty(path, folder) else { return false };
-        self.0.kept().push(Spare { path: path.to_owned(), file, since: monotonic(), is_taken: false });
+        self.0.kept().push(SpareDir { path: path.to_owned(), file, since: monotonic(), is_taken: false });
         true
     }
 }
@@ -120,7 +122,7 @@ impl Drop for InUse {
     }
 }
 
-impl Drop for Spare {
+impl Drop for SpareDir {
     fn drop(&mut self) {
         if !self.is_taken {
             // An error has no receiver here. The next worker that starts tries again.
@@ -158,6 +160,12 @@ fn remove(path: &Path) -> io::Result<()> {
     removed.and_then(|()| fs::remove_dir(path)).or_else(|_| fs::remove_dir_all(path))
 }
 
+/// Opens a directory. Fails for links and other kinds of files.
+pub(super) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+    let flags = (OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits();
+    Ok(OpenOptions::new().read(true).custom_flags(flags).open(path)?.into())
+}
+
 fn id_of(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
@@ -179,18 +187,18 @@ mod tests {
     struct Used {
         path: PathBuf,
         folder: OwnedFd,
-        filled: Look,
+        filled: Snapshot,
         in_use: InUse,
     }
 
-    fn used(root: &Path, name: &str, spares: &Arc<Spares>) -> Used {
+    fn used(root: &Path, name: &str, spares: &Arc<DirPool>) -> Used {
         let path = root.join(name);
         fs::create_dir_all(path.join(WORK)).unwrap();
         for made in [&path, &path.join(WORK)] {
             fs::set_permissions(made, fs::Permissions::from_mode(0o700)).unwrap();
         }
         let folder = open_folder(&path).unwrap();
-        let filled = Look::at(&folder, &path).unwrap();
+        let filled = Snapshot::at(&folder, &path).unwrap();
         Used { path, folder, filled, in_use: spares.used() }
     }
 
@@ -199,23 +207,27 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_kept_while_others_are_in_use_and_taken_under_a_new_name() {
-        let (root, spares) = (tempfile::tempdir().unwrap(), Arc::<Spares>::default());
+    fn directory_is_kept_while_another_attempt_runs() {
+        let (root, spares) = (tempfile::tempdir().unwrap(), Arc::<DirPool>::default());
         let root = root.path();
         let (a, b) = (used(root, "a", &spares), used(root, "b", &spares));
         assert!(a.in_use.keep(&a.path, &a.folder));
         assert!(!b.in_use.keep(&b.path, &b.folder), "one for the one other that is under way");
         let taken = spares.take(&root.join("c")).unwrap();
         assert!(root.join("c").join(WORK).is_dir() && !a.path.exists());
-        assert_eq!(Look::at(&taken, &root.join("c")).unwrap().0[0].1, a.filled.0[0].1, "the same directory");
+        assert_eq!(
+            Snapshot::at(&taken, &root.join("c")).unwrap().0[0].1,
+            a.filled.0[0].1,
+            "the same directory"
+        );
         assert!(spares.take(&root.join("d")).is_none(), "there was one");
         drop(a);
-        assert!(!b.in_use.keep(&b.path, &b.folder), "nobody else is under way");
+        assert!(!b.in_use.keep(&b.path, &b.folder), "no other attempt is running");
     }
 
     #[test]
-    fn spares_go_when_nobody_wants_them() {
-        let (root, spares) = (tempfile::tempdir().unwrap(), Arc::<Spares>::default());
+    fn unused_spares_are_removed() {
+        let (root, spares) = (tempfile::tempdir().unwrap(), Arc::<DirPool>::default());
         let root = root.path();
         let (a, b, c) = (used(root, "a", &spares), used(root, "b", &spares), used(root, "c", &spares));
         assert!(a.in_use.keep(&a.path, &a.folder) && b.in_use.keep(&b.path, &b.folder));
@@ -229,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_as_it_was_is_not_kept() {
+    fn changed_directory_is_not_kept() {
         type Change = fn(&Path);
         let changes: [(&str, Change, bool); 7] = [
             ("nothing", |_| (), true),
@@ -266,7 +278,7 @@ mod tests {
             ),
         ];
         for (what, change, is_kept) in changes {
-            let (root, spares) = (tempfile::tempdir().unwrap(), Arc::<Spares>::default());
+            let (root, spares) = (tempfile::tempdir().unwrap(), Arc::<DirPool>::default());
             let it = used(root.path(), "a", &spares);
             let _other = spares.used();
             change(&it.path);
@@ -275,12 +287,12 @@ mod tests {
     }
 
     #[test]
-    fn the_times_tell_of_changes_that_were_undone() {
-        let (root, spares) = (tempfile::tempdir().unwrap(), Arc::<Spares>::default());
+    fn timestamps_reveal_undone_changes() {
+        let (root, spares) = (tempfile::tempdir().unwrap(), Arc::<DirPool>::default());
         let it = used(root.path(), "a", &spares);
-        assert_eq!(Look::at(&it.folder, &it.path).unwrap(), it.filled);
+        assert_eq!(Snapshot::at(&it.folder, &it.path).unwrap(), it.filled);
         let started = monotonic();
-        while Look::at(&it.folder, &it.path).unwrap() == it.filled {
+        while Snapshot::at(&it.folder, &it.path).unwrap() == it.filled {
             assert!(monotonic().duration_since(started) < Duration::from_secs(10), "no time passes here");
             fs::write(it.path.join(WORK).join("file"), "x").unwrap();
             fs::remove_file(it.path.join(WORK).join("file")).unwrap();
@@ -288,8 +300,8 @@ mod tests {
     }
 
     #[test]
-    fn a_spare_in_whose_place_something_else_was_put_is_not_taken() {
-        let (root, spares) = (tempfile::tempdir().unwrap(), Arc::<Spares>::default());
+    fn replaced_spare_is_not_taken() {
+        let (root, spares) = (tempfile::tempdir().unwrap(), Arc::<DirPool>::default());
         let root = root.path();
         let (a, _b) = (used(root, "a", &spares), used(root, "b", &spares));
         assert!(a.in_use.keep(&a.path, &a.folder));

@@ -12,17 +12,12 @@ use chrono::SecondsFormat;
 use sched_model::domain::handler_config::ProcessConfig;
 
 use super::super::{Execution, MissingSecret};
+use super::orphans::{ATTEMPT_MARK, WORKER_MARK};
 use super::users::Identity;
 use super::workspace::Workspace;
 
 /// The search path for bare program names, and the `PATH` of every process.
 pub const SAFE_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
-/// Marks every process of an attempt. [`crate::handlers::process::orphans`] reads it from `/proc`.
-pub(super) const ATTEMPT_MARK: &str = "SCHED_ATTEMPT_ID";
-/// Identifies the worker process of an attempt, so that orphans of a dead worker can be
-/// distinguished from those of live workers.
-pub(super) const WORKER_MARK: &str = "SCHED_WORKER_PROCESS";
 
 /// Data of the worker for the variables of every attempt.
 #[derive(Debug)]

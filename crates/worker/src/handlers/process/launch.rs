@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 use super::super::Execution;
 use super::StartError;
-use super::cgroups::Leaf;
+use super::cgroups::AttemptGroups;
 use super::confine::Confinement;
 use super::environment::{self, SAFE_PATH};
 use super::running::Running;
@@ -37,24 +37,24 @@ const MAX_THREADS: usize = 4;
 const QUEUE: usize = 64;
 
 /// Prepares an attempt on a launching thread.
-pub(super) type Prepare = Box<dyn FnOnce() -> Result<Prepared, StartError> + Send>;
+pub(super) type Prepare = Box<dyn FnOnce() -> Result<PreparedProgram, StartError> + Send>;
 
 #[derive(Debug)]
-pub(super) struct Prepared {
+pub(super) struct PreparedProgram {
     pub(super) program: Program,
     pub(super) confinement: Confinement,
-    pub(super) leaf: Option<Leaf>,
+    pub(super) cgroup: Option<AttemptGroups>,
     pub(super) workspace: Workspace,
 }
 
-type Started = Result<(Running, Workspace), StartError>;
+type StartResult = Result<(Running, Workspace), StartError>;
 
 struct Job {
     attempt_id: Uuid,
     prepare: Prepare,
     /// Watches the program's pipes and exit.
     runtime: Handle,
-    reply: oneshot::Sender<Started>,
+    reply: oneshot::Sender<StartResult>,
 }
 
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl Launcher {
     }
 
     /// Starts a program on one of the threads.
-    pub(super) async fn start(&self, attempt_id: Uuid, prepare: Prepare) -> Started {
+    pub(super) async fn start(&self, attempt_id: Uuid, prepare: Prepare) -> StartResult {
         let (reply, answer) = oneshot::channel();
         let job = Job { attempt_id, prepare, runtime: Handle::current(), reply };
         if self.jobs.send(job).await.is_err() {
@@ -99,8 +99,8 @@ fn launch(job: Job) {
     let Job { attempt_id, prepare, runtime, reply } = job;
     let _in_runtime = runtime.enter();
     let started = prepare().and_then(|prepared| {
-        let Prepared { program, confinement, leaf, workspace } = prepared;
-        Ok((Running::start(program, attempt_id, confinement, leaf)?, workspace))
+        let PreparedProgram { program, confinement, cgroup, workspace } = prepared;
+        Ok((Running::start(program, attempt_id, confinement, cgroup)?, workspace))
     });
     if let Err(unwanted) = reply.send(started) {
         // The attempt was dropped: dropping the program kills it and removes its files.
@@ -136,7 +136,7 @@ pub(super) fn program(
     let stdin = workspace.take_args().filter(|_| config.stdin == StdinSource::Args);
     let env = environment::variables(config, execution, workspace, worker, identity)?;
     let cwd = working_directory(config, workspace)?;
-    Ok(Program { path, args, env, cwd, stdin, is_anothers: identity.is_some() })
+    Ok(Program { path, args, env, cwd, stdin, runs_as_other_user: identity.is_some() })
 }
 
 fn working_directory(config: &ProcessConfig, workspace: &Workspace) -> Result<PathBuf, StartError> {

@@ -23,9 +23,14 @@ use nix::unistd::{Pid, getsid};
 use uuid::Uuid;
 
 use super::attempts::{self, Attempt};
-use super::cgroups::Leaf;
-use super::environment::{ATTEMPT_MARK, WORKER_MARK};
+use super::cgroups::AttemptGroups;
 use super::procfs::{self, Identity, Stat};
+
+/// Marks every process of an attempt. This module reads it from `/proc`.
+pub(super) const ATTEMPT_MARK: &str = "SCHED_ATTEMPT_ID";
+/// Identifies the worker process of an attempt, so that orphans of a dead worker can be
+/// distinguished from those of live workers.
+pub(super) const WORKER_MARK: &str = "SCHED_WORKER_PROCESS";
 
 /// Pauses between checks while killed processes die, two seconds in total. Killed processes usually
 /// die in well under one millisecond, so only the first pauses are common.
@@ -150,11 +155,11 @@ pub(super) fn of(attempt_id: Uuid) -> Vec<Identity> {
         return Vec::new();
     }
     let running = attempts::running();
-    let is_anothers = |orphan: &Orphan| {
+    let is_of_other_attempt = |orphan: &Orphan| {
         orphan.mark.is_some_and(|mark| mark != attempt_id && running.iter().any(|a| a.attempt_id == mark))
     };
     // The common case needs no lock: the only children are programs.
-    if orphans(children, &running).iter().all(is_anothers) {
+    if orphans(children, &running).iter().all(is_of_other_attempt) {
         return Vec::new();
     }
     attempts::while_none_starts(|| {
@@ -188,10 +193,10 @@ pub(super) fn tidy() -> usize {
         let running = attempts::running();
         let mut killed = 0;
         for orphan in orphans(children(), &running) {
-            let is_nobodys = orphan.mark.is_some() || running.is_empty();
+            let is_unowned = orphan.mark.is_some() || running.is_empty();
             if orphan.stat.is_zombie {
                 reap(orphan.stat.identity.pid);
-            } else if is_nobodys && owner(&orphan, &running).is_none() {
+            } else if is_unowned && owner(&orphan, &running).is_none() {
                 let below =
                     procfs::descendants(orphan.stat.identity.pid).into_iter().map(|stat| stat.identity);
                 killed += std::iter::once(orphan.stat.identity)
@@ -237,17 +242,17 @@ pub(super) async fn kill_all_of(attempt_id: Uuid) -> Vec<Identity> {
 }
 
 /// Kills every process in the control groups of an attempt. Returns those that could not be killed.
-pub(super) async fn kill_all_in(leaf: &Leaf) -> Vec<Identity> {
+pub(super) async fn kill_all_in(cgroup: &AttemptGroups) -> Vec<Identity> {
     for pause in PAUSES_MS {
         // Kill before listing the members: a kill of the whole group by the kernel misses no
         // process, a list may.
-        leaf.kill();
-        if leaf.members().is_empty() {
+        cgroup.kill();
+        if cgroup.members().is_empty() {
             return Vec::new();
         }
         tokio::time::sleep(Duration::from_millis(pause)).await;
     }
-    leaf.members()
+    cgroup.members()
 }
 
 #[cfg(test)]
@@ -267,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn orphans_are_given_to_the_attempt_they_came_from() {
+    fn orphan_belongs_to_its_attempt() {
         let (a, b) = (attempt(A, 100, 50), attempt(B, 200, 70));
         type Case<'a> = (Option<Uuid>, i32, u64, &'a [Attempt], Option<Uuid>);
         let table: &[Case<'_>] = &[
@@ -294,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn only_marks_of_dead_workers_of_our_own_number_space_and_installation_count() {
+    fn only_marks_of_own_dead_workers_match() {
         let alive = |pid| (pid == 7).then(|| stat(7, 1000, 7));
         let table = [
             (mark("42", Identity { pid: 7, start: 1000 }, "a"), false),

@@ -9,28 +9,29 @@ use nix::sys::signal::Signal;
 use super::super::report::{ErrorClass, Outcome, Report};
 use sched_model::domain::handler_config::ResourceLimits;
 
-use super::supervise::{Ending, Patience, StopReason};
+use super::supervise::{Ending, StopReason, TimeLimits};
 
 /// Evaluates an ending. The caller adds output, result and times.
-pub(super) fn judge(ending: &Ending, patience: Patience, success: &BTreeSet<u8>) -> Report {
+pub(super) fn judge(ending: &Ending, time_limits: TimeLimits, success: &BTreeSet<u8>) -> Report {
     match ending {
         Ending::Exited(Ok(status)) => judge_exit(*status, success),
-        Ending::Exited(Err(error)) => {
-            Report::failed(ErrorClass::Worker, &format!("failed to learn how the process ended: {error}"))
-        }
+        Ending::Exited(Err(error)) => Report::failed(
+            ErrorClass::Worker,
+            &format!("failed to read the exit status of the process: {error}"),
+        ),
         Ending::Stopped { reason, killed, status } => {
             let (outcome, class, why) = match reason {
                 StopReason::TimedOut => (
                     Outcome::TimedOut,
                     ErrorClass::Timeout,
-                    format!("timed out after {:?}", patience.timeout),
+                    format!("timed out after {:?}", time_limits.timeout),
                 ),
                 StopReason::Cancelled => (Outcome::Cancelled, ErrorClass::Cancelled, "cancelled".to_owned()),
             };
             let how = match (killed, status) {
-                (false, _) => "it ended within the grace".to_owned(),
-                (true, Some(_)) => format!("killed when the grace of {:?} was over", patience.grace),
-                (true, None) => "the kernel has not ended it yet although it was killed".to_owned(),
+                (false, _) => "ended within the grace period".to_owned(),
+                (true, Some(_)) => format!("killed after the grace period of {:?}", time_limits.grace),
+                (true, None) => "the process was killed but has not exited yet".to_owned(),
             };
             let mut report = Report::ended(outcome, Some((class, &format!("{why}; {how}"))));
             report.exit_code = status.and_then(|status| status.code());
@@ -51,7 +52,7 @@ pub(super) fn with_memory_kills(
         return report;
     }
     let limit = limits.and_then(|limits| limits.memory_bytes).unwrap_or_default();
-    let message = format!("the kernel killed it when it reached its memory limit of {limit} bytes");
+    let message = format!("the kernel killed a process at the memory limit of {limit} bytes");
     if report.outcome != Outcome::Failed {
         notes.push(message);
         return report;
@@ -77,7 +78,7 @@ fn judge_exit(status: ExitStatus, success: &BTreeSet<u8>) -> Report {
                 &format!("killed by signal {number} ({}){core}", signal_name(number)),
             )
         }
-        (None, None) => Report::failed(ErrorClass::Worker, "the process ended in a way that is not known"),
+        (None, None) => Report::failed(ErrorClass::Worker, "the process ended with an unknown status"),
     };
     report.exit_code = code;
     report
@@ -92,16 +93,16 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    const PATIENCE: Patience =
-        Patience { timeout: Duration::from_millis(1500), grace: Duration::from_secs(10) };
+    const TIME_LIMITS: TimeLimits =
+        TimeLimits { timeout: Duration::from_millis(1500), grace: Duration::from_secs(10) };
 
     fn judged(ending: &Ending) -> (Outcome, Option<i32>, Option<ErrorClass>, String) {
-        let report = judge(ending, PATIENCE, &BTreeSet::from([0, 4]));
+        let report = judge(ending, TIME_LIMITS, &BTreeSet::from([0, 4]));
         (report.outcome, report.exit_code, report.error_class, report.error_message.unwrap_or_default())
     }
 
     #[test]
-    fn exits_and_what_they_mean() {
+    fn exit_status_determines_the_report() {
         use {ErrorClass as C, Outcome as O};
         // Wait status: exit code in the second byte, signal in the first, 128 for a core dump.
         let table = [
@@ -119,15 +120,15 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_process_is_never_a_success() {
+    fn stopped_process_never_succeeds() {
         let stopped = |reason, killed| {
             judged(&Ending::Stopped { reason, killed, status: Some(ExitStatus::from_raw(0)) })
         };
         let (outcome, code, class, message) = stopped(StopReason::TimedOut, true);
         assert_eq!((outcome, code, class), (Outcome::TimedOut, Some(0), Some(ErrorClass::Timeout)));
-        assert_eq!(message, "timed out after 1.5s; killed when the grace of 10s was over");
+        assert_eq!(message, "timed out after 1.5s; killed after the grace period of 10s");
         let (outcome, _, class, message) = stopped(StopReason::Cancelled, false);
         assert_eq!((outcome, class), (Outcome::Cancelled, Some(ErrorClass::Cancelled)));
-        assert_eq!(message, "cancelled; it ended within the grace");
+        assert_eq!(message, "cancelled; ended within the grace period");
     }
 }

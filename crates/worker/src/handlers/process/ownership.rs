@@ -115,32 +115,34 @@ mod tests {
 
     use super::*;
 
-    const SOMEBODY: u32 = 12_345;
+    const OTHER_USER: u32 = 12_345;
 
     #[test]
-    fn a_thread_has_the_rights_of_the_owner_and_then_its_own_again() {
+    fn thread_takes_owner_rights_and_restores_its_own() {
         let own = nix::unistd::geteuid();
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("file");
         fs::write(&file, "x").unwrap();
         fs::set_permissions(place.path(), PermissionsExt::from_mode(0o711)).unwrap();
         fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
-        let read = || as_owner((Uid::from_raw(SOMEBODY), Gid::from_raw(SOMEBODY)), || fs::read(&file));
+        let read = || as_owner((Uid::from_raw(OTHER_USER), Gid::from_raw(OTHER_USER)), || fs::read(&file));
         if own.is_root() {
             assert_eq!(read().unwrap().unwrap_err().kind(), io::ErrorKind::PermissionDenied);
             let panicked = std::panic::catch_unwind(|| {
-                as_owner::<()>((Uid::from_raw(SOMEBODY), Gid::from_raw(SOMEBODY)), || panic!("on the way"))
+                as_owner::<()>((Uid::from_raw(OTHER_USER), Gid::from_raw(OTHER_USER)), || {
+                    panic!("on the way")
+                })
             });
             assert!(panicked.is_err());
         } else {
-            assert!(read().is_err(), "who may not change users does nothing");
+            assert!(read().is_err(), "without the right to change users the access fails");
         }
         assert_eq!(fs::read(&file).unwrap(), b"x");
-        assert!(as_owner((Uid::from_raw(0), Gid::from_raw(0)), || ()).is_err(), "nobody's rights are root's");
+        assert!(as_owner((Uid::from_raw(0), Gid::from_raw(0)), || ()).is_err(), "root is never an owner");
     }
 
     #[test]
-    fn a_worker_that_is_not_root_and_may_pass_by_rights_to_files_does_not_while_it_is_somebody_else() {
+    fn file_capabilities_are_dropped_while_acting_as_owner() {
         use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
         if !nix::unistd::geteuid().is_root() {
             eprintln!("skipped: it takes root to become a user with capabilities");
@@ -155,15 +157,15 @@ mod tests {
         // only.
         let tried = std::thread::spawn(move || {
             let held = CapabilitySet::DAC_OVERRIDE | CapabilitySet::SETUID | CapabilitySet::SETGID;
-            let worker = rustix::thread::Uid::from_raw(SOMEBODY + 1);
+            let worker = rustix::thread::Uid::from_raw(OTHER_USER + 1);
             rustix::thread::set_keep_capabilities(true).unwrap();
             rustix::thread::set_thread_res_uid(worker, worker, worker).unwrap();
             let sets = capabilities(None).unwrap();
             set_capabilities(None, CapabilitySets { effective: held, permitted: held, ..sets }).unwrap();
-            let somebody = (Uid::from_raw(SOMEBODY), Gid::from_raw(SOMEBODY));
+            let other_user = (Uid::from_raw(OTHER_USER), Gid::from_raw(OTHER_USER));
             let read = || fs::read(&file);
             let before = read().map_err(|error| error.kind());
-            let meanwhile = as_owner(somebody, read).unwrap().map_err(|error| error.kind());
+            let meanwhile = as_owner(other_user, read).unwrap().map_err(|error| error.kind());
             (
                 before,
                 meanwhile,
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_was_moved_leads_nobody_to_another() {
+    fn moved_directory_does_not_redirect_removal() {
         if !nix::unistd::geteuid().is_root() {
             eprintln!("skipped: it takes root to give a directory away");
             return;
@@ -191,13 +193,13 @@ mod tests {
         }
         let folder = fs::File::open(&path).unwrap();
         for given in [path.join("args.json"), path.clone()] {
-            std::os::unix::fs::chown(given, Some(SOMEBODY), Some(SOMEBODY)).unwrap();
+            std::os::unix::fs::chown(given, Some(OTHER_USER), Some(OTHER_USER)).unwrap();
         }
         fs::rename(&path, &moved).unwrap();
         std::os::unix::fs::symlink(&precious, &path).unwrap();
-        let removed = remove(&folder, &path, (Uid::from_raw(SOMEBODY), Gid::from_raw(SOMEBODY)));
+        let removed = remove(&folder, &path, (Uid::from_raw(OTHER_USER), Gid::from_raw(OTHER_USER)));
         assert_eq!(removed.unwrap_err().kind(), io::ErrorKind::NotADirectory);
         assert!(precious.join("args.json").exists() && !moved.join("args.json").exists());
-        assert_eq!(fs::metadata(&moved).unwrap().uid(), 0, "it is nobody's toy any more");
+        assert_eq!(fs::metadata(&moved).unwrap().uid(), 0, "the directory belongs to root again");
     }
 }

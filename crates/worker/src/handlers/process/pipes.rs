@@ -30,10 +30,10 @@ impl Pipes {
     pub(super) fn of(running: &mut Running, limit: u64, live: &Live) -> Self {
         let (stdout, stderr) = running.take_output();
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let told = |name| Told { name, live: live.clone(), decoder: Decoder::default() };
+        let live_stream = |name| LiveStream { name, live: live.clone(), decoder: Decoder::default() };
         Self {
-            stdout: Stream::new(stdout, limit, told("stdout")),
-            stderr: Stream::new(stderr, limit, told("stderr")),
+            stdout: Stream::new(stdout, limit, live_stream("stdout")),
+            stderr: Stream::new(stderr, limit, live_stream("stderr")),
         }
     }
 
@@ -57,7 +57,7 @@ impl Pipes {
         // The timeout is normal if another process holds the pipe open. The bytes read so far are
         // kept.
         if tokio::time::timeout(limit, self.read()).await.is_err() {
-            tracing::debug!("A pipe was still open at the end of an attempt.");
+            tracing::debug!("pipe still open at the end of an attempt");
         }
     }
 
@@ -72,20 +72,20 @@ struct Stream<R> {
     /// `None` after the end of the stream.
     pipe: Option<R>,
     kept: Capture,
-    told: Told,
+    live_stream: LiveStream,
     buffer: Vec<u8>,
 }
 
 /// Sends a stream as live output. All live output of a process passes here, so filters for watchers
 /// belong here.
 #[derive(Debug)]
-struct Told {
+struct LiveStream {
     name: &'static str,
     live: Live,
     decoder: Decoder,
 }
 
-impl Told {
+impl LiveStream {
     fn push(&mut self, bytes: &[u8]) {
         if self.live.has_room() {
             self.live.output(self.name, self.decoder.push(bytes));
@@ -100,8 +100,8 @@ impl Told {
 }
 
 impl<R: AsyncRead + Unpin> Stream<R> {
-    fn new(pipe: Option<R>, limit: usize, told: Told) -> Self {
-        Self { pipe, kept: Capture::new(limit), told, buffer: Vec::with_capacity(READ_BYTES) }
+    fn new(pipe: Option<R>, limit: usize, live_stream: LiveStream) -> Self {
+        Self { pipe, kept: Capture::new(limit), live_stream, buffer: Vec::with_capacity(READ_BYTES) }
     }
 
     async fn read(&mut self) {
@@ -110,12 +110,12 @@ impl<R: AsyncRead + Unpin> Stream<R> {
             match pipe.read_buf(&mut self.buffer).await {
                 // After an error a pipe delivers no more bytes, as after its end.
                 Ok(0) | Err(_) => {
-                    self.told.finish();
+                    self.live_stream.finish();
                     self.pipe = None;
                 }
                 Ok(_) => {
                     self.kept.push(&self.buffer);
-                    self.told.push(&self.buffer);
+                    self.live_stream.push(&self.buffer);
                 }
             }
         }

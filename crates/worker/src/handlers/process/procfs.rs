@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_blanks_and_parentheses_does_not_confuse_the_fields() {
+    fn stat_parser_handles_blanks_and_parentheses_in_names() {
         let tail = "S 10 11 12 0 -1 4194560 106 0 0 0 0 0 0 0 20 0 1 0 5151 3 4";
         for name in ["sh", "a b", "a) Z 1 (b", ")"] {
             let stat = parse_stat(&format!("77 ({name}) {tail}")).unwrap();
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn this_process_is_found_as_the_kernel_shows_it() {
+    fn stat_of_this_process_is_read() {
         let own = i32::try_from(std::process::id()).unwrap();
         let stat = stat(own).unwrap();
         assert_eq!((stat.identity.pid, stat.is_zombie), (own, false));

@@ -33,19 +33,19 @@ enum Entry {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is neither an absolute path nor an absolute folder with /* (what is in it) or /** (what is below it)"
+    "{0:?} is neither an absolute path nor an absolute folder with /* (its files) or /** (all files below it)"
 )]
 pub struct ProgramListError(String);
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ProgramRefused {
     #[error(
-        "program {program:?} is {file:?}, which WORKER_PROGRAMS of this worker does not name ({permitted}); use a program of the list, or have \
-         the operator add this one"
+        "program {program:?} is {file:?}, which is not in WORKER_PROGRAMS of this worker ({permitted}); use a listed \
+         program, or ask the operator to add this one"
     )]
     NotNamed { program: PathBuf, file: PathBuf, permitted: String },
     /// The file of the program cannot be determined.
-    #[error("program {program:?} cannot be held against WORKER_PROGRAMS of this worker")]
+    #[error("program {program:?} cannot be checked against WORKER_PROGRAMS of this worker")]
     Unknown { program: PathBuf, source: std::io::Error },
 }
 
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_names_files_and_folders_by_absolute_paths() {
+    fn program_list_accepts_absolute_paths_only() {
         for text in ["/bin/true", "/opt/jobs/*,/srv/**", "/a b"] {
             let items: Vec<&str> = text.split(',').collect();
             assert_eq!(ProgramList::parse(&items).unwrap().to_string(), text);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_run_is_held_against_the_list_however_it_is_spelled() {
+    fn resolved_file_is_compared_with_the_list() {
         let (_dir, root) = machine();
         let started = |list: &str, program: &str| {
             let items: Vec<String> =

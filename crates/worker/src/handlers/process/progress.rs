@@ -18,19 +18,19 @@ use nix::unistd::{Gid, Uid};
 
 use super::super::{Live, storable};
 use super::ownership;
-use super::workspace::open_left;
+use super::result_file::open_program_file;
 
 /// Name of the progress file.
 pub(super) const PROGRESS: &str = "progress";
 /// Pause between two reads.
-const LOOK: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_secs(1);
 /// The same if another user owns the file, because each read switches to that user's rights.
-const LOOK_AS_OWNER: Duration = Duration::from_secs(5);
+const INTERVAL_AS_OWNER: Duration = Duration::from_secs(5);
 /// Bytes that are read from the end of the file.
 const READ: u32 = 4096;
 
 /// A parsed line: a leading percentage from 0 to 100, and the remaining text.
-type Told = (Option<f32>, String);
+type ProgressLine = (Option<f32>, String);
 
 /// Follows the progress file of one attempt.
 #[derive(Debug)]
@@ -52,49 +52,49 @@ impl Follower {
         let Some(folder) = self.folder.filter(|_| self.live.is_heard()) else {
             return std::future::pending().await;
         };
-        let (mut seen, mut told) = (None, None);
-        let pause = if self.owner.is_none() { LOOK } else { LOOK_AS_OWNER };
+        let (mut seen, mut sent) = (None, None);
+        let pause = if self.owner.is_none() { INTERVAL } else { INTERVAL_AS_OWNER };
         loop {
             tokio::time::sleep(pause).await;
             let (folder, owner) = (folder.clone(), self.owner);
-            let looked = tokio::task::spawn_blocking(move || look(&folder, owner, seen)).await;
+            let polled = tokio::task::spawn_blocking(move || poll(&folder, owner, seen)).await;
             // If the file is unreadable now, the next read may succeed.
-            let Ok(Ok(Some((as_it_was, line)))) = looked else { continue };
-            seen = Some(as_it_was);
-            if let Some(line) = line.filter(|line| told.as_ref() != Some(line)) {
+            let Ok(Ok(Some((version, line)))) = polled else { continue };
+            seen = Some(version);
+            if let Some(line) = line.filter(|line| sent.as_ref() != Some(line)) {
                 let (percent, message) = read(&self.live.without_secrets(line.clone()));
                 self.live.progress(percent, message);
-                told = Some(line);
+                sent = Some(line);
             }
         }
     }
 }
 
 /// Inode, modification time and length.
-type AsItWas = (u64, i64, i64, u64);
+type FileVersion = (u64, i64, i64, u64);
 
 /// Returns the last complete line of the file, if the file exists and differs from `seen`.
-fn look(
+fn poll(
     folder: &OwnedFd,
     owner: Option<(Uid, Gid)>,
-    seen: Option<AsItWas>,
-) -> io::Result<Option<(AsItWas, Option<String>)>> {
-    let open = || open_left(folder, PROGRESS, owner.map(|(uid, _)| uid));
+    seen: Option<FileVersion>,
+) -> io::Result<Option<(FileVersion, Option<String>)>> {
+    let open = || open_program_file(folder, PROGRESS, owner.map(|(uid, _)| uid));
     let opened = match owner {
         None => open(),
         Some(owner) => ownership::as_owner(owner, open)?,
     };
     let Some(mut file) = opened.map_err(io::Error::other)? else { return Ok(None) };
     let metadata = file.metadata()?;
-    let as_it_is = (metadata.ino(), metadata.mtime(), metadata.mtime_nsec(), metadata.len());
-    if seen == Some(as_it_is) {
+    let version = (metadata.ino(), metadata.mtime(), metadata.mtime_nsec(), metadata.len());
+    if seen == Some(version) {
         return Ok(None);
     }
     let skipped = metadata.len().saturating_sub(READ.into());
     file.seek(SeekFrom::Start(skipped))?;
     let mut end = Vec::new();
     file.take(READ.into()).read_to_end(&mut end)?;
-    Ok(Some((as_it_is, last_line(&end, skipped > 0))))
+    Ok(Some((version, last_line(&end, skipped > 0))))
 }
 
 /// Returns the last complete line with text. `end` is the end of a file, which may begin
@@ -107,7 +107,7 @@ fn last_line(end: &[u8], in_a_line: bool) -> Option<String> {
 }
 
 /// Parses a line: `40`, `40%` and `40% of the tables` have a percentage, `40 tables` has none.
-fn read(line: &str) -> Told {
+fn read(line: &str) -> ProgressLine {
     let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let number = first.strip_suffix('%').or((rest.is_empty()).then_some(first));
     let percent = number.and_then(|number| number.parse::<f32>().ok()).filter(|percent| percent.is_finite());
@@ -121,11 +121,11 @@ fn read(line: &str) -> Told {
 mod tests {
     use std::fs;
 
-    use super::super::workspace::open_folder;
+    use super::super::dir_pool::open_folder;
     use super::*;
 
     #[test]
-    fn the_last_whole_line_counts() {
+    fn last_complete_line_counts() {
         for (text, in_a_line, line) in [
             ("", false, None),
             ("40%", false, None),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_may_be_or_begin_with_a_percentage() {
+    fn line_may_start_with_a_percentage() {
         for (line, percent, message) in [
             ("40", Some(40.0), ""),
             ("12.5%  of the tables", Some(12.5), "of the tables"),
@@ -158,17 +158,17 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_written_since_is_read_and_only_from_a_file() {
+    fn unchanged_or_irregular_progress_file_is_not_read() {
         let dir = tempfile::tempdir().unwrap();
         let folder = open_folder(dir.path()).unwrap();
         let path = dir.path().join(PROGRESS);
-        assert_eq!(look(&folder, None, None).unwrap(), None);
+        assert_eq!(poll(&folder, None, None).unwrap(), None);
         fs::write(&path, "x".repeat(100_000) + "\n7% done\n").unwrap();
-        let (seen, line) = look(&folder, None, None).unwrap().unwrap();
+        let (seen, line) = poll(&folder, None, None).unwrap().unwrap();
         assert_eq!(line.as_deref(), Some("7% done"));
-        assert_eq!(look(&folder, None, Some(seen)).unwrap(), None);
+        assert_eq!(poll(&folder, None, Some(seen)).unwrap(), None);
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/etc/hostname", &path).unwrap();
-        assert!(look(&folder, None, None).is_err());
+        assert!(poll(&folder, None, None).is_err());
     }
 }

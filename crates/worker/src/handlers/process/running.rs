@@ -17,10 +17,10 @@ use uuid::Uuid;
 use super::super::shortage::is_shortage;
 use super::StartError;
 use super::attempts::{self, Registration};
-use super::cgroups::Leaf;
+use super::cgroups::AttemptGroups;
 use super::confine::Confinement;
 use super::procfs::{self, Identity};
-use super::spawn::{self, Child, Program, Spawned};
+use super::spawn::{self, Child, NewChild, Program};
 use crate::handlers::process::orphans;
 
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(super) struct Running {
     /// There is no process of the attempt left to kill.
     is_over: bool,
     /// The control groups of the attempt, if it has limits.
-    leaf: Option<Leaf>,
+    cgroup: Option<AttemptGroups>,
     _registration: Registration,
 }
 
@@ -45,7 +45,7 @@ impl Running {
         program: Program,
         attempt_id: Uuid,
         confinement: Confinement,
-        leaf: Option<Leaf>,
+        cgroup: Option<AttemptGroups>,
     ) -> Result<Self, StartError> {
         let spawned = attempts::start(attempt_id, || {
             let spawned = start_contained(&program, confinement)?;
@@ -55,14 +55,14 @@ impl Running {
             Ok(((spawned, identity), identity))
         });
         match spawned {
-            Ok(((Spawned { child, stdout, stderr }, program), registration)) => Ok(Self {
+            Ok(((NewChild { child, stdout, stderr }, program), registration)) => Ok(Self {
                 child,
                 output: Some((stdout, stderr)),
                 program,
                 attempt_id,
                 has_exited: false,
                 is_over: false,
-                leaf,
+                cgroup,
                 _registration: registration,
             }),
             Err(source) => {
@@ -115,15 +115,15 @@ impl Running {
         for other in others {
             orphans::send(other, signal);
         }
-        if let Some(leaf) = self.leaf.as_ref().filter(|_| signal == Signal::SIGKILL) {
-            leaf.kill();
+        if let Some(cgroup) = self.cgroup.as_ref().filter(|_| signal == Signal::SIGKILL) {
+            cgroup.kill();
         }
     }
 
     /// Members of the control group outside the program's process group, which gets signals as a
     /// whole.
     fn others_in_group(&self) -> Vec<Identity> {
-        let members = self.leaf.as_ref().map(Leaf::members).unwrap_or_default();
+        let members = self.cgroup.as_ref().map(AttemptGroups::members).unwrap_or_default();
         let is_other = |member: &Identity| {
             self.has_exited || procfs::stat(member.pid).is_none_or(|stat| stat.group != self.program.pid)
         };
@@ -132,12 +132,12 @@ impl Running {
 
     /// How many processes the kernel killed at the memory limit.
     pub(super) fn memory_kills(&self) -> u64 {
-        self.leaf.as_ref().map_or(0, Leaf::memory_kills)
+        self.cgroup.as_ref().map_or(0, AttemptGroups::memory_kills)
     }
 
     /// Whether any process other than the program is alive.
     pub(super) fn has_strays(&self) -> bool {
-        let in_group = || self.leaf.as_ref().is_some_and(|leaf| !leaf.members().is_empty());
+        let in_group = || self.cgroup.as_ref().is_some_and(|cgroup| !cgroup.members().is_empty());
         !orphans::of(self.attempt_id).is_empty() || in_group()
     }
 
@@ -155,8 +155,8 @@ impl Running {
             return None;
         }
         let mut survivors = orphans::kill_all_of(self.attempt_id).await;
-        if let Some(leaf) = &self.leaf {
-            survivors.extend(orphans::kill_all_in(leaf).await);
+        if let Some(cgroup) = &self.cgroup {
+            survivors.extend(orphans::kill_all_in(cgroup).await);
             survivors.sort_unstable();
             survivors.dedup();
         }
@@ -180,7 +180,7 @@ impl Drop for Running {
 
 /// Starts a program that leads its own session and dies with the worker.
 #[expect(unsafe_code, reason = "only code that runs in the child before its program can set these")]
-fn start_contained(program: &Program, confinement: Confinement) -> io::Result<Spawned> {
+fn start_contained(program: &Program, confinement: Confinement) -> io::Result<NewChild> {
     let worker = nix::unistd::getpid();
     let enter = move || {
         nix::unistd::setsid()?;

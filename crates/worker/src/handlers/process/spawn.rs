@@ -39,11 +39,11 @@ pub(super) struct Program {
     pub(super) stdin: Option<File>,
     /// The child becomes another user before exec, and enters its working directory as that user.
     /// `enter` does both.
-    pub(super) is_anothers: bool,
+    pub(super) runs_as_other_user: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct Spawned {
+pub(super) struct NewChild {
     pub(super) child: Child,
     pub(super) stdout: Receiver,
     pub(super) stderr: Receiver,
@@ -66,14 +66,14 @@ pub(super) enum Child {
 /// of a process with many threads, and possibly in this process's memory.
 #[expect(
     unsafe_code,
-    reason = "what runs between the birth of a child and its program is held to rules the compiler does not know"
+    reason = "code between clone and exec must follow rules that the compiler cannot check"
 )]
 pub(super) unsafe fn spawn(
     program: &Program,
     enter: impl Fn() -> io::Result<()> + Send + Sync + 'static,
-) -> io::Result<Spawned> {
+) -> io::Result<NewChild> {
     #[cfg(target_os = "linux")]
-    if direct::is_possible() && !program.is_anothers {
+    if direct::is_possible() && !program.runs_as_other_user {
         // SAFETY: the caller upholds the contract.
         return unsafe { direct::spawn(program, &enter) };
     }
@@ -104,7 +104,7 @@ impl Child {
 
 #[cfg(test)]
 #[cfg(target_os = "linux")]
-#[expect(unsafe_code, reason = "spawning is")]
+#[expect(unsafe_code, reason = "spawning is unsafe")]
 mod tests {
     use std::io::Read;
     use std::os::unix::process::ExitStatusExt;
@@ -122,12 +122,12 @@ mod tests {
             env: BTreeMap::from([("GREETING".into(), "hello".into())]),
             cwd: "/".into(),
             stdin: None,
-            is_anothers: false,
+            runs_as_other_user: false,
         }
     }
 
     type Enter = fn() -> io::Result<()>;
-    type Spawn = unsafe fn(&Program, Enter) -> io::Result<Spawned>;
+    type Spawn = unsafe fn(&Program, Enter) -> io::Result<NewChild>;
 
     /// Both implementations with one signature.
     const WAYS: [(&str, Spawn); 2] = [
@@ -135,8 +135,8 @@ mod tests {
         ("portable", |program, enter| unsafe { portable::spawn(program, enter) }),
     ];
 
-    async fn ended(spawned: Spawned) -> (ExitStatus, String, String) {
-        let Spawned { mut child, mut stdout, mut stderr } = spawned;
+    async fn ended(spawned: NewChild) -> (ExitStatus, String, String) {
+        let NewChild { mut child, mut stdout, mut stderr } = spawned;
         let (mut out, mut err) = (String::new(), String::new());
         stdout.read_to_string(&mut out).await.unwrap();
         stderr.read_to_string(&mut err).await.unwrap();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn both_ways_give_a_program_what_was_described_and_nothing_else() {
+    async fn spawned_program_gets_exactly_its_description() {
         assert!(direct::is_possible());
         for (way, spawn) in WAYS {
             let mut file = tempfile::tempfile().unwrap();
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn signals_are_as_a_program_expects_them() {
+    async fn spawned_program_has_default_signals() {
         for (way, spawn) in WAYS {
             let program = shell("grep -E '^Sig(Blk|Ign)|^SigCgt' /proc/self/status; kill -9 $$");
             let (status, out, _) = ended(unsafe { spawn(&program, || Ok(())) }.unwrap()).await;
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_fails_on_the_way_is_told_and_leaves_no_child() {
+    async fn failed_spawn_returns_error_and_no_child() {
         let not_there = Program { path: "/no/such/program".into(), ..shell("") };
         let no_directory = Program { cwd: "/no/such/directory".into(), ..shell("") };
         let children = || {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_script_without_a_first_line_is_one_of_the_shell() {
+    async fn script_without_shebang_runs_in_the_shell() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("script");
         std::fs::write(&path, "echo \"$0 $1\"").unwrap();

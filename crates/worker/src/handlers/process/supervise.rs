@@ -27,7 +27,7 @@ const KILL_WAIT: Duration = Duration::from_secs(5);
 
 /// Time limits of an attempt.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
+pub(super) struct TimeLimits {
     /// Until the soft signal.
     pub(super) timeout: Duration,
     /// From the soft signal to the kill.
@@ -63,10 +63,10 @@ pub(super) enum StopReason {
 /// Waits for the process to exit, and stops it when it times out or is cancelled.
 pub(super) async fn until_it_ends(
     running: &mut Running,
-    patience: Patience,
+    time_limits: TimeLimits,
     cancel: &CancellationToken,
 ) -> Ending {
-    let time_up = sleep(patience.timeout);
+    let time_up = sleep(time_limits.timeout);
     tokio::pin!(time_up);
     let reason = loop {
         tokio::select! {
@@ -78,7 +78,7 @@ pub(super) async fn until_it_ends(
         }
     };
     running.terminate();
-    let killed = timeout(patience.grace, everything_gone(running)).await.is_err();
+    let killed = timeout(time_limits.grace, everything_gone(running)).await.is_err();
     if killed {
         running.kill_tree();
     }

@@ -44,7 +44,7 @@ pub enum RunAsListError {
     #[error("{0:?} is neither a user nor user:group")]
     Shape(String),
     /// Root, or the number that means no change.
-    #[error("{0:?} names root or nobody at all, as whom no function runs")]
+    #[error("{0:?} names root or no user at all; functions cannot run as it")]
     Never(String),
 }
 
@@ -60,7 +60,7 @@ impl FromStr for Entry {
         if !is_fit(user) || !group.is_none_or(is_fit) {
             return Err(RunAsListError::Shape(text.to_owned()));
         }
-        let is_never = |name: &str| name == "root" || number(name).is_some_and(is_nobodys);
+        let is_never = |name: &str| name == "root" || number(name).is_some_and(is_forbidden);
         if is_never(user) || group.is_some_and(is_never) {
             return Err(RunAsListError::Never(text.to_owned()));
         }
@@ -105,22 +105,22 @@ impl fmt::Display for RunAsList {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RunAsError {
     #[error(
-        "the function is to run as user {0:?}, and this worker runs none as another user: its WORKER_RUN_AS is empty"
+        "the function must run as user {0:?}, but this worker permits no other user: its WORKER_RUN_AS is empty"
     )]
-    NobodyPermitted(String),
-    #[error("the function is to run as {who}, whom WORKER_RUN_AS of this worker does not name ({list})")]
+    NoUserPermitted(String),
+    #[error("the function must run as {who}, which is not in WORKER_RUN_AS of this worker ({list})")]
     NotPermitted { who: String, list: String },
-    #[error("the function is to run as {who}, which is root or means no change; that is always refused")]
+    #[error("the function must run as {who}, which is root or means no change; this is always refused")]
     Never { who: String },
     #[error(
-        "the function is to run as user {user:?}, which takes a worker that runs as root or has {missing}"
+        "the function must run as user {user:?}, which requires a worker that runs as root or has {missing}"
     )]
     NotAllowed { user: String, missing: String },
     #[error("there is no user {0:?} on this worker")]
     NoSuchUser(String),
     #[error("there is no group {0:?} on this worker")]
     NoSuchGroup(String),
-    #[error("user {0:?} is unknown on this worker and has no group of its own; name one in run_as.group")]
+    #[error("user {0:?} is unknown on this worker and has no primary group; name one in run_as.group")]
     NoGroup(String),
     #[error("failed to look up {name:?}")]
     LookUp { name: String, source: nix::Error },
@@ -130,7 +130,7 @@ impl Identity {
     /// Looks up the configured user, if the list permits it.
     pub(super) fn of(run_as: &RunAs, permitted: &RunAsList) -> Result<Self, RunAsError> {
         if permitted.0.is_empty() {
-            return Err(RunAsError::NobodyPermitted(run_as.user.clone()));
+            return Err(RunAsError::NoUserPermitted(run_as.user.clone()));
         }
         let account = account_of(&run_as.user)?;
         let uid = number(&run_as.user)
@@ -145,7 +145,7 @@ impl Identity {
                 .ok_or_else(|| RunAsError::NoGroup(run_as.user.clone()))?,
         };
         let who = || format!("user {:?} (number {uid}) with group {gid}", run_as.user);
-        if is_nobodys(uid.as_raw()) || is_nobodys(gid.as_raw()) {
+        if is_forbidden(uid.as_raw()) || is_forbidden(gid.as_raw()) {
             return Err(RunAsError::Never { who: who() });
         }
         if !permitted.permits(uid, gid, account.as_ref()) {
@@ -160,7 +160,7 @@ impl Identity {
 }
 
 /// Root's number, or -1, which means "unchanged" to the kernel.
-fn is_nobodys(number: u32) -> bool {
+fn is_forbidden(number: u32) -> bool {
     number == 0 || number == u32::MAX
 }
 
@@ -228,17 +228,20 @@ mod tests {
     }
 
     #[test]
-    fn a_list_names_users_and_groups_and_never_root() {
+    fn user_list_rejects_root() {
         for (items, expected) in [
             (vec!["reports", "1000:www-data", "5:5"], Ok("reports,1000:www-data,5:5")),
             (vec![], Ok("")),
             (vec!["a:b:c"], Err("\"a:b:c\" is neither a user nor user:group")),
             (vec![":b"], Err("\":b\" is neither a user nor user:group")),
             (vec!["a:"], Err("\"a:\" is neither a user nor user:group")),
-            (vec!["ok", "root"], Err("\"root\" names root or nobody at all, as whom no function runs")),
-            (vec!["00"], Err("\"00\" names root or nobody at all, as whom no function runs")),
-            (vec!["5:0"], Err("\"5:0\" names root or nobody at all, as whom no function runs")),
-            (vec!["4294967295"], Err("\"4294967295\" names root or nobody at all, as whom no function runs")),
+            (vec!["ok", "root"], Err("\"root\" names root or no user at all; functions cannot run as it")),
+            (vec!["00"], Err("\"00\" names root or no user at all; functions cannot run as it")),
+            (vec!["5:0"], Err("\"5:0\" names root or no user at all; functions cannot run as it")),
+            (
+                vec!["4294967295"],
+                Err("\"4294967295\" names root or no user at all; functions cannot run as it"),
+            ),
         ] {
             let read =
                 RunAsList::parse(&items).map(|list| list.to_string()).map_err(|error| error.to_string());
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_runs_as_root_or_as_nothing_whatever_the_list_says() {
+    fn root_and_minus_one_are_always_refused() {
         // A parsed list cannot contain these, but a name on it could be mapped to root later.
         let entry =
             |user: &str, group: Option<&str>| Entry { user: user.into(), group: group.map(str::to_owned) };
@@ -274,10 +277,10 @@ mod tests {
     }
 
     #[test]
-    fn a_function_runs_as_whom_the_operator_named_and_nobody_else() {
+    fn function_runs_as_listed_users_only() {
         assert_eq!(
             refusal("65533", Some("65533"), &[]),
-            "the function is to run as user \"65533\", and this worker runs none as another user: its WORKER_RUN_AS is empty"
+            "the function must run as user \"65533\", but this worker permits no other user: its WORKER_RUN_AS is empty"
         );
         // A number without an account has no own group.
         assert_eq!(refusal("65533", Some("65533"), &["65533:65533"]), "");
@@ -285,7 +288,7 @@ mod tests {
         {
             let refusal = refusal("65533", Some(group), list);
             let expected = format!(
-                "(number 65533) with group {group}, whom WORKER_RUN_AS of this worker does not name ({})",
+                "(number 65533) with group {group}, which is not in WORKER_RUN_AS of this worker ({})",
                 list[0]
             );
             assert!(refusal.contains(&expected), "{refusal}");

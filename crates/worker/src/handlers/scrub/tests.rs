@@ -14,7 +14,7 @@ fn scrubber(secrets: &[(&str, &str)]) -> Arc<Scrubber> {
 }
 
 #[test]
-fn a_value_is_found_in_every_form_that_programs_give_it() {
+fn value_is_found_in_all_forms() {
     let scrubber = scrubber(&[("db", VALUE)]);
     for form in [
         VALUE,
@@ -37,7 +37,7 @@ fn a_value_is_found_in_every_form_that_programs_give_it() {
 }
 
 #[test]
-fn a_value_inside_something_in_base64_is_found_at_every_offset() {
+fn value_inside_base64_is_found_at_every_offset() {
     let scrubber = scrubber(&[("db", "hunter2-hunter2")]);
     for before in ["", "u", "us", "user:", "some user:"] {
         for after in ["", "!", "!!", "!!!"] {
@@ -52,7 +52,7 @@ fn a_value_inside_something_in_base64_is_found_at_every_offset() {
 }
 
 #[test]
-fn short_values_and_texts_without_secrets_are_left_alone() {
+fn short_values_and_clean_texts_stay_unchanged() {
     let scrubber = scrubber(&[("pin", "123"), ("blank", "  \n"), ("four", "abcd")]);
     for text in ["123 MTIz 313233", "nothing", "", "abc bcd"] {
         assert!(matches!(scrubber.scrub(text), Cow::Borrowed(_)), "{text}");
@@ -62,7 +62,7 @@ fn short_values_and_texts_without_secrets_are_left_alone() {
 }
 
 #[test]
-fn the_lines_of_a_value_are_found_one_by_one() {
+fn single_lines_of_a_value_are_found() {
     let pem = "-----BEGIN KEY-----\nMIIBVQIBADANBgkq\nshort\n-----END KEY-----\n";
     let scrubber = scrubber(&[("key", pem)]);
     assert_eq!(scrubber.scrub(&format!("a {pem} b")), "a [secret key] b");
@@ -72,14 +72,14 @@ fn the_lines_of_a_value_are_found_one_by_one() {
 }
 
 #[test]
-fn overlapping_values_leave_nothing_of_either() {
+fn overlapping_values_are_replaced_completely() {
     let scrubber = scrubber(&[("a", "abcdXY"), ("b", "XYefgh"), ("longer", "abcdXYZZ")]);
     assert_eq!(scrubber.scrub("<abcdXYefgh>"), "<[secret a]>");
     assert_eq!(scrubber.scrub("<abcdXYZZ>"), "<[secret longer]>");
 }
 
 #[test]
-fn a_stream_is_scrubbed_alike_however_it_is_cut() {
+fn stream_is_scrubbed_alike_for_all_chunk_sizes() {
     let scrubber =
         scrubber(&[("a", "abcdXY"), ("b", "XYefgh"), ("longer", "abcdXYZZ"), ("umlaut", "wörder")]);
     let text = "x abcdXYefgh abcdXY abcdXYZZ abcdabcdXY wörder wörde abcdXabcdXY abcdXY";
@@ -101,7 +101,7 @@ fn a_stream_is_scrubbed_alike_however_it_is_cut() {
 }
 
 #[test]
-fn what_needs_not_wait_is_not_held_back() {
+fn stream_holds_back_only_possible_secrets() {
     let scrubber = scrubber(&[("a", "abcdXY")]);
     let mut stream = scrubber.stream();
     assert_eq!(stream.feed("all of this\n"), "all of this\n");
@@ -112,7 +112,7 @@ fn what_needs_not_wait_is_not_held_back() {
 }
 
 #[test]
-fn a_report_holds_no_value_anywhere() {
+fn report_contains_no_secret() {
     let scrubber = scrubber(&[("db", "hunter2"), ("pin", "48151623")]);
     let report = Report {
         result: Some(json!({"a": ["hunter2"], "hunter2": 1, "pin": 48151623, "n": 5, "t": true})),
@@ -150,7 +150,7 @@ fn a_report_holds_no_value_anywhere() {
 }
 
 #[test]
-fn a_text_full_of_secrets_does_not_outgrow_its_bound() {
+fn scrubbed_text_has_a_bounded_length() {
     let scrubber = scrubber(&[("a-name-that-is-much-longer-than-its-value", "abcd")]);
     let text = "abcd,".repeat(10_000);
     let shown = scrubber.scrub(&text);
@@ -158,14 +158,14 @@ fn a_text_full_of_secrets_does_not_outgrow_its_bound() {
 }
 
 #[test]
-fn debug_output_shows_names_and_no_value() {
+fn debug_output_shows_names_only() {
     let scrubber = scrubber(&[("db", "hunter2")]);
     let text = format!("{scrubber:?} {:?}", scrubber.stream());
     assert!(text.contains("db") && !text.contains("hunter2"), "{text}");
 }
 
 #[test]
-fn the_end_of_one_text_is_found_at_the_beginning_of_another() {
+fn longest_overlap_is_found() {
     for (back, front, expected) in [
         ("xabc", "abcy", 3),
         ("abc", "abc", 3),
@@ -184,7 +184,7 @@ fn the_end_of_one_text_is_found_at_the_beginning_of_another() {
 /// search for one secret after the other, or a comparison at each position, would take minutes. The
 /// bound allows for a busy machine.
 #[test]
-fn many_secrets_that_are_nearly_there_everywhere_cost_no_more_than_the_text_is_long() {
+fn many_similar_secrets_take_linear_time() {
     let values: Vec<(String, String)> = (0..50)
         .map(|number| (format!("s{number}"), format!("{}b{number:02}{}", "a".repeat(1000), "a".repeat(1000))))
         .collect();

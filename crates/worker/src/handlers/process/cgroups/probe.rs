@@ -25,7 +25,7 @@ struct Mount {
 }
 
 /// Returns the usable controllers, and the reasons why the other controllers are unusable.
-pub(super) fn look(root: Option<&str>, worker: &str) -> (Vec<Usable>, Vec<String>) {
+pub(super) fn usable_controllers(root: Option<&str>, worker: &str) -> (Vec<Usable>, Vec<String>) {
     let mounts = mounts(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let (mut usable, mut missing) = (Vec::new(), Vec::new());
@@ -37,11 +37,11 @@ pub(super) fn look(root: Option<&str>, worker: &str) -> (Vec<Usable>, Vec<String
         };
         let path = root.map_or_else(|| own_group(&own, mount.version, controller), str::to_owned);
         let base = below(mount, &path);
-        let tried = match mount.version {
-            Version::Two => hand_down(&base, controller),
+        let delegated = match mount.version {
+            Version::Two => delegate(&base, controller),
             Version::One => Ok(()),
         };
-        match tried.and_then(|()| try_out(&base, mount.version, controller, worker)) {
+        match delegated.and_then(|()| try_group(&base, mount.version, controller, worker)) {
             Ok(()) => usable.push(Usable { controller, version: mount.version, base }),
             Err(error) => missing.push(format!("{} below {}: {error}", controller.name(), base.display())),
         }
@@ -98,7 +98,7 @@ fn below(mount: &Mount, path: &str) -> PathBuf {
 }
 
 /// Version 2: enables the controller for groups below `base`.
-fn hand_down(base: &Path, controller: Controller) -> io::Result<()> {
+fn delegate(base: &Path, controller: Controller) -> io::Result<()> {
     let file = base.join("cgroup.subtree_control");
     let names = fs::read_to_string(&file)?;
     if names.split_whitespace().any(|name| name == controller.name()) {
@@ -118,7 +118,7 @@ fn hand_down(base: &Path, controller: Controller) -> io::Result<()> {
 }
 
 /// Creates a group and removes it again.
-fn try_out(base: &Path, version: Version, controller: Controller, worker: &str) -> io::Result<()> {
+fn try_group(base: &Path, version: Version, controller: Controller, worker: &str) -> io::Result<()> {
     let group = base.join(format!("sched_probe_{worker}_{}", controller.name()));
     fs::create_dir(&group)?;
     let file = match (version, controller) {
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hierarchies_of_both_versions_are_found_in_the_kernels_lists() {
+    fn both_cgroup_versions_are_parsed() {
         let info = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
                     32 31 0:29 /box /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:7 - cgroup cgroup rw,cpu,cpuacct\n\
                     33 31 0:30 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw,nsdelegate\n";

@@ -27,7 +27,7 @@ use nix::unistd::Pid;
 use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe::Receiver;
 
-use super::{Program, Spawned};
+use super::{NewChild, Program};
 
 /// Stack size of the child in bytes. Its calls are three levels deep.
 const STACK: usize = 32 * 1024;
@@ -56,7 +56,7 @@ pub(super) fn is_possible() -> bool {
 pub(super) unsafe fn spawn(
     program: &Program,
     enter: &(dyn Fn() -> io::Result<()> + Sync),
-) -> io::Result<Spawned> {
+) -> io::Result<NewChild> {
     let stdin = match &program.stdin {
         Some(file) => file.try_clone()?,
         None => OpenOptions::new().read(true).open("/dev/null")?,
@@ -64,17 +64,17 @@ pub(super) unsafe fn spawn(
     let (stdout, stderr) = (io::pipe()?, io::pipe()?);
     let plan = Plan::new(program, stdin, stdout.1, stderr.1)?;
     // SAFETY: the caller upholds the contract; the plan outlives the call.
-    let pid = unsafe { give_birth(&plan, enter) }?;
+    let pid = unsafe { clone_child(&plan, enter) }?;
     let receiver = |reader: PipeReader| Receiver::from_owned_fd(reader.into());
-    let watched = || {
+    let watch = || {
         // SAFETY: an owned descriptor stays the same and open until it is dropped, together with
         // its watcher.
         let end = unsafe { AsyncFd::register(descriptor_of(pid)?) }?;
         let child = Child { pid, end, status: None };
         Ok((child, receiver(stdout.0)?, receiver(stderr.0)?))
     };
-    match watched() {
-        Ok((child, stdout, stderr)) => Ok(Spawned { child: super::Child::Direct(child), stdout, stderr }),
+    match watch() {
+        Ok((child, stdout, stderr)) => Ok(NewChild { child: super::Child::Direct(child), stdout, stderr }),
         Err(error) => {
             // No other code knows the child. It cannot have been reaped, so the pid is its own.
             let (Ok(()) | Err(_)) = nix::sys::signal::kill(pid, Signal::SIGKILL);
@@ -148,8 +148,8 @@ impl Strings {
 ///
 /// # Safety
 /// `enter` as in [`super::spawn`].
-#[expect(unsafe_code, reason = "the birth of a process")]
-unsafe fn give_birth(plan: &Plan, enter: &(dyn Fn() -> io::Result<()> + Sync)) -> io::Result<Pid> {
+#[expect(unsafe_code, reason = "clone shares memory with the child")]
+unsafe fn clone_child(plan: &Plan, enter: &(dyn Fn() -> io::Result<()> + Sync)) -> io::Result<Pid> {
     let mut stack = vec![0_u8; STACK];
     let failure = Cell::new(0);
     let child = || -> isize {
@@ -181,7 +181,7 @@ unsafe fn give_birth(plan: &Plan, enter: &(dyn Fn() -> io::Result<()> + Sync)) -
 ///
 /// # Safety
 /// For a child that shares memory with a waiting parent. `enter` as in [`super::spawn`].
-#[expect(unsafe_code, reason = "plain system calls between the birth of a process and its program")]
+#[expect(unsafe_code, reason = "plain system calls between clone and exec")]
 unsafe fn become_program(plan: &Plan, enter: &(dyn Fn() -> io::Result<()> + Sync)) -> i32 {
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     for signal in Signal::iterator() {
@@ -247,7 +247,7 @@ impl Child {
         }
         loop {
             let mut ready = self.end.readable().await?;
-            match taken_status(self.pid)? {
+            match take_status(self.pid)? {
                 Some(status) => {
                     self.status = Some(status);
                     return Ok(status);
@@ -261,9 +261,9 @@ impl Child {
 /// Takes the exit status of a child. `None` while the child runs.
 #[expect(
     unsafe_code,
-    reason = "the safe wrapper knows no signals but the first 31, and a process can die of others"
+    reason = "the safe wrapper knows only the first 31 signals, and other signals can end a process"
 )]
-fn taken_status(pid: Pid) -> io::Result<Option<ExitStatus>> {
+fn take_status(pid: Pid) -> io::Result<Option<ExitStatus>> {
     let mut status = 0;
     // SAFETY: writes a number.
     match unsafe { libc::waitpid(pid.as_raw(), &raw mut status, libc::WNOHANG) } {

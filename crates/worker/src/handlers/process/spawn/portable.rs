@@ -9,7 +9,7 @@ use std::process::Stdio;
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::Command;
 
-use super::{Child, Program, Spawned};
+use super::{Child, NewChild, Program};
 
 /// See [`super::spawn`].
 ///
@@ -19,7 +19,7 @@ use super::{Child, Program, Spawned};
 pub(super) unsafe fn spawn(
     program: &Program,
     enter: impl Fn() -> io::Result<()> + Send + Sync + 'static,
-) -> io::Result<Spawned> {
+) -> io::Result<NewChild> {
     let stdin = match &program.stdin {
         None => Stdio::null(),
         Some(file) => file.try_clone()?.into(),
@@ -29,7 +29,7 @@ pub(super) unsafe fn spawn(
         .args(&program.args)
         .env_clear()
         .envs(&program.env)
-        .current_dir(if program.is_anothers { Path::new("/") } else { &program.cwd })
+        .current_dir(if program.runs_as_other_user { Path::new("/") } else { &program.cwd })
         .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
@@ -41,7 +41,7 @@ pub(super) unsafe fn spawn(
         return Err(io::Error::other("the process was started without pipes"));
     };
     let pipe = |pipe: io::Result<OwnedFd>| Receiver::from_owned_fd(pipe?);
-    Ok(Spawned {
+    Ok(NewChild {
         stdout: pipe(stdout.into_owned_fd())?,
         stderr: pipe(stderr.into_owned_fd())?,
         child: Child::Portable(child),

@@ -12,7 +12,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::addresses::embedded;
 use super::allow::normal_name;
-use super::guard::{Resolve, is_own};
+use super::resolver::Resolve;
+use super::this_machine::is_own;
 
 /// Hosts and ports of the database.
 #[derive(Debug, Clone, Default)]

@@ -47,7 +47,7 @@ fn remove_or_keep(group: &Path) {
 
 /// The control groups of one attempt; see the module documentation.
 #[derive(Debug)]
-pub(in super::super) struct Leaf {
+pub(in super::super) struct AttemptGroups {
     groups: Vec<(Usable, PathBuf)>,
 }
 
@@ -71,21 +71,21 @@ impl Entrance {
     }
 }
 
-impl Leaf {
-    pub(super) fn make(wanted: &[Usable], name: &str, limits: &ResourceLimits) -> Result<Self, LimitError> {
-        let mut leaf = Self { groups: Vec::new() };
+impl AttemptGroups {
+    pub(super) fn create(wanted: &[Usable], name: &str, limits: &ResourceLimits) -> Result<Self, LimitError> {
+        let mut cgroup = Self { groups: Vec::new() };
         for usable in wanted {
             let group = usable.base.join(name);
             let fault = |source| LimitError::Group { group: group.clone(), source };
-            let is_made = leaf.groups.iter().any(|(_, made)| *made == group);
-            if !is_made {
+            let exists = cgroup.groups.iter().any(|(_, created)| *created == group);
+            if !exists {
                 fs::create_dir(&group).map_err(fault)?;
             }
-            // From here on, dropping `leaf` removes the group.
-            leaf.groups.push((usable.clone(), group.clone()));
+            // From here on, dropping `cgroup` removes the group.
+            cgroup.groups.push((usable.clone(), group.clone()));
             bound(usable, &group, limits).map_err(fault)?;
         }
-        Ok(leaf)
+        Ok(cgroup)
     }
 
     /// Opens the files for entering the groups.
@@ -133,7 +133,7 @@ impl Leaf {
     }
 }
 
-impl Drop for Leaf {
+impl Drop for AttemptGroups {
     fn drop(&mut self) {
         for group in self.paths() {
             remove_or_keep(group);
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_below_are_seen_and_removed_before_the_one_above() {
+    fn nested_groups_are_listed_and_removed_first() {
         let place = tempfile::tempdir().unwrap();
         let group = place.path().join("group");
         for below in ["a/b/c", "a/d", "e"] {
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_of_groups_goes_bit_by_bit() {
+    fn many_nested_groups_are_removed_in_steps() {
         let place = tempfile::tempdir().unwrap();
         let group = place.path().join("group");
         for number in 0..MOST_BELOW + 10 {

@@ -1,0 +1,74 @@
+//! `sched.backup`, and restoring its dumps.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::*;
+
+/// The number of rows of each table that does not change while a worker runs and a backup is
+/// written.
+const COUNTS: &str = "SELECT string_agg(t.name || ' ' || (xpath('/row/c/text()', query_to_xml('SELECT count(*) AS c FROM ' || t.name, true, true, '')))[1]::text, ', ' ORDER BY t.name)
+    FROM unnest(ARRAY['tenants', 'projects', 'queues', 'task_functions', 'scheduled_jobs', 'scheduled_job_versions', 'skipped_fires',
+                      'housekeeping', 'maintenance.job_execution_log']) AS t (name)";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn backup_restores_every_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let backups = dir.path().join("backups").display().to_string();
+    let world = World::start(HistoryExpiry::Drop, &[("BACKUP_DIR", &backups), ("BACKUP_KEEP", "2")]).await;
+    world
+        .sql(
+            "INSERT INTO skipped_fires (tenant_id, job_id, first_fire_at, last_fire_at, fire_count, reason)
+             SELECT tenant_id, id, at, at, 1, 'overlap'
+             FROM scheduled_jobs, generate_series(now() - interval '90 minutes', now(), interval '1 minute') AS at",
+        )
+        .await;
+    let counts = world.text(COUNTS).await;
+    assert!(counts.contains("scheduled_jobs 6") && counts.contains("skipped_fires 546"), "{counts}");
+    let result = world.done("sched.backup").await;
+    let path = Path::new(result["path"].as_str().unwrap());
+    assert_eq!(std::fs::metadata(path).unwrap().len(), result["bytes"].as_u64().unwrap());
+    let sums =
+        format!("{}  {}\n", result["sha256"].as_str().unwrap(), path.file_name().unwrap().to_str().unwrap());
+    assert_eq!(std::fs::read_to_string(format!("{}.sha256", path.display())).unwrap(), sums);
+    // The log of the backup job itself is outside the main schema.
+    assert_eq!(world.text("SELECT count(*) FROM maintenance.job_execution_log").await, "1");
+    assert_eq!(world.text("SELECT count(*) FROM job_execution_log").await, "0");
+
+    let fresh = TestDatabase::empty().await;
+    let restored = Command::new(server_program("pg_restore"))
+        .args(["--exit-on-error", "--no-owner", "--single-transaction", "--dbname", fresh.url()])
+        .arg(path)
+        .output()
+        .unwrap();
+    assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
+    let client = fresh.client().await;
+    let row = client.query_one(&format!("SELECT ({COUNTS})::text"), &[]).await.unwrap();
+    assert_eq!(row.get::<_, String>(0), counts, "every table has what it had");
+
+    for _ in 0..2 {
+        world.done("sched.backup").await;
+    }
+    assert!(!path.exists(), "two are kept");
+    assert_eq!(
+        std::fs::read_dir(&backups).unwrap().count(),
+        4,
+        "with their checksums, and nothing unfinished"
+    );
+
+    // Restoring the main schema alone returns it to its former state, and the log of backups stays.
+    let newest = world.done("sched.backup").await["path"].as_str().unwrap().to_owned();
+    let (db, client) = world.stop_and_keep().await;
+    client.batch_execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public").await.unwrap();
+    let restored = Command::new(server_program("pg_restore"))
+        .args(["--exit-on-error", "--no-owner", "--single-transaction", "--schema=public"])
+        .args(["--dbname", db.url()])
+        .arg(newest)
+        .output()
+        .unwrap();
+    assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
+    let after = "SELECT (SELECT name FROM tenants) || ' ' || (SELECT count(*) FROM skipped_fires) || ' '
+                        || (SELECT count(*) FROM maintenance.job_execution_log)";
+    let row = client.query_one(after, &[]).await.unwrap();
+    assert_eq!(row.get::<_, String>(0), "Default 546 4");
+}
