@@ -7,7 +7,7 @@ use crate::support::{TestApp, function, manual, pointers};
 const ROWS: &str = "SELECT (SELECT count(*) FROM scheduled_jobs) + (SELECT count(*) FROM task_functions) \
                     + (SELECT count(*) FROM scheduled_job_versions) + (SELECT count(*) FROM audit_log)";
 
-/// What an answer says was changed of one item.
+/// The changes that an answer reports for one item.
 fn changes(answer: &Value, at: usize) -> Value {
     answer["results"][at]["changes"].clone()
 }
@@ -17,9 +17,9 @@ fn interval(name: &str, seconds: u32) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn applying_again_changes_nothing_and_a_difference_changes_that_item() {
+async fn repeated_apply_changes_only_differences() {
     let app = TestApp::start().await;
-    // The order of the answer is that of the manifest, whatever the order of writing.
+    // The answer has the order of the manifest, whatever the order of the writes.
     let manifest = |seconds| json!({"task_functions": [function("f"), function("e")], "jobs": [interval("z", seconds), manual("a")]});
     let first = app.apply(&manifest(5)).await;
     assert_eq!(
@@ -40,7 +40,7 @@ async fn applying_again_changes_nothing_and_a_difference_changes_that_item() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dry_run_says_what_would_be_done_and_does_nothing() {
+async fn dry_run_reports_changes_and_writes_nothing() {
     let app = TestApp::start().await;
     let mut secret = function("f");
     secret["handler_config"]["env"] = json!({"MY_TOKEN": "s3cret"});
@@ -71,7 +71,7 @@ async fn a_dry_run_says_what_would_be_done_and_does_nothing() {
     );
     assert_eq!(changes(&said, 2), json!([{"pointer": "/schedule_config/seconds", "before": 5, "after": 6}]));
     assert!(!dry.body.contains("cret"), "{}", dry.body);
-    // Nothing is there: no row, no event, no answer that the key would give again.
+    // Nothing is written: no row, no event, and no stored answer for the key.
     assert_eq!((app.count(ROWS).await, app.count(events).await), (rows, told));
     assert_eq!(app.count("SELECT count(*) FROM calendars").await, 0);
     let key = [("idempotency-key", "the-key"), ("content-type", "application/json")];
@@ -80,11 +80,11 @@ async fn a_dry_run_says_what_would_be_done_and_does_nothing() {
     assert_eq!(dry.status, 200, "{}", dry.body);
     let kept = app.send("POST", "/api/v1/apply", &key, Some(&body)).await;
     let mut kept = kept.json();
-    // A calendar is told in the fields of a file.
+    // A calendar is shown with the fields of a file.
     let moved = json!({"calendars": [{"name": "c", "timezone": "UTC", "weekly": ["SUN"]}]});
     let said_of = app.post("/api/v1/apply?dry_run=true", &moved).await.json();
     assert_eq!(changes(&said_of, 0), json!([{"pointer": "/weekly", "before": ["SAT"], "after": ["SUN"]}]));
-    // What was said is what is done, but for the ids of what is new.
+    // The real apply does what the dry run reported, except for the ids of new items.
     let mut said = said;
     for answer in [&mut said, &mut kept] {
         for result in answer["results"].as_array_mut().unwrap() {
@@ -94,7 +94,7 @@ async fn a_dry_run_says_what_would_be_done_and_does_nothing() {
     said["dry_run"] = false.into();
     assert_eq!(said, kept);
     assert!(app.count(ROWS).await > rows);
-    // What only a constraint can tell is told by a dry run too.
+    // A dry run also reports violations of constraints.
     let mut waits = manual("waits");
     waits["queue"] = "slow".into();
     let wrong = app.post("/api/v1/apply?dry_run=true", &json!({"jobs": [waits]})).await;
@@ -103,7 +103,7 @@ async fn a_dry_run_says_what_would_be_done_and_does_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_exported_is_what_was_applied_and_changes_nothing_when_it_is_applied() {
+async fn export_round_trips_through_apply() {
     let app = TestApp::start().await;
     let mut listed = interval("listed", 60);
     listed["calendars"] = json!(["free"]);
@@ -126,7 +126,7 @@ async fn what_is_exported_is_what_was_applied_and_changes_nothing_when_it_is_app
         let items = export[list].as_array().cloned().unwrap_or_default();
         items.iter().map(|item| item["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    // A part of the jobs comes with what these need.
+    // An export of some jobs includes the definitions that they need.
     let part = app.get("/api/v1/export?name_prefix=lis&project=default").await.json();
     assert_eq!(
         (names(&part, "jobs"), names(&part, "task_functions")),
@@ -141,7 +141,7 @@ async fn what_is_exported_is_what_was_applied_and_changes_nothing_when_it_is_app
     let rest = app.get("/api/v1/export?without_jobs=true").await.json();
     assert_eq!((names(&rest, "jobs").len(), names(&rest, "task_functions").len()), (0, 2));
     assert_eq!(app.get("/api/v1/export?without_jobs=true&project=default").await.status, 400);
-    // What could not be applied is refused, and how to go on is said.
+    // The refusal of too many items names the fix.
     let texts: Vec<Value> = (0..12)
         .map(|n| {
             let mut job = manual(&format!("long-{n}"));
@@ -164,7 +164,7 @@ async fn what_is_exported_is_what_was_applied_and_changes_nothing_when_it_is_app
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queues_are_written_before_what_names_them_and_their_pauses_stay() {
+async fn manifest_queues_precede_jobs_and_keep_pauses() {
     let app = TestApp::start().await;
     let (mut quick, mut waits) = (function("f"), manual("waits"));
     quick["queue"] = "fast".into();
@@ -195,7 +195,7 @@ async fn queues_are_written_before_what_names_them_and_their_pauses_stay() {
         (&json!(3), &json!(true), &json!("disk is full"))
     );
     assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE target_type = 'queue'").await, 4);
-    // What is left out is as for a new queue.
+    // Omitted fields have the values of a new queue.
     app.apply(&json!({"queues": [{"name": "slow"}]})).await;
     let kept = app.get("/api/v1/queues/slow").await.json();
     assert_eq!(
@@ -208,7 +208,7 @@ async fn queues_are_written_before_what_names_them_and_their_pauses_stay() {
         (refused.status, pointers(&refused.json())),
         (422, ["/queues/0/max_running", "/queues/2/name", "/queues/3/is_paused"].map(str::to_owned).to_vec())
     );
-    // Who may write jobs and no queues changes no queue in this way either, and sees none.
+    // A caller that may write jobs but no queues neither changes nor sees queues here.
     let (key, _) =
         make_key(&app, bearer(), &json!({"name": "ci", "scopes": ["jobs:write", "jobs:read"]})).await;
     let refused = post_as(&app, &key, "/api/v1/apply", &json!({"queues": [{"name": "sly"}]})).await;
@@ -224,7 +224,7 @@ async fn queues_are_written_before_what_names_them_and_their_pauses_stay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_shown_in_place_of_a_value_is_not_taken_for_it() {
+async fn placeholder_is_not_stored_as_value() {
     let app = TestApp::start().await;
     let mut secret = function("f");
     secret["handler_config"]["env"] = json!({"A_B": "s3cret", "TOKEN": "t0psecret"});
@@ -235,12 +235,12 @@ async fn what_is_shown_in_place_of_a_value_is_not_taken_for_it() {
     assert_eq!(refused.status, 422, "{}", refused.body);
     let env = "/task_functions/0/handler_config/env";
     assert_eq!(pointers(&refused.json()), [format!("{env}/A_B"), format!("{env}/TOKEN")]);
-    let mut shown = app.get("/api/v1/task-functions/f").await.json();
+    let mut shown = app.get("/api/v1/functions/f").await.json();
     let spec = json!({
         "handler_type": shown["handler_type"], "handler_config": shown["handler_config"].take(), "default_timeout_seconds": 7,
     });
     let json = [("content-type", "application/json")];
-    let written = app.send("PUT", "/api/v1/task-functions/f", &json, Some(&spec.to_string())).await;
+    let written = app.send("PUT", "/api/v1/functions/f", &json, Some(&spec.to_string())).await;
     assert_eq!(written.status, 200, "{}", written.body);
     assert_eq!(app.count(kept).await, 1, "one function sent back alone keeps what was not shown");
     let signed = json!({"task_functions": [{
@@ -255,7 +255,7 @@ async fn what_is_shown_in_place_of_a_value_is_not_taken_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_bad_item_and_nothing_is_written_but_every_mistake_told() {
+async fn one_bad_item_rejects_the_manifest() {
     let app = TestApp::start().await;
     let rows = app.count(ROWS).await;
     let answer = app
@@ -288,7 +288,7 @@ async fn one_bad_item_and_nothing_is_written_but_every_mistake_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_only_a_constraint_can_tell_rolls_everything_back() {
+async fn constraint_violation_rolls_back_the_manifest() {
     let app = TestApp::start().await;
     let rows = app.count(ROWS).await;
     let mut elsewhere = function("g");
@@ -319,7 +319,7 @@ async fn what_only_a_constraint_can_tell_rolls_everything_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn values_of_variables_do_not_reach_the_audit_log() {
+async fn audit_log_hides_values_of_variables() {
     let app = TestApp::start().await;
     let mut secret = function("f");
     secret["handler_config"]["env"] = json!({"MY_TOKEN": "s3cret"});
@@ -336,7 +336,7 @@ async fn values_of_variables_do_not_reach_the_audit_log() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn manifests_that_overlap_do_not_get_in_each_others_way() {
+async fn overlapping_manifests_succeed() {
     let app = TestApp::start().await;
     let names = ["a", "b", "c", "d", "e", "f"];
     app.with_jobs(&names).await;
@@ -357,13 +357,13 @@ async fn manifests_that_overlap_do_not_get_in_each_others_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_without_jobs_is_applied_too() {
+async fn manifest_without_jobs_is_applied() {
     let app = TestApp::start().await;
     assert_eq!(app.apply(&json!({})).await, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_largest_manifest_is_applied_in_time() {
+async fn largest_manifest_is_applied_in_time() {
     let app = TestApp::start().await;
     let jobs: Vec<Value> = (0..999).map(|number| interval(&format!("job-{number}"), 60)).collect();
     let manifest = json!({"task_functions": [function("f")], "jobs": jobs});
@@ -373,7 +373,7 @@ async fn the_largest_manifest_is_applied_in_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_applied_under_a_key_is_answered_alike_when_its_names_are_gone() {
+async fn repeated_apply_gets_the_stored_answer() {
     let app = TestApp::start().await;
     app.apply(&json!({"task_functions": [function("f")]})).await;
     let job = json!({"name": "a", "function": "f", "job_type": "manual", "calendars": ["c"]});
@@ -395,7 +395,7 @@ async fn what_was_applied_under_a_key_is_answered_alike_when_its_names_are_gone(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn functions_that_are_applied_are_told_of_as_those_that_are_put() {
+async fn applied_functions_have_the_same_events_as_put() {
     let app = TestApp::start().await;
     let mut changed = function("f");
     changed["description"] = json!("Another.");

@@ -1,11 +1,11 @@
-//! Schemas of arguments: what a function says its jobs may hand it, held against jobs and triggers.
+//! Argument schemas of functions, checked for jobs and triggers.
 
 use serde_json::{Value, json};
 use test_support::http::Answer;
 
 use crate::support::{TestApp, function, manual, pointers};
 
-/// A function that takes a day, and perhaps a number of copies.
+/// A function with a required day and an optional number of copies.
 fn strict() -> Value {
     let mut function = function("f");
     function["args_schema"] = json!({
@@ -39,10 +39,10 @@ async fn put(app: &TestApp, path: &str, body: &Value) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_is_saved_only_with_arguments_that_fit() {
+async fn job_arguments_must_match_the_schema() {
     let app = TestApp::start().await;
     app.apply(&json!({"task_functions": [strict()]})).await;
-    let shown = app.get("/api/v1/task-functions/f").await.json();
+    let shown = app.get("/api/v1/functions/f").await.json();
     assert_eq!(shown["args_schema"], strict()["args_schema"]);
 
     let good = with_args("a", json!({"day": "2026-11-22"}));
@@ -59,7 +59,8 @@ async fn a_job_is_saved_only_with_arguments_that_fit() {
     assert_eq!(refused(&patched), ["/task_args/copies"]);
     assert!(patched.body.contains("args_schema of the function"), "{}", patched.body);
 
-    // All jobs of a manifest are told of at once, and those of functions that stand in it too.
+    // The errors of all jobs of a manifest are reported together, also for functions in the same
+    // manifest.
     let mut second = strict();
     second["name"] = json!("g");
     let mut of_second = with_args("d", json!({}));
@@ -77,7 +78,7 @@ async fn a_job_is_saved_only_with_arguments_that_fit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trigger_is_taken_only_with_arguments_that_fit() {
+async fn trigger_arguments_must_match_the_schema() {
     let app = TestApp::start().await;
     app.apply(&json!({"task_functions": [strict()], "jobs": [with_args("a", json!({"day": "2026-11-22"}))]}))
         .await;
@@ -89,7 +90,7 @@ async fn a_trigger_is_taken_only_with_arguments_that_fit() {
     let keyed = [("content-type", "application/json"), ("idempotency-key", "k")];
     let by_key = app.send("POST", path, &keyed, Some(&wrong.to_string())).await;
     assert_eq!(refused(&by_key), ["/task_args/copies"]);
-    // Nor with a quota, where triggers are gathered in another way.
+    // The same with a quota, which uses another batch statement.
     let client = app.db.client().await;
     client.batch_execute("UPDATE tenants SET quotas = '{\"dispatches_per_minute\": 100}'").await.unwrap();
     assert_eq!(refused(&app.post(path, &wrong).await), ["/task_args/copies"]);
@@ -98,13 +99,13 @@ async fn a_trigger_is_taken_only_with_arguments_that_fit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_schema_that_changes_leaves_the_jobs_that_there_are() {
+async fn changed_args_schema_keeps_existing_jobs() {
     let app = TestApp::start().await;
     app.apply(
         &json!({"task_functions": [function("f")], "jobs": [with_args("a", json!({"colour": "red"}))]}),
     )
     .await;
-    let narrowed = put(&app, "task-functions/f", &strict()).await;
+    let narrowed = put(&app, "functions/f", &strict()).await;
     assert_eq!(narrowed.status, 200, "{}", narrowed.body);
     let audited = "SELECT count(*) FROM audit_log WHERE target_type = 'task_function' AND before -> 'args_schema' = 'null'
                    AND after -> 'args_schema' -> 'required' = '[\"day\"]'";
@@ -119,7 +120,7 @@ async fn a_schema_that_changes_leaves_the_jobs_that_there_are() {
     assert!(triggered.body.contains("the job has it so"), "{}", triggered.body);
     let own = json!({"task_args": {"day": "2026-11-22"}});
     assert_eq!(app.post("/api/v1/jobs/a/trigger", &own).await.status, 202);
-    assert_eq!(put(&app, "task-functions/f", &function("f")).await.status, 200);
+    assert_eq!(put(&app, "functions/f", &function("f")).await.status, 200);
     assert_eq!(
         app.post("/api/v1/jobs/a/trigger", &json!({})).await.status,
         202,
@@ -128,7 +129,7 @@ async fn a_schema_that_changes_leaves_the_jobs_that_there_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_schema_is_refused() {
+async fn invalid_args_schema_is_refused() {
     let app = TestApp::start().await;
     for (schema, pointer) in [
         (json!([]), "/args_schema"),
@@ -139,6 +140,6 @@ async fn what_is_no_schema_is_refused() {
     ] {
         let mut function = function("f");
         function["args_schema"] = schema.clone();
-        assert_eq!(refused(&put(&app, "task-functions/f", &function).await), [pointer], "{schema}");
+        assert_eq!(refused(&put(&app, "functions/f", &function).await), [pointer], "{schema}");
     }
 }

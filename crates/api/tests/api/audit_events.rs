@@ -1,4 +1,4 @@
-//! The audit log: every change has one entry, which nobody can change.
+//! The audit log: every change has one entry, and entries cannot be changed.
 
 use serde_json::{Value, json};
 use test_support::identity::{actor, bearer};
@@ -7,7 +7,7 @@ use crate::identity::member;
 use crate::support::{TestApp, function, manual};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_change_has_one_entry_that_says_who_made_it() {
+async fn every_change_has_one_audit_entry() {
     let app = TestApp::start().await;
     app.with_jobs(&["a"]).await;
     let changes: &[(&str, &str, Option<Value>, &str)] = &[
@@ -60,10 +60,10 @@ async fn every_change_has_one_entry_that_says_who_made_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_has_the_address_of_the_client() {
+async fn audit_entry_has_the_client_address() {
     let app = TestApp::start().await;
     app.with_jobs(&["a"]).await;
-    // A proxy on this machine is believed what it adds itself, and no more.
+    // A local proxy is trusted for the address that it added, and for no other.
     for (forwarded, address) in [
         (None, "127.0.0.1"),
         (Some("203.0.113.7"), "203.0.113.7"),
@@ -81,7 +81,7 @@ async fn an_entry_has_the_address_of_the_client() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_reads_the_log_of_others_or_changes_any() {
+async fn audit_log_is_private_and_append_only() {
     let app = TestApp::start().await;
     app.with_jobs(&["a"]).await;
     let client = app.db.client().await;

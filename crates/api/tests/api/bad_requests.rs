@@ -1,5 +1,4 @@
-//! What is refused, with which status, code and pointer; and that the refusals are problem documents with the headers of
-//! every answer.
+//! Refusals: status, code and pointer. Each is a problem document with the headers of every answer.
 
 use sched_wire::{PROBLEM_JSON, Problem};
 use test_support::http::Answer;
@@ -51,7 +50,7 @@ const CASES: &[Case<'static>] = &[
     ("GET", "/api/v1/jobs/a?verbose=1", &[], None, 400, "invalid_parameters", "verbose"),
     ("GET", "/api/v1/runs?cursor=a", &[], None, 400, "invalid_parameters", "cursor"),
     ("GET", "/api/v1/runs?status=WAITING", &[], None, 400, "invalid_parameters", "status"),
-    ("GET", "/api/v1/attempts?dispatch=1", &[], None, 400, "invalid_parameters", "dispatch"),
+    ("GET", "/api/v1/attempts?run=1", &[], None, 400, "invalid_parameters", "run"),
     ("GET", "/api/v1/status?x=1", &[], None, 400, "invalid_parameters", "x"),
     ("POST", "/api/v1/jobs", JSON, None, 400, "malformed_json", ""),
     ("POST", "/api/v1/jobs", JSON, Some("{"), 400, "malformed_json", ""),
@@ -130,7 +129,7 @@ async fn refusals_are_problem_documents_that_name_the_field() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_is_too_long_is_refused_said_or_found() {
+async fn too_long_body_is_refused() {
     let app = TestApp::start().await;
     let long = format!("{{\"name\": \"{}\"}}", "a".repeat(1024 * 1024));
     let answer = app.send("POST", "/api/v1/jobs", JSON, Some(&long)).await;
@@ -141,8 +140,8 @@ async fn a_body_that_is_too_long_is_refused_said_or_found() {
     check(&answer, 413, "body_too_large", "", "/api/v1/jobs");
 }
 
-/// Sends the head of a request that says how long its body is, and as much of the body as is given; the connection is to be closed
-/// after the answer.
+/// Sends the head of a request with this body length, and only the given part of the body. Expects
+/// a closed connection after the answer.
 async fn send_part(app: &TestApp, headers: &str, length: usize, body: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(app.addr).await.unwrap();
     let head = format!(
@@ -159,7 +158,7 @@ async fn send_part(app: &TestApp, headers: &str, length: usize, body: &[u8]) -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_stalls_is_given_up_before_anything_is_begun() {
+async fn stalled_body_times_out_before_any_change() {
     let app = TestApp::start().await;
     app.with_jobs(&[]).await;
     let half = GOOD.as_bytes().split_at(10).0;
@@ -167,14 +166,14 @@ async fn a_body_that_stalls_is_given_up_before_anything_is_begun() {
     check(&stalled, 408, "body_too_slow", "", "/api/v1/jobs");
     assert_eq!(stalled.header("connection"), Some("close"));
     assert_eq!(app.count("SELECT count(*) FROM scheduled_jobs").await, 0);
-    // Its key is nobody's.
+    // The key is free again.
     let headers = [("content-type", "application/json"), ("idempotency-key", "slow")];
     let whole = app.send("POST", "/api/v1/jobs", &headers, Some(GOOD)).await;
     assert_eq!((whole.status, whole.header("idempotency-replayed")), (201, None), "{}", whole.body);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn json_that_is_too_deep_or_no_text_is_refused() {
+async fn too_deep_or_non_utf8_json_is_refused() {
     let app = TestApp::start().await;
     let nested = |depth: usize| format!("{{\"a\":{}1{}}}", "[".repeat(depth), "]".repeat(depth));
     let deep = app.send("POST", "/api/v1/jobs", JSON, Some(&nested(200))).await;
@@ -184,20 +183,20 @@ async fn json_that_is_too_deep_or_no_text_is_refused() {
         let refused = send_part(&app, close, body.len(), body).await;
         check(&refused, 400, "malformed_json", "", "/api/v1/jobs");
     }
-    // Less deep, it is read, and refused for what it says.
+    // At less depth the body is read, and refused for its content.
     let flat = app.send("POST", "/api/v1/jobs", JSON, Some(&nested(50))).await;
     assert_eq!(flat.status, 422, "{}", flat.body);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_method_that_is_refused_is_told_which_are_taken() {
+async fn refused_method_lists_allowed_methods() {
     let app = TestApp::start().await;
     let answer = app.send("PUT", "/api/v1/jobs", &[], None).await;
     assert_eq!(answer.header("allow"), Some("GET, POST"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ids_of_requests_that_are_not_fit_for_a_log_are_replaced() {
+async fn unsafe_request_ids_are_replaced() {
     let app = TestApp::start().await;
     for (given, is_kept) in [("a-1.b_2", true), ("two words", false), ("<script>", false)] {
         let answer = app.send("GET", "/api/v1/status", &[("x-request-id", given)], None).await;
@@ -222,7 +221,7 @@ async fn requests_are_counted_by_route_and_not_by_path() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_type_of_a_problem_leads_to_what_can_be_done() {
+async fn problem_type_links_to_its_fix() {
     let app = TestApp::start().await;
     let problem = app.get("/api/v1/jobs/none").await.json();
     let (page, code) = problem["type"].as_str().unwrap().split_once('#').unwrap();

@@ -22,7 +22,7 @@ fn heeding(name: &str, calendars: &[&str]) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_calendar_is_written_shown_and_written_again() {
+async fn calendar_is_written_shown_and_replaced() {
     let app = TestApp::start().await;
     let created = put(&app, HOLIDAYS, &days_off()).await;
     assert_eq!((created.status, created.header("location")), (201, Some(HOLIDAYS)), "{}", created.body);
@@ -36,7 +36,7 @@ async fn a_calendar_is_written_shown_and_written_again() {
 
     let again = put(&app, HOLIDAYS, &days_off()).await;
     assert_eq!((again.status, again.json()), (200, calendar.clone()));
-    // What a write leaves out is gone, as in every write that says what should be.
+    // A write replaces the whole calendar: omitted fields are removed.
     let less = put(&app, HOLIDAYS, &json!({"name": "holidays", "weekly": ["SUN"]})).await;
     assert_eq!((less.status, &less.json()["version"]), (200, &json!(2)), "{}", less.body);
     let shown = app.get(HOLIDAYS).await.json();
@@ -45,7 +45,7 @@ async fn a_calendar_is_written_shown_and_written_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_write_is_audited_and_nothing_else() {
+async fn only_writes_are_audited() {
     let app = TestApp::start().await;
     for body in [json!({"weekly": ["SAT"]}), json!({"weekly": ["SAT"]}), json!({"weekly": ["SUN"]})] {
         assert!(put(&app, HOLIDAYS, &body).await.status < 300);
@@ -75,7 +75,7 @@ async fn every_write_is_audited_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_calendar_that_jobs_name_is_not_deleted() {
+async fn calendar_in_use_cannot_be_deleted() {
     let app = TestApp::start().await;
     let manifest = json!({
         "calendars": [{"name": "holidays", "weekly": ["SUN"]}, {"name": "free", "weekly": ["SAT"]}],
@@ -98,7 +98,7 @@ async fn a_calendar_that_jobs_name_is_not_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calendars_are_listed_by_name_page_after_page() {
+async fn calendars_are_listed_by_name_in_pages() {
     let app = TestApp::start().await;
     for name in ["c", "a", "b"] {
         put(&app, &format!("/api/v1/calendars/{name}"), &json!({"weekly": ["SUN"]})).await;
@@ -120,7 +120,7 @@ async fn calendars_are_listed_by_name_page_after_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mistakes_of_a_calendar_are_pointed_at() {
+async fn calendar_errors_have_pointers() {
     let app = TestApp::start().await;
     for (body, pointer) in [
         (json!([]), ""),
@@ -159,7 +159,7 @@ async fn mistakes_of_a_calendar_are_pointed_at() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_brings_its_calendars_along() {
+async fn manifest_contains_its_calendars() {
     let app = TestApp::start().await;
     let manifest = |days: &[&str]| {
         json!({
@@ -188,7 +188,7 @@ async fn a_file_brings_its_calendars_along() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calendars_that_jobs_name_are_in_the_file_or_exist() {
+async fn manifest_jobs_must_name_known_calendars() {
     let app = TestApp::start().await;
     put(&app, HOLIDAYS, &days_off()).await;
     let jobs = json!([manual("a"), heeding("b", &["holidays", "nobodys", "bad"]), heeding("c", &["lost"])]);
@@ -210,7 +210,7 @@ async fn calendars_that_jobs_name_are_in_the_file_or_exist() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_job_names_calendars_that_exist() {
+async fn new_job_must_name_existing_calendars() {
     let app = TestApp::start().await;
     app.apply(&json!({"task_functions": [function("f")]})).await;
     let refused = app.post("/api/v1/jobs", &heeding("report", &["nobodys"])).await;
@@ -222,7 +222,7 @@ async fn a_new_job_names_calendars_that_exist() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_follow_a_calendar_that_changes() {
+async fn changed_calendar_moves_its_jobs() {
     let app = TestApp::start().await;
     let manifest = |day: &str| {
         json!({
@@ -249,7 +249,7 @@ async fn jobs_follow_a_calendar_that_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calendars_of_another_tenant_are_not_there() {
+async fn calendars_of_another_tenant_are_not_found() {
     let app = TestApp::start().await;
     let client = app.db.client().await;
     client
@@ -270,7 +270,7 @@ async fn calendars_of_another_tenant_are_not_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_with_the_same_calendars_do_not_get_in_each_others_way() {
+async fn concurrent_manifests_with_same_calendars_succeed() {
     let app = TestApp::start().await;
     let manifest = |day: &str, names: [&str; 3]| {
         let calendars: Vec<Value> = names.iter().map(|name| json!({"name": name, "weekly": [day]})).collect();

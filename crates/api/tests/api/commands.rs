@@ -1,4 +1,4 @@
-//! Cancelling, running again and discarding over HTTP: what is answered, audited and told, and to whom it is refused.
+//! Cancelling, retrying and discarding over HTTP: answers, audit entries, events and permissions.
 
 use serde_json::{Value, json};
 use test_support::http::Answer;
@@ -14,7 +14,7 @@ async fn sql(app: &TestApp, statements: &str) {
     app.db.client().await.batch_execute(statements).await.unwrap();
 }
 
-/// The dispatch runs on a worker that nobody hears of.
+/// Moves the run to a worker that does not exist.
 async fn begin(app: &TestApp, id: &str) {
     sql(
         app,
@@ -32,7 +32,7 @@ async fn begin(app: &TestApp, id: &str) {
     .await;
 }
 
-/// The dispatch has ended so.
+/// Ends the run with this status.
 async fn finish(app: &TestApp, id: &str, status: &str) {
     begin(app, id).await;
     sql(
@@ -59,7 +59,7 @@ async fn act(app: &TestApp, id: &str, action: &str, body: Value) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_is_cancelled_at_once_with_its_reason_and_once() {
+async fn waiting_run_is_cancelled_at_once() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
     let id = trigger(&app, "report").await;
@@ -79,7 +79,7 @@ async fn what_waits_is_cancelled_at_once_with_its_reason_and_once() {
         json!({"reason": "wrong data", "by": test_support::identity::actor(), "job_name": "report"})
     );
     let audited =
-        "SELECT count(*) FROM audit_log WHERE action = 'cancel_dispatch' AND target_type = 'dispatch'
+        "SELECT count(*) FROM audit_log WHERE action = 'cancel_dispatch' AND target_type = 'run'
                    AND after->>'reason' = 'wrong data' AND request_id IS NOT NULL";
     assert_eq!((app.count(&told).await, app.count(audited).await), (1, 1));
     assert_eq!(
@@ -89,7 +89,7 @@ async fn what_waits_is_cancelled_at_once_with_its_reason_and_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_runs_is_to_be_stopped_and_what_has_ended_is_not() {
+async fn running_run_is_stopped_and_ended_run_refused() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
     let id = trigger(&app, "report").await;
@@ -113,7 +113,7 @@ async fn what_runs_is_to_be_stopped_and_what_has_ended_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_of_a_job_are_cancelled_together() {
+async fn all_runs_of_a_job_are_cancelled() {
     let app = TestApp::start().await;
     app.with_jobs(&["report", "other"]).await;
     let running = trigger(&app, "report").await;
@@ -133,7 +133,7 @@ async fn all_of_a_job_are_cancelled_together() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_finished_dispatch_is_run_again_once() {
+async fn ended_run_is_retried_once() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
     let id = trigger(&app, "report").await;
@@ -160,7 +160,7 @@ async fn a_finished_dispatch_is_run_again_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_of_a_job_that_is_off_is_run_again() {
+async fn runs_of_an_inactive_job_cannot_be_retried() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
     let id = dead(&app, "report").await;
@@ -194,14 +194,14 @@ fn ids(answer: &Value, list: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dead_letters_are_listed_by_filter_and_page_and_shown() {
+async fn dead_letters_are_filtered_and_paged() {
     let app = TestApp::start().await;
     app.with_jobs(&["a", "b"]).await;
     let mut all = Vec::new();
     for job in ["a", "b", "a"] {
         all.push((dead(&app, job).await, job));
     }
-    // Ids of one millisecond are in random order.
+    // Ids of the same millisecond are in random order.
     all.sort();
     all.reverse();
     let of = |wanted: Option<&str>| -> Vec<String> {
@@ -252,7 +252,7 @@ async fn dead_letters_are_listed_by_filter_and_page_and_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_dead_letters_are_decided_about_by_filter() {
+async fn dead_letters_are_settled_by_filter() {
     let app = TestApp::start().await;
     app.with_jobs(&["a", "b"]).await;
     for job in ["a", "b", "a"] {
@@ -290,7 +290,7 @@ async fn many_dead_letters_are_decided_about_by_filter() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_dead_letter_is_discarded_or_run_again() {
+async fn dead_letter_is_discarded_or_retried() {
     let app = TestApp::start().await;
     app.with_jobs(&["a"]).await;
     let (one, other) = (dead(&app, "a").await, dead(&app, "a").await);
@@ -309,7 +309,7 @@ async fn one_dead_letter_is_discarded_or_run_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_command_cannot_mean_is_refused() {
+async fn invalid_commands_are_refused() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
     let id = trigger(&app, "report").await;
@@ -337,7 +337,7 @@ async fn what_a_command_cannot_mean_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_belongs_to_another_tenant_is_not_there() {
+async fn resources_of_another_tenant_are_not_found() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
     let (waiting, buried) = (trigger(&app, "report").await, dead(&app, "report").await);

@@ -1,4 +1,4 @@
-//! `If-Match`: who has read a thing changes it as it was read, or not at all.
+//! `If-Match`: a client changes a resource in the version that it read, or not at all.
 
 use serde_json::{Value, json};
 use test_support::http::Answer;
@@ -6,16 +6,16 @@ use test_support::http::Answer;
 use crate::identity::member;
 use crate::support::TestApp;
 
-/// A change of a thing, and what is changed back in between by somebody else.
+/// A change, and a conflicting change of another client in between.
 struct Case {
     path: &'static str,
-    /// Where its tag is answered: a `GET`, or the write that made it.
+    /// The request that returns the tag: a `GET`, or the write that created the resource.
     read: Option<&'static str>,
-    /// What somebody else writes meanwhile.
+    /// The conflicting write.
     other: (&'static str, Value),
-    /// What is asked for with the tag that was read before that.
+    /// Requests with the tag from before the conflicting write.
     stale: Vec<(&'static str, Value)>,
-    /// All that is kept of it.
+    /// The query for the whole stored resource.
     row: &'static str,
 }
 
@@ -31,7 +31,7 @@ fn tag(answer: &Answer) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_of_what_was_read_before_another_one_is_refused_and_changes_nothing() {
+async fn stale_if_match_is_refused_and_changes_nothing() {
     let app = TestApp::start().await;
     member(&app, "ada@example.com", "default", "viewer").await;
     let none = Value::Null;
@@ -83,7 +83,7 @@ async fn a_change_of_what_was_read_before_another_one_is_refused_and_changes_not
             let told = (refused.status, refused.json()["code"].clone());
             assert_eq!(told, (412, json!("version_mismatch")), "{method} {path}: {}", refused.body);
             assert!(
-                refused.body.contains("changed meanwhile") && refused.body.contains("read it again"),
+                refused.body.contains("which If-Match does not name") && refused.body.contains("read it again"),
                 "{}",
                 refused.body
             );
@@ -92,7 +92,7 @@ async fn a_change_of_what_was_read_before_another_one_is_refused_and_changes_not
         }
         assert_eq!(kept().await, before, "{path}");
         assert_eq!(app.count("SELECT count(*) FROM audit_log").await, audited, "{path}");
-        // The tag of the last write holds, for one change after the other.
+        // The tag of the last write is valid for one change after the other.
         let mut tags = now;
         for (method, body) in &stale {
             let done = send(&app, method, path, Some(&tags), body).await;

@@ -1,4 +1,5 @@
-//! Jobs that run after others: in files and alone, shown from both ends, and refused where they cannot be.
+//! Jobs that run after other jobs: in manifests and alone, shown from both ends, and refused where
+//! impossible.
 
 use serde_json::{Value, json};
 
@@ -11,7 +12,7 @@ fn after(name: &str, after: &[(&str, &str)]) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_may_name_jobs_in_any_order_and_both_ends_are_shown() {
+async fn manifest_order_of_dependencies_does_not_matter() {
     let app = TestApp::start().await;
     let last = after("a-last", &[("middle", "failure"), ("z-first", "success")]);
     let manifest = json!({
@@ -34,7 +35,7 @@ async fn a_file_may_name_jobs_in_any_order_and_both_ends_are_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn circles_and_jobs_that_do_not_exist_are_pointed_at_and_nothing_is_written() {
+async fn dependency_cycles_and_missing_jobs_are_refused() {
     let app = TestApp::start().await;
     app.with_jobs(&["known"]).await;
     let rows = "SELECT (SELECT count(*) FROM scheduled_jobs) + (SELECT count(*) FROM job_dependencies)";

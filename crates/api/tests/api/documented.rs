@@ -1,7 +1,8 @@
-//! Every answer of every test is held against what the OpenAPI document says of it: the status, the kind of content, and each field.
+//! Compares every answer of every test with the OpenAPI document: the status, the content type and
+//! each field.
 //!
-//! The document is the one that the API under test serves of itself. Objects that it describes field by field are taken for closed: one field
-//! more is a field that nobody documented.
+//! The document is that of the API under test. Objects with listed fields are closed: an additional
+//! field is an undocumented one.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -13,7 +14,8 @@ use serde_json::{Map, Value, json};
 use test_support::http::{self, Answer};
 use tokio::sync::OnceCell;
 
-/// The document, and what was read of it. A process of tests asks one API for it: all of them are built from the same sources.
+/// The document and its index. Each test process requests it once: all APIs are built from the same
+/// sources.
 static DOCUMENT: OnceCell<Document> = OnceCell::const_new();
 
 struct Document {
@@ -22,11 +24,10 @@ struct Document {
     schemas: Mutex<HashMap<String, Arc<Validator>>>,
 }
 
-/// Holds an answer against the document.
+/// Compares an answer with the document.
 ///
 /// # Panics
-///
-/// When it is another than the document says.
+/// The answer differs from the document.
 pub(crate) async fn check(addr: SocketAddr, method: &str, path: &str, answer: &Answer) {
     let path = path.split(['?', '#']).next().unwrap_or_default();
     let is_stream = answer.header("transfer-encoding").is_some();
@@ -39,7 +40,7 @@ pub(crate) async fn check(addr: SocketAddr, method: &str, path: &str, answer: &A
     let document = DOCUMENT.get_or_try_init(async || {
         http::get(addr, &format!("{BASE_PATH}/openapi.json")).await.map(|served| Document::new(served.json()))
     });
-    // An API that answers nothing more is asked again after the next answer.
+    // If this API does not answer any more, the next answer requests the document again.
     let Ok(document) = document.await else { return };
     if let Err(wrong) = document.judge(method, path, answer) {
         panic!("{method} {path} {}: {wrong}: {}", answer.status, answer.body);
@@ -56,7 +57,7 @@ impl Document {
     }
 
     fn judge(&self, method: &str, path: &str, answer: &Answer) -> Result<(), String> {
-        // What is at no documented path is refused before it comes to anything of the document's.
+        // Undocumented paths are refused before any documented handler runs.
         let Some((pattern, methods)) = self.find(path) else { return Ok(()) };
         let Some(operation) = methods.get(method.to_lowercase()) else { return Ok(()) };
         let responses = &operation["responses"];
@@ -95,7 +96,7 @@ impl Document {
         if told.is_empty() { Ok(()) } else { Err(told.join("; ")) }
     }
 
-    /// The path of the document that is meant, the one with the fewest parts in braces.
+    /// The matching path of the document with the fewest parameters.
     fn find(&self, path: &str) -> Option<(&str, &Value)> {
         let fits = |pattern: &str| {
             let (parts, asked) = (pattern.split('/'), path.split('/'));
@@ -121,7 +122,8 @@ impl Document {
     }
 }
 
-/// Takes objects whose fields are listed for closed, unless they are parts of a schema that lists more beside them (`is_whole`).
+/// Closes objects with listed fields, unless they are parts of a schema with more fields
+/// (`is_whole`).
 fn close(value: &mut Value, is_whole: bool) {
     match value {
         Value::Object(fields) => {
@@ -134,7 +136,7 @@ fn close(value: &mut Value, is_whole: bool) {
             }
             for (name, inner) in fields.iter_mut() {
                 match (name.as_str(), inner) {
-                    // What follows are names of fields.
+                    // The keys below are field names.
                     ("properties", Value::Object(named)) => {
                         named.values_mut().for_each(|one| close(one, true))
                     }

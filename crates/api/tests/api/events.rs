@@ -1,4 +1,5 @@
-//! The stream of events: complete, in order, resumed anywhere, shared fairly, and ended when it should be.
+//! The event stream: complete, in order, resumable at any event, fairly shared, and ended when it
+//! should be.
 
 use std::collections::HashSet;
 
@@ -13,13 +14,13 @@ use tokio::net::TcpStream;
 use crate::identity::{make_key, member};
 use crate::support::{LIMIT, TestApp, function, manual};
 
-/// Somebody who reads a stream of server-sent events.
+/// A client of a server-sent event stream.
 struct Follower {
     stream: TcpStream,
     text: String,
 }
 
-/// One message: its id, its name and its data.
+/// One message: id, name and data.
 type Message = (Option<String>, String, Value);
 
 impl Follower {
@@ -46,7 +47,7 @@ impl Follower {
         self.text.get(9..12).unwrap_or_default()
     }
 
-    /// Reads on until it is as it should be.
+    /// Reads until the condition holds.
     async fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let mut buffer = vec![0; 16 * 1024];
         while !is_so(self) {
@@ -57,7 +58,7 @@ impl Follower {
         }
     }
 
-    /// What has come, the sizes of chunks left out.
+    /// The received messages, without chunk sizes.
     fn messages(&self) -> Vec<Message> {
         let body = self.text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
         let is_size = |line: &&str| !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -75,7 +76,7 @@ impl Follower {
             .collect()
     }
 
-    /// The numbers of the events that have come.
+    /// The numbers of the received events.
     fn numbers(&self) -> Vec<u64> {
         self.messages().iter().filter_map(|(_, _, data)| data["data"]["number"].as_u64()).collect()
     }
@@ -103,7 +104,7 @@ pub(crate) async fn write(client: &Client, numbers: std::ops::Range<u64>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_happens_is_told_and_a_client_that_was_cut_off_goes_on_where_it_was() {
+async fn stream_sends_events_and_resumes_after_disconnect() {
     let mut app = TestApp::start().await;
     let client = app.db.client().await;
     let mut first = Follower::of(&app, "").await;
@@ -120,7 +121,7 @@ async fn what_happens_is_told_and_a_client_that_was_cut_off_goes_on_where_it_was
     assert_eq!(data["id"].as_str(), first.messages()[1].0.as_deref());
     drop(first);
 
-    // Written while the client is away and the API is another one.
+    // Written while the client is disconnected and the API restarts.
     write(&client, 3..5).await;
     app.restart_with_keys(&["test"]).await;
     write(&client, 5..6).await;
@@ -149,7 +150,7 @@ async fn what_happens_is_told_and_a_client_that_was_cut_off_goes_on_where_it_was
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_clients_see_every_event_of_many_writers_once_and_in_one_order() {
+async fn many_clients_see_all_events_in_one_order() {
     const CLIENTS: usize = 50;
     const WRITERS: u64 = 6;
     const EACH: u64 = 50;
@@ -158,7 +159,7 @@ async fn many_clients_see_every_event_of_many_writers_once_and_in_one_order() {
     let clients = join_all((0..WRITERS).map(|_| app.db.client())).await;
     let writing =
         clients.iter().zip(0..).map(|(client, writer)| write(client, writer * EACH..(writer + 1) * EACH));
-    // One of them opens transactions that later ones overtake.
+    // One writer opens transactions that later ones overtake.
     let (slow, overtaker) = (app.db.client().await, app.db.client().await);
     let overtaken = async {
         for number in (0..20_u64).step_by(2).map(|number| WRITERS * EACH + number) {
@@ -181,10 +182,10 @@ async fn many_clients_see_every_event_of_many_writers_once_and_in_one_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_does_not_read_costs_nobody_and_loses_its_place() {
+async fn client_that_does_not_read_is_disconnected() {
     let app = TestApp::start_with(&[("API_STREAM_PATIENCE", "4s")]).await;
     let client = app.db.client().await;
-    // It opens the stream and never reads; a small window makes that felt soon.
+    // Opens the stream and never reads; a small window fills soon.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     let mut lazy = socket.connect(app.addr).await.unwrap();
@@ -201,7 +202,7 @@ async fn a_client_that_does_not_read_costs_nobody_and_loses_its_place() {
         other => Err(format!("{other}")),
     })
     .await;
-    // More than all buffers on the way hold.
+    // More than all buffers between API and client hold.
     client
         .execute(
             "INSERT INTO events (tenant_id, event_type, payload)
@@ -220,7 +221,7 @@ async fn a_client_that_does_not_read_costs_nobody_and_loses_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_tell_what_is_asked_for_and_nothing_of_others() {
+async fn event_filters_apply_within_the_tenant() {
     let app = TestApp::start().await;
     app.with_jobs(&["a", "b"]).await;
     let client = app.db.client().await;
@@ -273,7 +274,7 @@ async fn streams_tell_what_is_asked_for_and_nothing_of_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_are_told_of_one_project_alone() {
+async fn project_filter_limits_events() {
     let app = TestApp::start().await;
     for project in ["p", "q"] {
         let headers = [("content-type", "application/json")];
@@ -308,7 +309,7 @@ async fn events_are_told_of_one_project_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_position_that_is_none_any_more_is_told_and_not_passed_over() {
+async fn invalid_position_gets_reset() {
     let app = TestApp::start().await;
     let client = app.db.client().await;
     let first = Follower::of(&app, "").await;
@@ -332,7 +333,7 @@ async fn a_position_that_is_none_any_more_is_told_and_not_passed_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_told_and_is_lost_ends_all_streams_and_is_told() {
+async fn lost_event_ends_all_streams() {
     let app = TestApp::start().await;
     let client = app.db.client().await;
     write(&client, 0..1).await;
@@ -340,7 +341,8 @@ async fn what_was_told_and_is_lost_ends_all_streams_and_is_told() {
     write(&client, 1..3).await;
     follower.until("two events", |follower| follower.numbers() == [1, 2]).await;
     let last = follower.messages().pop().unwrap().0.unwrap();
-    // As after a failover to a replica that had not received the last commit: its number is given again, to another event.
+    // As after a failover to a replica without the last commit: its id is used again for another
+    // event.
     client
         .batch_execute(
             "BEGIN;
@@ -361,10 +363,10 @@ async fn what_was_told_and_is_lost_ends_all_streams_and_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_stands_far_ahead_of_a_restored_database_goes_on() {
+async fn reader_ahead_of_a_restored_database_continues() {
     let app = TestApp::start().await;
     let client = app.db.client().await;
-    // Where the numbers of the database were before it was replaced by one that has had fewer transactions.
+    // Simulates a database whose transaction ids were ahead before it was replaced.
     let ahead = "UPDATE events SET transaction_id = '1' WHERE payload ->> 'number' = '1'";
     write(&client, 1..2).await;
     let mut follower = Follower::of(&app, "").await;
@@ -376,7 +378,7 @@ async fn a_reader_that_stands_far_ahead_of_a_restored_database_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_list_is_a_place_to_follow_from_whoever_commits_later() {
+async fn stream_from_listed_event_misses_no_later_commit() {
     let app = TestApp::start().await;
     let (slow, quick) = (app.db.client().await, app.db.client().await);
     write(&quick, 0..1).await;
@@ -398,10 +400,10 @@ async fn the_list_is_a_place_to_follow_from_whoever_commits_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_far_apart_is_found_in_the_list_and_in_the_stream() {
+async fn rare_old_events_are_found() {
     let app = TestApp::start().await;
     let client = app.db.client().await;
-    // Far behind, and numbers that mean nothing in between.
+    // Old events, with unrelated transaction ids in between.
     client
         .batch_execute(
             "INSERT INTO events (tenant_id, event_type, payload, transaction_id, created_at)
@@ -428,7 +430,7 @@ async fn what_is_far_apart_is_found_in_the_list_and_in_the_stream() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_ends_when_its_key_is_revoked_and_when_the_api_stops() {
+async fn event_stream_ends_on_revocation_and_stop() {
     let app = TestApp::start().await;
     let (key, made) = make_key(&app, bearer(), &json!({"name": "follows"})).await;
     let mut revoked = Follower::open(&app, &key, "", "").await;
@@ -443,7 +445,7 @@ async fn a_stream_ends_when_its_key_is_revoked_and_when_the_api_stops() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_key_has_a_share_of_the_places_and_no_more() {
+async fn one_key_has_a_limited_share_of_streams() {
     let app = TestApp::start().await;
     let other = member(&app, "other@example.com", "default", "viewer").await;
     let mut held = Vec::new();
@@ -466,9 +468,9 @@ async fn one_key_has_a_share_of_the_places_and_no_more() {
     .await;
 }
 
-/// Types are said in two places: where they are written, and where clients read them.
+/// Event types are defined in two places: for writers and for clients.
 #[test]
-fn the_words_of_the_wire_are_those_that_are_written() {
+fn wire_event_types_equal_written_types() {
     use sched_model::events::append;
     let _shape: fn(&Event) -> &str = |event| &event.event_type;
     for written in append::TYPES {

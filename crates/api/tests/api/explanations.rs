@@ -1,10 +1,12 @@
-//! Explanations over HTTP: windows, what is said of a job that no scheduler has looked at, and what dispatches wait for.
+//! Explanations over HTTP: windows, jobs that no scheduler has processed, and the reasons why runs
+//! wait.
 
 use serde_json::{Value, json};
 
 use crate::support::{TestApp, function, pointers};
 
-/// An API with a job that fires every minute, was created an hour ago, and that no scheduler knows of.
+/// An API with a job that fires every minute, was created an hour ago, and that no scheduler has
+/// processed.
 async fn with_minutely() -> TestApp {
     let app = TestApp::start().await;
     let job = json!({"name": "minutely", "function": "f", "job_type": "cron", "schedule_config": {"expression": "* * * * *"}, "timezone": "Europe/Berlin"});
@@ -28,7 +30,7 @@ async fn explained(app: &TestApp, query: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fires_that_nobody_has_decided_about_are_told_with_those_to_come() {
+async fn undecided_and_future_fires_are_explained() {
     let app = with_minutely().await;
     let told = explained(&app, "?from=-2h&to=%2B10m").await;
     let fates: Vec<&str> =
@@ -49,7 +51,7 @@ async fn fires_that_nobody_has_decided_about_are_told_with_those_to_come() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fire_time_whose_record_is_missing_is_unaccounted_for() {
+async fn fire_without_record_is_unaccounted() {
     let app = with_minutely().await;
     let client = app.db.client().await;
     client
@@ -57,7 +59,7 @@ async fn a_fire_time_whose_record_is_missing_is_unaccounted_for() {
         .await
         .unwrap();
     let told = explained(&app, "?from=-30m").await;
-    // A minute may begin while this runs, and its fire is due then.
+    // A minute may begin during the test, and then its fire is due.
     let numbers = ["unaccounted", "undecided"].map(|key| told["summary"][key].as_u64().unwrap());
     assert!(numbers == [30, 0] || numbers == [29, 1], "{told}");
     assert_eq!(
@@ -78,7 +80,7 @@ async fn a_fire_time_whose_record_is_missing_is_unaccounted_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_window_is_a_day_up_to_now_unless_it_is_said() {
+async fn default_window_is_the_last_day() {
     let app = with_minutely().await;
     let told = explained(&app, "").await;
     assert_eq!(told["to"], told["now"]);
@@ -92,7 +94,7 @@ async fn the_window_is_a_day_up_to_now_unless_it_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_instant_is_explained_or_its_neighbours_are_named() {
+async fn instant_without_fire_names_its_neighbours() {
     let app = with_minutely().await;
     let told = explained(&app, "?from=-10m").await;
     let fire: chrono::DateTime<chrono::Utc> =
@@ -120,19 +122,19 @@ async fn one_instant_is_explained_or_its_neighbours_are_named() {
         (&json!("undecided"), &Value::Null)
     );
     let text = format!(
-        "{} is no fire time of the job; the nearest are {} before it and {} after it",
+        "{} is not a fire time of the job; the nearest are {} before it and {} after it",
         near(20),
         near(0),
         near(60)
     );
     assert_eq!(nearest["text"], text);
 
-    // Before the job there was none.
+    // There are no fires before the job.
     let long_ago = explained(&app, "?at=-30d").await;
     assert_eq!(long_ago["nearest"]["before"], Value::Null, "{long_ago}");
     assert_eq!(long_ago["nearest"]["after"]["fate"], "undecided", "{long_ago}");
 
-    // Seldom fires are found far away, and frequent ones beside a gap.
+    // Rare fires are found far away, and frequent ones beside a gap.
     for (expression, before, after) in [
         ("0 0 29 2 *", "2024-02-29T00:00:00Z", "2028-02-29T00:00:00Z"),
         ("* * * 1-5 *", "2026-05-31T23:59:00Z", "2027-01-01T00:00:00Z"),
@@ -159,7 +161,7 @@ async fn one_instant_is_explained_or_its_neighbours_are_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn windows_that_cannot_be_explained_are_refused_with_the_field_and_the_fix() {
+async fn invalid_windows_are_refused_with_the_fix() {
     let app = with_minutely().await;
     for (query, field, fix) in [
         ("?from=yesterday", "from", "RFC 3339"),
@@ -178,7 +180,7 @@ async fn windows_that_cannot_be_explained_are_refused_with_the_field_and_the_fix
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_and_its_dispatch_say_what_they_wait_for() {
+async fn job_and_run_show_why_they_wait() {
     let app = with_minutely().await;
     let told = explained(&app, "").await;
     let words = |told: &Value| {
@@ -191,7 +193,7 @@ async fn a_job_and_its_dispatch_say_what_they_wait_for() {
     let client = app.db.client().await;
     client.batch_execute("UPDATE queues SET is_paused = true, pause_reason = 'disk is full'").await.unwrap();
     let told = app.get(&format!("/api/v1/runs/{id}/explain")).await.json();
-    let dispatch = &told["dispatch"];
+    let dispatch = &told["run"];
     assert_eq!((&told["job"], &dispatch["id"]), (&json!("minutely"), &json!(id)));
     assert_eq!(words(dispatch), ["queue_paused", "no_worker", "turn"], "{told}");
     assert_eq!(dispatch["waits_for"][0]["text"], "the queue default is paused: disk is full");
@@ -203,7 +205,7 @@ async fn a_job_and_its_dispatch_say_what_they_wait_for() {
         dispatch["text"].as_str().unwrap().contains("(1) the queue default is paused: disk is full, (2)"),
         "{told}"
     );
-    // The same of a job's window.
+    // The window of the job returns the same.
     assert_eq!(explained(&app, "?to=%2B1m").await["triggers"][0]["waits_for"], dispatch["waits_for"]);
     let nobody = "/api/v1/runs/0190a0e0-0000-7000-8000-000000000001/explain";
     assert_eq!(app.get(nobody).await.status, 404);

@@ -1,11 +1,11 @@
-//! Task functions under their names, and their switches.
+//! Task functions under their names, and their pauses.
 
 use serde_json::{Value, json};
 use test_support::http::Answer;
 
 use crate::support::{TestApp, function, manual, pointers};
 
-const PATH: &str = "/api/v1/task-functions/f";
+const PATH: &str = "/api/v1/functions/f";
 
 async fn put(app: &TestApp, path: &str, headers: &[(&str, &str)], body: &Value) -> Answer {
     let mut all = vec![("content-type", "application/json")];
@@ -14,7 +14,7 @@ async fn put(app: &TestApp, path: &str, headers: &[(&str, &str)], body: &Value) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_function_is_written_under_its_name_by_the_rules_of_apply() {
+async fn put_function_follows_the_rules_of_apply() {
     let app = TestApp::start().await;
     let made = put(&app, PATH, &[], &function("f")).await;
     assert_eq!((made.status, made.header("location")), (201, Some(PATH)), "{}", made.body);
@@ -38,7 +38,7 @@ async fn a_function_is_written_under_its_name_by_the_rules_of_apply() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn values_that_are_not_shown_stay_when_what_was_shown_is_sent_back() {
+async fn placeholders_keep_hidden_values() {
     let app = TestApp::start().await;
     let mut body = function("f");
     body["handler_config"]["env"] = json!({"REGION": "north", "MODE": "fast"});
@@ -54,7 +54,7 @@ async fn values_that_are_not_shown_stay_when_what_was_shown_is_sent_back() {
     assert_eq!((written.status, &written.json()["description"]), (200, &json!("edited")), "{}", written.body);
     let kept = "SELECT count(*) FROM task_functions WHERE handler_config->'env' = '{\"REGION\": \"north\", \"MODE\": \"slow\"}'";
     assert_eq!(app.count(kept).await, 1);
-    // Without a value that is kept there is nothing that could stay.
+    // A placeholder without a stored value is refused.
     edited["handler_config"]["env"]["OTHER"] = json!("(hidden)");
     let refused = put(&app, PATH, &[], &edited).await;
     assert_eq!(
@@ -64,16 +64,16 @@ async fn values_that_are_not_shown_stay_when_what_was_shown_is_sent_back() {
     assert_eq!(app.count(kept).await, 1);
     let mut new = function("g");
     new["handler_config"]["env"] = json!({"REGION": "(hidden)"});
-    assert_eq!(put(&app, "/api/v1/task-functions/g", &[], &new).await.status, 422);
+    assert_eq!(put(&app, "/api/v1/functions/g", &[], &new).await.status, 422);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_function_is_deleted_when_no_job_runs_it() {
+async fn function_without_jobs_can_be_deleted() {
     let app = TestApp::start().await;
     app.with_jobs(&["a", "b", "c", "d"]).await;
     let kept = app.send("DELETE", PATH, &[], None).await;
     assert_eq!((kept.status, &kept.json()["code"]), (409, &json!("in_use")));
-    assert!(kept.body.contains("jobs a, b, c and others"), "{}", kept.body);
+    assert!(kept.body.contains("jobs a, b, c and more"), "{}", kept.body);
     app.db
         .client()
         .await
@@ -91,7 +91,7 @@ async fn a_function_is_deleted_when_no_job_runs_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_inactive_function_takes_no_job_and_no_trigger() {
+async fn inactive_function_accepts_no_jobs_or_triggers() {
     let app = TestApp::start().await;
     app.with_jobs(&["a"]).await;
     let off = app.send("POST", &format!("{PATH}/deactivate"), &[], None).await;
@@ -110,7 +110,7 @@ async fn an_inactive_function_takes_no_job_and_no_trigger() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_function_is_paused_and_resumed() {
+async fn function_is_paused_and_resumed() {
     let app = TestApp::start().await;
     app.with_jobs(&["a"]).await;
     let paused = app.post(&format!("{PATH}/pause"), &json!({"reason": "broken"})).await.json();
@@ -124,7 +124,7 @@ async fn a_function_is_paused_and_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn built_in_functions_are_neither_changed_nor_deleted() {
+async fn built_in_functions_cannot_be_changed() {
     let app = TestApp::start().await;
     app.with_jobs(&["a"]).await;
     app.db.client().await.batch_execute("UPDATE task_functions SET is_system = true").await.unwrap();

@@ -1,4 +1,4 @@
-//! Triggers that go together: each is answered as if it were alone, whatever the others meet.
+//! Batched triggers: each has the answer that it would have alone, whatever happens to the others.
 
 use std::pin::pin;
 
@@ -20,7 +20,7 @@ async fn trigger(app: &TestApp, job: &str) -> Answer {
     app.post(&format!("/api/v1/jobs/{job}/trigger"), &json!({})).await
 }
 
-/// The one number that a client's query gives.
+/// The single number that a query returns.
 async fn number(client: &Client, query: &str) -> i64 {
     client.query_one(query, &[]).await.unwrap().get(0)
 }
@@ -35,8 +35,8 @@ async fn wait_for_blocked(app: &TestApp, sessions: i64) {
     .await;
 }
 
-/// An API that waits long for locks, and a client that holds what every transaction of triggers needs of a tenant with a quota, until it
-/// commits.
+/// An API with a long lock timeout, and a client that holds a lock which every batch of a tenant
+/// with a quota needs, until it commits.
 async fn held_by_quota(jobs: &[&str]) -> (TestApp, Client) {
     let app = TestApp::start_with(&[("DATABASE_LOCK_TIMEOUT", "25s")]).await;
     app.with_jobs(jobs).await;
@@ -53,14 +53,14 @@ async fn held_by_quota(jobs: &[&str]) -> (TestApp, Client) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn those_that_arrive_together_are_written_together_and_answered_each() {
+async fn concurrent_triggers_share_one_transaction() {
     let names: Vec<String> = (0..10).map(|n| format!("j{n}")).collect();
     let (app, holder) = held_by_quota(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let asked = join_all((0..40).map(|n| trigger(&app, &names[n % names.len()])));
     let release = async {
-        // The first, alone.
+        // The first trigger, alone.
         wait_for_blocked(&app, 1).await;
-        // Each is on its way by now, and waits for that one.
+        // All others have arrived and wait for the first.
         let_the_others_arrive(&app).await;
         holder.batch_execute("COMMIT").await.unwrap();
     };
@@ -98,7 +98,7 @@ async fn those_that_arrive_together_are_written_together_and_answered_each() {
     }
 }
 
-/// Requests that need no turn among triggers, each sent after the one before it is answered.
+/// Sends requests that do not go through the batcher, one after the other.
 async fn let_the_others_arrive(app: &TestApp) {
     for _ in 0..20 {
         assert_eq!(app.get("/api/v1/jobs/nobody").await.status, 404);
@@ -106,7 +106,7 @@ async fn let_the_others_arrive(app: &TestApp) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_is_refused_for_is_told_to_nobody_else() {
+async fn batch_refusal_reaches_only_its_request() {
     let app = TestApp::start().await;
     app.with_jobs(&["good"]).await;
     app.apply(&json!({
@@ -129,7 +129,7 @@ async fn what_one_is_refused_for_is_told_to_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_is_held_holds_up_nobody_but_those_who_trigger_it() {
+async fn locked_job_delays_only_its_own_triggers() {
     let app = TestApp::start().await;
     app.with_jobs(&["held", "free"]).await;
     let holder = app.db.client().await;
@@ -150,7 +150,8 @@ async fn a_job_that_is_held_holds_up_nobody_but_those_who_trigger_it() {
     assert_eq!((held.status, app.count(DISPATCHES).await), (202, 9), "{}", held.body);
 }
 
-/// Has every transaction that writes a dispatch run `body` at its commit, and count itself in the sequence `tries`, whatever becomes of it.
+/// Runs `body` at the commit of every transaction that inserts a run, and counts the tries in the
+/// sequence `tries`, even when the transaction rolls back.
 async fn at_commit(client: &Client, body: &str) {
     client
         .batch_execute(&format!(
@@ -166,7 +167,7 @@ async fn at_commit(client: &Client, body: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_commit_that_broke_nothing_is_tried_again() {
+async fn broken_commit_is_not_retried() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
     let client = app.db.client().await;
@@ -189,7 +190,7 @@ async fn after_a_commit_that_broke_nothing_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_the_database_refuses_is_alone_in_it() {
+async fn refused_trigger_does_not_affect_its_batch() {
     let app = TestApp::start().await;
     app.with_jobs(&["good", "poison"]).await;
     let client = app.db.client().await;
@@ -214,9 +215,9 @@ async fn one_that_the_database_refuses_is_alone_in_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_dies_has_made_nothing_that_it_did_not_answer() {
+async fn killed_process_wrote_nothing_unanswered() {
     let (app, holder) = held_by_quota(&["report"]).await;
-    // The connection breaks with the process: there is no answer.
+    // The connection breaks with the process: the client gets no answer.
     let mut stream = TcpStream::connect(app.addr).await.unwrap();
     let (addr, key) = (app.addr, bearer());
     let head = format!("host: {addr}\r\nauthorization: {key}\r\ncontent-length: 0");
@@ -241,7 +242,7 @@ async fn a_process_that_dies_has_made_nothing_that_it_did_not_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn triggers_with_keys_among_those_without_are_done_once() {
+async fn batched_triggers_with_keys_take_effect_once() {
     let app = TestApp::start().await;
     app.apply(&json!({"task_functions": [function("f")], "jobs": [manual("report")]})).await;
     let headers = [("content-type", "application/json")];

@@ -1,4 +1,4 @@
-//! Who may do what: keys, roles, scopes, tenants, and every route with every role.
+//! Permissions: keys, roles, scopes, tenants, and every route with every role.
 
 use serde_json::{Value, json};
 use test_support::http::Answer;
@@ -7,17 +7,17 @@ use test_support::wait_for;
 
 use crate::support::{LIMIT, TestApp, function, manual, pointers, send};
 
-/// A method of a path and what it says that it needs; `None` for being known.
+/// A method of a path and its documented permission; `None` if any caller may use it.
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) permission: Option<String>,
-    /// Whether it answers everybody.
+    /// Whether it needs no key.
     is_open: bool,
 }
 
-/// All routes, from the document that the API makes of its table.
+/// All routes, from the OpenAPI document.
 pub(crate) async fn routes(app: &TestApp) -> Vec<Route> {
     let document = app.get("/api/v1/openapi.json").await.json();
     let mut found = Vec::new();
@@ -40,11 +40,11 @@ impl Route {
             path.replace("{email}", "nobody@example.com").replace("{job}", "none").replace("{name}", "none");
         let mut path = format!("/api/v1{}", path.replace("{key}", "none"));
         if path.ends_with("/stream") {
-            // What has no end is not begun.
+            // Endless streams are refused before they begin.
             path.push_str("?after=none");
         }
         let headers = [("authorization", authorization), ("content-type", "application/json")];
-        // No body: whatever would change something is refused for that, once it is known that it may.
+        // No body: a write is refused for that after the permission check.
         send(app.addr, &self.method, &path, &headers, None).await
     }
 }
@@ -58,7 +58,8 @@ pub(crate) async fn get_as(app: &TestApp, authorization: &str, path: &str) -> An
     app.send("GET", path, &[("authorization", authorization)], None).await
 }
 
-/// Makes a user with a role in the tenant, and a key of theirs by plain SQL on the model of the tests' own key.
+/// Creates a user with a role in the tenant, and a key by plain SQL on the model of the tests' own
+/// key.
 pub(crate) async fn member(app: &TestApp, email: &str, tenant: &str, role: &str) -> String {
     use sched_model::domain::identity::{ApiKey, ID_BYTES, SECRET_BYTES};
     use secrecy::ExposeSecret as _;
@@ -76,7 +77,7 @@ pub(crate) async fn member(app: &TestApp, email: &str, tenant: &str, role: &str)
     format!("Bearer {}", key.text().expose_secret())
 }
 
-/// Makes a key through the API; its text as the header carries it, and what was answered.
+/// Creates a key through the API; returns its header value and the answer.
 pub(crate) async fn make_key(app: &TestApp, authorization: &str, spec: &Value) -> (String, Value) {
     let made = post_as(app, authorization, "/api/v1/api-keys", spec).await;
     assert_eq!(made.status, 201, "{}", made.body);
@@ -84,7 +85,7 @@ pub(crate) async fn make_key(app: &TestApp, authorization: &str, spec: &Value) -
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_route_asks_who_calls_and_says_how_to_tell() {
+async fn every_route_requires_authentication() {
     let app = TestApp::start().await;
     for route in routes(&app).await.into_iter().filter(|route| !route.is_open) {
         let answer = route.ask(&app, "").await;
@@ -98,14 +99,14 @@ async fn every_route_asks_who_calls_and_says_how_to_tell() {
             "{path}"
         );
     }
-    // Not even whether there is a path is told, however it is written.
+    // Without a key, the existence of a path is not revealed, in any encoding.
     for path in ["/api/v1", "/api/v1/nothing", "/%61pi/v1/jobs", "/api/v1/%6aobs"] {
         assert_eq!(send(app.addr, "GET", path, &[("authorization", "")], None).await.status, 401, "{path}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_role_reaches_the_routes_of_its_permissions_and_no_other() {
+async fn roles_reach_only_routes_of_their_permissions() {
     let app = TestApp::start().await;
     let mut callers = vec![("system operator", bearer().to_owned())];
     for role in ["viewer", "operator", "admin", "owner"] {
@@ -144,7 +145,7 @@ async fn every_role_reaches_the_routes_of_its_permissions_and_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_is_shown_once_works_and_is_refused_once_it_is_revoked() {
+async fn key_works_until_it_is_revoked() {
     let app = TestApp::start().await;
     let (key, made) = make_key(&app, bearer(), &json!({"name": "ci", "scopes": ["jobs:read"]})).await;
     assert_eq!((&made["user"], &made["scopes"]), (&json!(OWNER), &json!(["jobs:read"])));
@@ -174,7 +175,7 @@ async fn a_key_is_shown_once_works_and_is_refused_once_it_is_revoked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revocation_elsewhere_is_felt_within_five_seconds() {
+async fn revocation_reaches_other_processes_within_five_seconds() {
     let app = TestApp::start().await;
     let (key, _) = make_key(&app, bearer(), &json!({"name": "ci"})).await;
     assert_eq!(get_as(&app, &key, "/api/v1/jobs").await.status, 200);
@@ -190,7 +191,7 @@ async fn a_revocation_elsewhere_is_felt_within_five_seconds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_shown_instead_of_a_key_is_answered_with_what_is_wrong() {
+async fn invalid_credentials_are_refused_with_the_reason() {
     let app = TestApp::start().await;
     let (key, _) = make_key(&app, bearer(), &json!({"name": "ci"})).await;
     let (broken, elsewhere) = (format!("{key}x"), key.replace("sched_live_", "sched_test_"));
@@ -212,14 +213,14 @@ async fn what_is_shown_instead_of_a_key_is_answered_with_what_is_wrong() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_makes_a_key_that_may_more_than_they() {
+async fn key_cannot_exceed_its_creator() {
     let app = TestApp::start().await;
     let admin = member(&app, "admin@example.com", "default", "admin").await;
     let create = |scopes: Value| json!({"name": "x", "scopes": scopes});
     let wide = post_as(&app, &admin, "/api/v1/api-keys", &create(json!(["members:write"]))).await;
     assert_eq!(wide.status, 403, "{}", wide.body);
     assert!(wide.body.contains("members:write"), "{}", wide.body);
-    // A key of a bounded key is as bounded, also when it asks for nothing.
+    // A key that a bounded key creates is bounded too, even without scopes of its own.
     let bounds = json!({"name": "b", "scopes": ["keys:write", "jobs:read"]});
     let (bounded, _) = make_key(&app, &admin, &bounds).await;
     let (child, _) = make_key(&app, &bounded, &json!({"name": "c"})).await;
@@ -243,7 +244,7 @@ async fn nobody_makes_a_key_that_may_more_than_they() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everybody_has_keys_of_their_own_and_sees_no_others() {
+async fn members_see_only_their_own_keys() {
     let app = TestApp::start().await;
     let viewer = member(&app, "eve@example.com", "default", "viewer").await;
     let other = member(&app, "bob@example.com", "default", "viewer").await;
@@ -257,7 +258,7 @@ async fn everybody_has_keys_of_their_own_and_sees_no_others() {
         let headers = [("authorization", by)];
         send(app.addr, "DELETE", &format!("/api/v1/api-keys/{prefix}"), &headers, None).await.status
     };
-    // One of the tenant takes more, and a key that is bounded stands for no person.
+    // A key of the tenant needs another permission, and a bounded key cannot act as a person.
     let of_tenant = json!({"name": "bot", "of_tenant": true, "scopes": ["jobs:read"]});
     assert_eq!(post_as(&app, &viewer, "/api/v1/api-keys", &of_tenant).await.status, 403);
     let (bounded, _) = make_key(&app, &viewer, &json!({"name": "narrow", "scopes": ["jobs:read"]})).await;
@@ -268,10 +269,10 @@ async fn everybody_has_keys_of_their_own_and_sees_no_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn own_keys_that_can_be_used_are_bounded() {
+async fn number_of_own_keys_is_limited() {
     let app = TestApp::start().await;
     let viewer = member(&app, "eve@example.com", "default", "viewer").await;
-    // One was made for them.
+    // One key was created for them.
     let mut made = Vec::new();
     for n in 1..20 {
         made.push(make_key(&app, &viewer, &json!({"name": format!("k{n}")})).await.1);
@@ -287,7 +288,7 @@ async fn own_keys_that_can_be_used_are_bounded() {
     let headers = [("authorization", viewer.as_str())];
     assert_eq!(send(app.addr, "DELETE", &path, &headers, None).await.status, 204);
     make_key(&app, &viewer, &json!({"name": "in its place"})).await;
-    // Who handles all keys of the tenant is not bounded.
+    // A user with `keys:write` has no limit of own keys.
     for n in 0..25 {
         let answer = app.post("/api/v1/api-keys", &json!({"name": format!("o{n}")})).await;
         assert_eq!(answer.status, 201, "{}", answer.body);
@@ -295,7 +296,7 @@ async fn own_keys_that_can_be_used_are_bounded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_acts_in_its_own_tenant_and_sees_nothing_of_another() {
+async fn key_sees_only_its_own_tenant() {
     let app = TestApp::start().await;
     app.with_jobs(&["ours"]).await;
     let made = app.post("/api/v1/tenants", &json!({"slug": "acme"})).await;
@@ -319,7 +320,7 @@ async fn a_key_acts_in_its_own_tenant_and_sees_nothing_of_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn users_are_made_become_members_and_can_be_shut_out() {
+async fn users_are_created_added_and_deactivated() {
     let app = TestApp::start().await;
     let spec = json!({"email": "ada@example.com", "password": "correct horse battery"});
     let made = app.post("/api/v1/users", &spec).await;
@@ -369,7 +370,7 @@ async fn users_are_made_become_members_and_can_be_shut_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_is_made_with_its_owner_or_not_at_all() {
+async fn tenant_is_created_together_with_its_owner() {
     let app = TestApp::start().await;
     let refused = app.post("/api/v1/tenants", &json!({"slug": "acme", "owner": "nobody@example.com"})).await;
     assert_eq!((refused.status, pointers(&refused.json())), (422, vec!["/owner".to_owned()]));
@@ -383,7 +384,7 @@ async fn a_tenant_is_made_with_its_owner_or_not_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_tries_keys_that_nobody_has_is_held_back_and_those_who_have_one_are_not() {
+async fn unknown_keys_are_rate_limited_by_address() {
     use sched_model::domain::identity::{ApiKey, ID_BYTES, SECRET_BYTES};
     use secrecy::ExposeSecret as _;
     let app = TestApp::start().await;
@@ -402,7 +403,7 @@ async fn who_tries_keys_that_nobody_has_is_held_back_and_those_who_have_one_are_
     let limited = wait_for("the limit", LIMIT, async || {
         let answers = asked.by_ref().take(400).map(|key| async { from(&{ key }, "192.0.2.1").await });
         let answers = futures_util::future::join_all(answers.collect::<Vec<_>>()).await;
-        // On a busy machine some of so many at once wait too long for the database.
+        // On a busy machine some of these requests time out at the database.
         let statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
         assert!(statuses.iter().all(|status| [401, 429, 503].contains(status)), "{statuses:?}");
         answers.into_iter().find(|answer| answer.status == 429).ok_or_else(|| "none yet".to_owned())
@@ -412,13 +413,13 @@ async fn who_tries_keys_that_nobody_has_is_held_back_and_those_who_have_one_are_
         (limited.json()["code"].as_str(), limited.header("retry-after")),
         (Some("too_many_requests"), Some("1"))
     );
-    // Others from there whose key was seen before, and strangers from elsewhere.
+    // Known keys from the same address, and unknown ones from another address, are not limited.
     assert_eq!(from(bearer(), "192.0.2.1").await.status, 200);
     assert_eq!(from(&first, "198.51.100.1").await.status, 401);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_sends_too_much_is_told_when_to_go_on() {
+async fn rate_limited_key_gets_retry_after() {
     let app = TestApp::start_with(&[("API_REQUEST_RATE", "1")]).await;
     let limited = wait_for("the limit", LIMIT, async || match app.get("/api/v1/me").await {
         answer if answer.status == 429 => Ok(answer),
@@ -432,7 +433,7 @@ async fn a_key_that_sends_too_much_is_told_when_to_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_a_key_any_host_is_answered_and_without_one_those_of_the_settings() {
+async fn requests_without_key_need_an_allowed_host() {
     let app = TestApp::start_with(&[("API_ALLOWED_HOSTS", "sched.example")]).await;
     for (host, authorization, status) in [
         ("evil.example", bearer(), 200),

@@ -1,4 +1,4 @@
-//! What is of the whole installation: kinds of schedule, and workers that drain.
+//! Resources of the installation: kinds of schedule, and draining workers.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::support::{TestApp, manual};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_of_schedule_that_is_switched_off_takes_no_new_jobs() {
+async fn disabled_job_type_accepts_no_new_jobs() {
     let app = TestApp::start().await;
     app.with_jobs(&["a"]).await;
     let path = "/api/v1/job-types/manual";
@@ -40,7 +40,7 @@ async fn a_kind_of_schedule_that_is_switched_off_takes_no_new_jobs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_is_asked_to_drain_and_asked_to_go_on() {
+async fn worker_drain_begins_and_ends() {
     let app = TestApp::start().await;
     let id = Uuid::new_v4();
     let register = format!(
@@ -74,7 +74,7 @@ async fn a_worker_is_asked_to_drain_and_asked_to_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_is_shown_and_given_another_name_and_password() {
+async fn user_name_and_password_can_be_changed() {
     let app = TestApp::start().await;
     let made = app.post("/api/v1/users", &json!({"email": "bob@example.com"})).await;
     assert_eq!(made.status, 201, "{}", made.body);
@@ -101,7 +101,7 @@ async fn a_user_is_shown_and_given_another_name_and_password() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn health_is_told_part_by_part_and_is_as_bad_as_the_worst() {
+async fn health_is_the_worst_of_its_parts() {
     let app = TestApp::start().await;
     let parts = async |status: u16, word: &str| {
         let answer = app.send("GET", "/health/detailed", &[("authorization", "")], None).await;
@@ -179,7 +179,7 @@ async fn metrics_count_jobs_and_runs_by_status() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dry_run_tells_what_a_reset_would_end_and_asks_no_leader() {
+async fn dry_run_of_reset_lists_attempts_without_a_leader() {
     let app = TestApp::start_with(&[("WORKER_OFFLINE_THRESHOLD", "20s"), ("MAX_RETRY_ATTEMPTS", "1")]).await;
     app.with_jobs(&["kept", "again", "never"]).await;
     let retried = json!({"retry_policy": {"max_attempts": 3}});
@@ -191,7 +191,8 @@ async fn a_dry_run_tells_what_a_reset_would_end_and_asks_no_leader() {
         let triggered = app.post(&format!("/api/v1/jobs/{name}/trigger"), &json!({})).await.json();
         ids.push(triggered["run_id"].as_str().unwrap().to_owned());
     }
-    // Each runs on a worker of its own; two of those have been silent for longer than the setting says.
+    // Each attempt runs on its own worker; two workers have been silent for longer than the
+    // threshold.
     let running = "
         INSERT INTO worker_registration (worker_id, hostname, platform, process_id, version, queues, concurrency, lease_ms, last_heartbeat)
             SELECT md5(j.name)::uuid, 'host-' || j.name, 'x', 1, 'v', '{default}', 1, 5000,
@@ -235,7 +236,7 @@ async fn a_dry_run_tells_what_a_reset_would_end_and_asks_no_leader() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_leader_is_asked_to_look_if_there_is_one() {
+async fn leader_is_notified_of_dispatchable_changes() {
     let app = TestApp::start().await;
     for (what, action) in [("tick", "request_tick"), ("reset-stuck", "request_reset_stuck")] {
         app.db.client().await.batch_execute("DELETE FROM scheduler_instances").await.unwrap();

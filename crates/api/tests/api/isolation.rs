@@ -1,7 +1,8 @@
-//! Every route with every role and with what belongs to another tenant: nothing of it is shown, changed or let on to exist. Once behind
-//! both walls, and once with the queries alone.
+//! Every route with every role and with names of another tenant: it shows, changes and reveals
+//! nothing of it. Once with both protections (queries and row-level security), and once with the
+//! queries alone.
 //!
-//! The routes come from the document that the API serves of itself; one without a probe here fails the test.
+//! The routes come from the OpenAPI document; a route without a probe here fails the test.
 
 use std::collections::BTreeSet;
 
@@ -14,33 +15,35 @@ use crate::identity::{make_key, member, routes};
 use crate::support::{TestApp, function, manual, send};
 use crate::web_sockets::Socket;
 
-/// What every name of the other tenant holds, and nothing else does.
+/// Part of every name of the other tenant, and of no other.
 const MARK: &str = "zanzibar";
 
-/// What nobody's entry of the audit log, and nobody's event, are called.
+/// An id that no audit entry and no event has.
 const NO_ENTRY: &str = "9223372036854775807";
 const NO_EVENT: &str = "0.1.1.1";
 
-/// What a route does with what belongs to somebody else.
+/// How a route treats names of another tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
-    /// Has nothing to do with it: shows nothing of it, whatever it answers.
+    /// Uses no such name, and shows nothing of the other tenant.
     Own,
-    /// Lists: shows nothing of it.
+    /// A list that shows nothing of the other tenant.
     List,
-    /// Is about one thing: not found, exactly as what has never been.
+    /// One resource: not found, exactly like a resource that never existed.
     One,
-    /// Names it in its body: refused, exactly as what has never been.
+    /// A name in the body: refused, exactly like a name that never existed.
     Names,
-    /// Is about the installation, and so about all tenants.
+    /// The installation, and so all tenants.
     Installation,
-    /// Lists what is one's own, and to who operates the installation what is of that too, where other tenants are named.
+    /// Lists the caller's own tenant and, for a system operator, the installation, where other
+    /// tenants are named.
     Log,
-    /// Makes or writes one's own thing of that name: as if nobody had the name. Last, because it then is there.
+    /// Creates or writes a resource with that name in the caller's own tenant. Runs last, because
+    /// the resource exists afterwards.
     Writes,
 }
 
-/// Each route: its method, its path, what it does, and the body that gets it as far as the database.
+/// Each route: method, path, kind, and a body that reaches the database.
 fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
     use Kind::{Installation, List, Log, Names, One, Own, Writes};
     let none = Value::Null;
@@ -58,9 +61,9 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("GET", "/metrics", Own, none.clone()),
         ("GET", "/workers", Installation, none.clone()),
         ("GET", "/workers/{id}", Installation, none.clone()),
-        ("GET", "/scheduler-instances", Installation, none.clone()),
-        ("GET", "/scheduler-instances/{id}", Installation, none.clone()),
-        ("POST", "/scheduler-instances/leader/step-down", Installation, json!({})),
+        ("GET", "/schedulers", Installation, none.clone()),
+        ("GET", "/schedulers/{id}", Installation, none.clone()),
+        ("POST", "/schedulers/leader/step-down", Installation, json!({})),
         ("GET", "/tenants", Installation, none.clone()),
         ("POST", "/tenants", Installation, json!({"slug": "A"})),
         ("GET", "/users", Installation, none.clone()),
@@ -92,7 +95,8 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("DELETE", "/api-keys/{key}", One, none.clone()),
         ("GET", "/memberships", List, none.clone()),
         ("GET", "/memberships/{email}", One, none.clone()),
-        // Users are the installation's: whoever is known by their address may be made a member, and nothing else of them changes.
+        // Users belong to the installation: a caller that knows an address can add the user as a
+        // member, and changes nothing else of the user.
         ("PUT", "/memberships/{email}", Writes, json!({"role": "viewer"})),
         ("DELETE", "/memberships/{email}", One, none.clone()),
         ("GET", "/jobs", List, none.clone()),
@@ -165,14 +169,14 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("DELETE", "/notification-rules/{name}", One, none.clone()),
         ("GET", "/notification-deliveries", List, none.clone()),
         ("GET", "/notification-deliveries/{id}", One, none.clone()),
-        ("GET", "/task-functions", List, none.clone()),
-        ("GET", "/task-functions/{name}", One, none.clone()),
-        ("PUT", "/task-functions/{name}", Writes, function(MARK)),
-        ("DELETE", "/task-functions/{name}", One, none.clone()),
-        ("POST", "/task-functions/{name}/activate", One, json!({})),
-        ("POST", "/task-functions/{name}/deactivate", One, json!({})),
-        ("POST", "/task-functions/{name}/pause", One, json!({})),
-        ("POST", "/task-functions/{name}/resume", One, json!({})),
+        ("GET", "/functions", List, none.clone()),
+        ("GET", "/functions/{name}", One, none.clone()),
+        ("PUT", "/functions/{name}", Writes, function(MARK)),
+        ("DELETE", "/functions/{name}", One, none.clone()),
+        ("POST", "/functions/{name}/activate", One, json!({})),
+        ("POST", "/functions/{name}/deactivate", One, json!({})),
+        ("POST", "/functions/{name}/pause", One, json!({})),
+        ("POST", "/functions/{name}/resume", One, json!({})),
         ("GET", "/runs", List, none.clone()),
         ("GET", "/runs/{id}", One, none.clone()),
         ("GET", "/runs/{id}/explain", One, none.clone()),
@@ -196,10 +200,11 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
     ]
 }
 
-/// An installation of two tenants, and what the other one has.
+/// An installation with two tenants, and the resources of the other one.
 struct Two {
     app: TestApp,
-    /// Ids of the other tenant and names with [`MARK`]: what no answer may hold that was not sent.
+    /// Ids of the other tenant and names with [`MARK`]: no answer may contain one that was not
+    /// sent.
     foreign: Vec<String>,
     job: String,
     dispatch: String,
@@ -207,7 +212,7 @@ struct Two {
     dead: String,
     delivery: String,
     session: String,
-    /// An entry of the audit log, and an event.
+    /// An audit entry, and an event.
     entry: String,
     event: String,
     key: String,
@@ -281,11 +286,11 @@ impl Two {
         Self { app, foreign, job, dispatch, execution, dead, delivery, session, entry, event, key, prefix }
     }
 
-    /// The path with what the other tenant has, in each way to name it, and with what nobody has.
+    /// The path with each name of the other tenant's resource, and with one that does not exist.
     fn paths(&self, path: &str) -> Vec<(String, String)> {
         let none = nobodys_id();
         if path == "/events/stream" {
-            // What has no end is not begun; what it tells has a test of its own.
+            // Endless streams are refused before they begin; other tests cover their content.
             let path = format!("{path}?after=none");
             return vec![(path.clone(), path)];
         }
@@ -317,7 +322,7 @@ impl Two {
         theirs.iter().map(|own| (path.replace(part, own), path.replace(part, nobodys))).collect()
     }
 
-    /// All that the other tenant has, as one number.
+    /// A hash of all rows of the other tenant.
     async fn rows(&self) -> String {
         let client = self.app.db.client().await;
         let tables = "SELECT string_agg(format('SELECT %L || md5(t::text) AS row FROM %s t WHERE tenant_id IN (SELECT id FROM tenants WHERE slug = ''zanzibar'')',
@@ -338,14 +343,14 @@ impl Two {
         send(self.app.addr, method, &format!("/api/v1{path}"), &headers, body.as_deref()).await
     }
 
-    /// What of the other tenant stands in an answer, beside what was sent.
+    /// Names of the other tenant in an answer, except for the sent ones.
     fn shown(&self, answer: &Answer, sent: &str) -> Vec<&String> {
         let told = |what: &&String| answer.body.contains(what.as_str()) && !sent.contains(what.as_str());
         self.foreign.iter().filter(told).collect()
     }
 }
 
-/// What can be told of an answer by whoever does not know what was asked for.
+/// The observable difference of an answer, for a caller that does not know the name.
 fn verdict(two: &Two, answer: &Answer) -> (u16, String, String) {
     let body: Value = serde_json::from_str(&answer.body).unwrap_or_default();
     let text = |key: &str| body[key].as_str().unwrap_or_default().to_owned();
@@ -367,12 +372,12 @@ fn verdict(two: &Two, answer: &Answer) -> (u16, String, String) {
     )
 }
 
-/// An id that nothing has.
+/// An id that does not exist.
 fn nobodys_id() -> String {
     Uuid::from_u128(0xdead).to_string()
 }
 
-/// Asks every route, with every role.
+/// Requests every route with every role.
 async fn matrix(two: &Two) {
     let routes = routes(&two.app).await;
     let mut table = probes();
@@ -417,13 +422,13 @@ async fn matrix(two: &Two) {
         asked += 1;
         for ((who, key), has) in keys.iter().zip(&has) {
             let may = route.permission.as_ref().is_none_or(|needed| has.contains(&format!("\"{needed}\"")));
-            // Everybody makes keys of their own; the one that is asked for here is one of the tenant.
+            // Every user may create own keys; this body requests a key of the tenant.
             let may = may && ((*method, *path) != ("POST", "/api-keys") || has.contains("\"keys:write\""));
             for (theirs, nobodys) in two.paths(path) {
                 asked += 1;
                 let sent = format!("{theirs} {body}");
                 let about = format!("{who}: {method} {theirs}");
-                // What is about the installation is tried on nothing.
+                // Routes of the installation are tried without a target.
                 let path = if *kind == Kind::Installation { &nobodys } else { &theirs };
                 let answer = two.ask(key, method, path, body).await;
                 assert!(answer.status < 500 && answer.status != 401, "{about}: {}", answer.body);
@@ -457,12 +462,12 @@ async fn matrix(two: &Two) {
             }
         }
     }
-    // Filters of lists, which name things too.
+    // Filters of lists also take names.
     for path in ["/runs", "/attempts", "/dead-letters"] {
         let of_job = two.ask(bearer(), "GET", &format!("{path}?job={MARK}"), &Value::Null).await;
         assert_eq!(of_job.status, 404, "{path}: {}", of_job.body);
         for filter in
-            [format!("job={}", two.job), format!("cursor={}", Uuid::max()), format!("dispatch={}", two.dead)]
+            [format!("job={}", two.job), format!("cursor={}", Uuid::max()), format!("run={}", two.dead)]
         {
             let answer = two.ask(bearer(), "GET", &format!("{path}?{filter}"), &Value::Null).await;
             assert_eq!(
@@ -482,12 +487,13 @@ async fn matrix(two: &Two) {
         ("/jobs", "include=deleted&total=true", 200),
         ("/audit-events", &format!("target_id={job}"), 200),
         ("/audit-events", &format!("actor=ann@{MARK}.example"), 200),
-        // What a deleted job did is asked for by its id, so an id that nobody has shows nothing.
+        // Events of a deleted job are found by its id, so an unknown id is no error and shows
+        // nothing.
         ("/events", &format!("job={job}"), 200),
         ("/events", &format!("job={MARK}"), 404),
-        // One of the same name was made above.
+        // A resource of this name was created above.
         ("/events", &format!("project={MARK}"), 200),
-        ("/events", &format!("dispatch={}", two.dispatch), 200),
+        ("/events", &format!("run={}", two.dispatch), 200),
         ("/events", &format!("cursor={}", two.event), 200),
         ("/events/stream", &format!("job={MARK}"), 404),
         ("/secrets/x", &format!("project={MARK}"), 404),
@@ -504,22 +510,23 @@ async fn matrix(two: &Two) {
     println!("routes {}, probes {asked}, of which {refused} without the permission", routes.len());
 }
 
-/// The WebSocket, which is in no document: what is another tenant's cannot be asked for, and is not told; returns how often it was tried.
+/// The WebSocket, which is not in the document: resources of another tenant can neither be named
+/// nor followed. Returns the number of tries.
 async fn sockets(two: &Two, key: &str) -> usize {
     let authorization = format!("authorization: {key}\r\n");
     let refused = Socket::open(&two.app, &format!("?job={MARK}"), &authorization).await.err().unwrap();
     assert!(refused.starts_with("HTTP/1.1 404"), "{refused}");
-    // An id that nobody has is followed in vain, as in the list.
-    for filter in [format!("?job={}", two.job), format!("?dispatch={}", two.dispatch)] {
+    // An unknown id is accepted and matches nothing, as in the list.
+    for filter in [format!("?job={}", two.job), format!("?run={}", two.dispatch)] {
         assert!(Socket::open(&two.app, &filter, &authorization).await.is_ok(), "{filter}");
     }
-    // From the first event that is kept: theirs stand before it and after it.
+    // From the first stored event: events of the other tenant are before and after it.
     let (mut socket, _) = Socket::open(&two.app, "?since=-1h", &authorization).await.unwrap();
     let pause = two.app.post("/api/v1/jobs/ours/pause", &json!({"reason": "the last of ours"})).await;
     assert_eq!(pause.status, 200, "{}", pause.body);
     loop {
         let message = socket.message().await.to_string();
-        // By their ids: things of ours have got their names above.
+        // By ids: own resources have the same names by now.
         let ids = two.foreign.iter().filter(|what| what.parse::<Uuid>().is_ok());
         let told = ids.clone().find(|what| message.contains(what.as_str()));
         assert!(ids.count() > 3, "{:?}", two.foreign);
@@ -531,12 +538,12 @@ async fn sockets(two: &Two, key: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_route_lets_any_role_near_what_another_tenant_has() {
+async fn routes_reveal_nothing_of_another_tenant() {
     matrix(&Two::new().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nor_does_any_when_row_level_security_lets_everything_through() {
+async fn queries_alone_isolate_tenants() {
     let two = Two::new().await;
     let open = "DO $$
         DECLARE t regclass;

@@ -1,6 +1,7 @@
-//! Many jobs made, paused, resumed and deleted by eight clients at once, each request sent twice: every count agrees exactly.
+//! Eight clients create, pause, resume and delete many jobs concurrently and send each request
+//! twice: every count is exact.
 //!
-//! The whole of it: `SCHED_TEST_JOBS=10000 scripts/test -E 'package(sched-api) & test(job_crowd)'`.
+//! Full size: `SCHED_TEST_JOBS=10000 scripts/test -E 'package(sched-api) & test(job_crowd)'`.
 
 use std::env;
 use std::sync::Arc;
@@ -12,21 +13,22 @@ use crate::support::{TestApp, function, manual, send};
 
 const CLIENTS: usize = 8;
 
-/// How many jobs; ten thousand for the whole of it (`SCHED_TEST_JOBS=10000`).
+/// Number of jobs; ten thousand at full size (`SCHED_TEST_JOBS=10000`).
 fn jobs() -> usize {
     #[expect(clippy::disallowed_methods, reason = "a test has no configuration")]
     let asked = env::var("SCHED_TEST_JOBS").ok();
     asked.map_or(400, |count| count.parse().unwrap())
 }
 
-/// What one client saw.
+/// Counts of one client.
 #[derive(Debug, Default)]
 struct Seen {
     done: usize,
     replayed: usize,
 }
 
-/// Sends one request twice, both at once or one after the other, until each has an answer; returns how many were replayed.
+/// Sends a request twice, concurrently or one after the other, until both have an answer; returns
+/// the number of replayed answers.
 async fn twice(
     app: &TestApp,
     method: &str,
@@ -78,7 +80,7 @@ async fn client(app: &TestApp, number: usize) -> Seen {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_eight_clients_do_twice_is_done_once() {
+async fn repeated_requests_of_eight_clients_take_effect_once() {
     let app = Arc::new(TestApp::start_with(&[("API_REQUEST_RATE", "0")]).await);
     app.apply(&json!({"task_functions": [function("f")]})).await;
     let mut clients = JoinSet::new();

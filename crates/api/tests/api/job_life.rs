@@ -1,4 +1,4 @@
-//! The life of a job over HTTP: written, changed, looked back at, rolled back, deleted and restored.
+//! The life cycle of a job over HTTP: write, change, versions, rollback, deletion and restoration.
 
 use serde_json::{Value, json};
 use test_support::http::Answer;
@@ -16,7 +16,7 @@ fn code(answer: &Answer) -> (u16, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_is_written_under_its_name_and_only_over_the_version_that_is_meant() {
+async fn put_job_honours_if_match() {
     let app = TestApp::start().await;
     app.apply(&json!({"task_functions": [function("f")]})).await;
     let body = json!({"function": "f", "job_type": "manual"});
@@ -44,7 +44,7 @@ async fn a_job_is_written_under_its_name_and_only_over_the_version_that_is_meant
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn some_settings_are_changed_by_a_merge_patch_and_the_others_stay() {
+async fn merge_patch_keeps_other_settings() {
     let app = TestApp::start().await;
     let job = json!({"name": "a", "function": "f", "job_type": "cron", "schedule_config": {"expression": "@daily"},
         "timezone": "Europe/Berlin", "priority": 9, "task_args": {"x": 1, "y": 2}, "retry_policy": {"max_attempts": 3}});
@@ -76,7 +76,7 @@ async fn some_settings_are_changed_by_a_merge_patch_and_the_others_stay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_version_says_who_changed_what_and_can_be_taken_back() {
+async fn every_version_has_its_author_and_can_be_restored() {
     let app = TestApp::start().await;
     app.with_jobs(&["a"]).await;
     send(&app, "PATCH", "a", None, &json!({"priority": 7, "description": "why"})).await;
@@ -106,7 +106,7 @@ async fn every_version_says_who_changed_what_and_can_be_taken_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deleted_job_is_out_of_the_way_and_comes_back_as_it_was() {
+async fn deleted_job_frees_its_name_and_can_be_restored() {
     let app = TestApp::start().await;
     app.with_jobs(&["a"]).await;
     app.post("/api/v1/jobs/a/trigger", &json!({})).await;
@@ -160,7 +160,7 @@ async fn a_deleted_job_is_out_of_the_way_and_comes_back_as_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_others_run_after_is_not_deleted() {
+async fn job_with_dependents_cannot_be_deleted() {
     let app = TestApp::start().await;
     let after = json!({"name": "b", "function": "f", "job_type": "manual", "after": [{"job": "a"}]});
     app.apply(&json!({"task_functions": [function("f")], "jobs": [manual("a"), after]})).await;
@@ -170,7 +170,7 @@ async fn a_job_that_others_run_after_is_not_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_are_found_sorted_and_counted_and_a_cursor_is_good_for_its_list() {
+async fn jobs_are_searched_sorted_and_counted() {
     let app = TestApp::start().await;
     app.with_jobs(&["load-a", "load-b", "tidy"]).await;
     send(&app, "POST", "load-b/disable", None, &json!({})).await;
@@ -205,7 +205,7 @@ async fn jobs_are_found_sorted_and_counted_and_a_cursor_is_good_for_its_list() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calendars_and_queues_are_written_over_the_one_that_is_meant() {
+async fn put_calendar_and_queue_honour_if_match() {
     let app = TestApp::start().await;
     for (path, first, second) in [
         ("/api/v1/calendars/c", json!({"weekly": ["SAT"]}), json!({"weekly": ["SUN"]})),
@@ -230,7 +230,7 @@ async fn calendars_and_queues_are_written_over_the_one_that_is_meant() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn restoring_again_means_the_same_job_and_not_one_that_was_deleted_before_it() {
+async fn repeated_restore_returns_the_same_job() {
     let app = TestApp::start().await;
     app.with_jobs(&["a"]).await;
     let delete = async |path: &str| assert_eq!(app.send("DELETE", path, &[], None).await.status, 200);

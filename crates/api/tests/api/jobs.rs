@@ -4,7 +4,7 @@ use test_support::identity::{OWNER, actor};
 use crate::support::{TestApp, function, manual, pointers};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_is_created_and_shown_by_id_and_by_name() {
+async fn job_is_created_and_found_by_id_and_name() {
     let app = TestApp::start().await;
     app.apply(&json!({"task_functions": [function("f")]})).await;
     let spec = json!({
@@ -29,7 +29,7 @@ async fn a_job_is_created_and_shown_by_id_and_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_is_audited_with_the_id_of_its_request() {
+async fn job_change_is_audited_with_its_request_id() {
     let app = TestApp::start().await;
     app.apply(&json!({"task_functions": [function("f")]})).await;
     let headers = [("content-type", "application/json"), ("x-request-id", "my-request.1")];
@@ -50,7 +50,7 @@ async fn a_job_is_audited_with_the_id_of_its_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_is_taken_is_a_conflict() {
+async fn duplicate_name_is_a_conflict() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
     let answer = app.post("/api/v1/jobs", &manual("report")).await;
@@ -60,7 +60,7 @@ async fn a_name_that_is_taken_is_a_conflict() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_creations_at_the_same_moment_make_one_job() {
+async fn concurrent_creations_make_one_job() {
     let app = TestApp::start().await;
     app.apply(&json!({"task_functions": [function("f")]})).await;
     let job = manual("report");
@@ -75,7 +75,7 @@ async fn two_creations_at_the_same_moment_make_one_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_job_names_must_exist() {
+async fn references_of_a_job_must_exist() {
     let app = TestApp::start().await;
     app.apply(&json!({"task_functions": [function("f")]})).await;
     for (field, value) in [("function", "g"), ("project", "moon"), ("queue", "slow")] {
@@ -90,7 +90,7 @@ async fn what_a_job_names_must_exist() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn built_in_jobs_are_listed_when_they_are_asked_for() {
+async fn built_in_jobs_are_listed_on_request() {
     let app = TestApp::start().await;
     app.with_jobs(&["mine"]).await;
     let client = app.db.client().await;
@@ -119,7 +119,7 @@ async fn built_in_jobs_are_listed_when_they_are_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_show_every_job_once_and_by_name() {
+async fn pages_show_every_job_once() {
     let app = TestApp::start().await;
     let names = ["a", "b", "b-2", "c", "d"];
     app.with_jobs(&names).await;

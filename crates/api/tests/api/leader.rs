@@ -1,19 +1,19 @@
-//! Asking the leader to step down, from outside.
+//! The step-down of the leader over HTTP.
 
 use serde_json::{Value, json};
 
 use crate::support::TestApp;
 
-const PATH: &str = "/api/v1/scheduler-instances/leader/step-down";
+const PATH: &str = "/api/v1/schedulers/leader/step-down";
 
-/// A leader, and a standby beside it.
+/// A leader and a standby.
 const SCHEDULERS: &str =
     "INSERT INTO scheduler_instances (id, hostname, pid, version, is_leader, leader_since, term, clock_offset_seconds)
      VALUES (gen_random_uuid(), 'leads', 41, '1.0', true, clock_timestamp(), 7, 0.5),
             (gen_random_uuid(), 'stands-by', 42, '1.0', false, NULL, NULL, NULL)";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_leader_is_asked_to_step_down_and_that_is_recorded() {
+async fn step_down_request_is_recorded() {
     let app = TestApp::start().await;
     app.db.client().await.batch_execute(SCHEDULERS).await.unwrap();
     let answer = app.post(PATH, &json!({})).await;
@@ -30,16 +30,16 @@ async fn the_leader_is_asked_to_step_down_and_that_is_recorded() {
     let events = "SELECT count(*) FROM events WHERE event_type = 'leader_step_down_requested' AND payload->>'term' = '7'";
     assert_eq!(app.count(events).await, 1);
 
-    let list = app.get("/api/v1/scheduler-instances").await.json();
+    let list = app.get("/api/v1/schedulers").await.json();
     assert_eq!(list["items"][0]["step_down_requested_at"], asked["step_down_requested_at"]);
     assert_eq!(list["items"][1]["step_down_requested_at"], Value::Null, "a standby is not concerned");
-    // A body is not needed, and asking again changes nothing.
+    // The body is optional, and a repeated request changes nothing.
     let again = app.send("POST", PATH, &[], None).await;
     assert_eq!(again.json()["step_down_requested_at"], asked["step_down_requested_at"], "{}", again.body);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_leader_there_is_nobody_to_ask_and_nothing_is_recorded() {
+async fn step_down_without_leader_records_nothing() {
     let app = TestApp::start().await;
     let answer = app.post(PATH, &json!({})).await;
     assert_eq!((answer.status, answer.json()["code"].as_str()), (409, Some("no_leader")), "{}", answer.body);
@@ -48,15 +48,15 @@ async fn without_a_leader_there_is_nobody_to_ask_and_nothing_is_recorded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_whom_nobody_would_follow_is_asked_only_by_force() {
+async fn step_down_without_standby_needs_force() {
     let app = TestApp::start().await;
     app.db.client().await.batch_execute(SCHEDULERS).await.unwrap();
     let asked = "SELECT count(*) FROM scheduler_instances WHERE step_down_requested_at IS NOT NULL";
     for standby in [
         "UPDATE scheduler_instances SET last_heartbeat = clock_timestamp() - interval '1 hour' WHERE NOT is_leader",
-        // The database's clock was set back.
+        // The clock of the database was set back.
         "UPDATE scheduler_instances SET last_heartbeat = clock_timestamp() + interval '1 hour' WHERE NOT is_leader",
-        // It has just given way itself, and holds back.
+        // It has just stepped down itself, and does not take over yet.
         "UPDATE scheduler_instances SET last_heartbeat = clock_timestamp() WHERE NOT is_leader;
          INSERT INTO leader_terms (term, instance_id, hostname, pid, started_at, ended_at, end_reason)
          SELECT 6, id, hostname, pid, clock_timestamp() - interval '1 hour', clock_timestamp(), 'stepped_down'
@@ -75,7 +75,7 @@ async fn a_leader_whom_nobody_would_follow_is_asked_only_by_force() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_request_to_step_down_cannot_mean_is_refused() {
+async fn invalid_step_down_is_refused() {
     let app = TestApp::start().await;
     app.db.client().await.batch_execute(SCHEDULERS).await.unwrap();
     assert_eq!(app.get(PATH).await.status, 405);
@@ -87,11 +87,11 @@ async fn what_a_request_to_step_down_cannot_mean_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_does_not_renew_its_lease_is_not_called_one() {
+async fn leader_with_expired_lease_is_not_shown() {
     let app = TestApp::start().await;
     let state = async || {
         let status = app.get("/api/v1/status").await.json();
-        let leader = app.get("/api/v1/scheduler-instances").await.json()["items"][0].clone();
+        let leader = app.get("/api/v1/schedulers").await.json()["items"][0].clone();
         (
             status["leader_state"].clone(),
             status["has_leader"].clone(),
@@ -121,6 +121,6 @@ async fn a_leader_that_does_not_renew_its_lease_is_not_called_one() {
     assert_eq!((state, has_leader), (json!("expired"), json!(false)));
     assert!((3_590..3_700).contains(&expired.as_u64().unwrap()), "an hour less the lease: {expired}");
     assert!(leader["lease_expired_seconds"].as_u64().unwrap() >= expired.as_u64().unwrap(), "{leader}");
-    let standby = app.get("/api/v1/scheduler-instances").await.json()["items"][1].clone();
+    let standby = app.get("/api/v1/schedulers").await.json()["items"][1].clone();
     assert_eq!((&standby["is_leader"], &standby["lease_expired_seconds"]), (&json!(false), &Value::Null));
 }

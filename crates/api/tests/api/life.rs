@@ -1,4 +1,4 @@
-//! From the start of the daemon to its end, with the real program where exit codes are concerned.
+//! The life cycle of the daemon; with the real program where exit codes matter.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -19,7 +19,7 @@ fn program(url: &str) -> Launch {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_program_says_where_it_listens_and_stops_in_order() {
+async fn program_logs_its_address_and_stops_cleanly() {
     let db = TestDatabase::new().await;
     test_support::identity::install(&db.client().await).await;
     let mut api = program(db.url()).start();
@@ -35,7 +35,7 @@ async fn the_program_says_where_it_listens_and_stops_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn starts_that_cannot_work_end_with_their_own_codes() {
+async fn failed_starts_have_distinct_exit_codes() {
     let (fresh, empty) = (TestDatabase::new().await, TestDatabase::empty().await);
     let holder = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = holder.local_addr().unwrap().port().to_string();
@@ -45,7 +45,7 @@ async fn starts_that_cannot_work_end_with_their_own_codes() {
         (program("mysql://x/y"), 2, "database-url"),
         (program(empty.url()), 4, "schedctl migrate up"),
         (program(fresh.url()).env("API_PORT", &taken), 5, "--api-port"),
-        // A taken port is told although the database is not there either.
+        // A taken port is reported even without a database.
         (program("postgresql://127.0.0.1:1/x").env("API_PORT", &taken), 5, "--api-port"),
     ] {
         let finished = launch.run(LIMIT).await;
@@ -55,7 +55,7 @@ async fn starts_that_cannot_work_end_with_their_own_codes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_there_is_no_database_it_waits_and_says_so() {
+async fn api_waits_for_its_database() {
     let mut api = program("postgresql://127.0.0.1:1/x").start();
     let addr = api.health_addr().await;
     assert_eq!(send(addr, "GET", "/health/live", &[], None).await.status, 200);
@@ -76,7 +76,7 @@ async fn while_there_is_no_database_it_waits_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_goes_away_makes_requests_wait_for_its_return() {
+async fn requests_fail_until_the_database_returns() {
     let app = TestApp::start().await;
     let name = app.db.name();
     let server = app.db.url().replace(name, "postgres");
@@ -109,7 +109,7 @@ async fn a_database_that_goes_away_makes_requests_wait_for_its_return() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_idle_connection_does_not_hold_up_the_stop() {
+async fn idle_connection_does_not_delay_the_stop() {
     let app = TestApp::start().await;
     let mut idle = TcpStream::connect(app.addr).await.unwrap();
     let head = format!("GET /health HTTP/1.1\r\nhost: {}\r\n\r\n", app.addr);
@@ -124,10 +124,10 @@ async fn an_idle_connection_does_not_hold_up_the_stop() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_under_way_is_finished_before_the_end() {
+async fn running_request_finishes_before_the_stop() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
-    // The row lock holds the request inside until it is let go.
+    // The row lock holds the request until its release.
     let mut client = app.db.client().await;
     let lock = client.transaction().await.unwrap();
     lock.execute("SELECT FROM scheduled_jobs FOR UPDATE", &[]).await.unwrap();

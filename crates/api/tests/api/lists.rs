@@ -12,14 +12,14 @@ async fn trigger(app: &TestApp, job: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dispatches_are_listed_newest_first_and_by_filter() {
+async fn runs_are_listed_newest_first() {
     let app = TestApp::start().await;
     app.with_jobs(&["a", "b"]).await;
     let mut expected = Vec::new();
     for job in ["a", "b", "a"] {
         expected.push((trigger(&app, job).await, job));
     }
-    // Ids of one millisecond are in random order.
+    // Ids of the same millisecond are in random order.
     expected.sort();
     expected.reverse();
     let list = async |query: &str| ids(&app.get(&format!("/api/v1/runs{query}")).await.json());
@@ -37,7 +37,7 @@ async fn dispatches_are_listed_newest_first_and_by_filter() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn executions_and_their_output_are_shown() {
+async fn attempts_and_their_output_are_shown() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
     let dispatch = trigger(&app, "report").await;
@@ -54,7 +54,7 @@ async fn executions_and_their_output_are_shown() {
         )
         .await
         .unwrap();
-    let all = app.get(&format!("/api/v1/attempts?dispatch={dispatch}&job=report")).await.json();
+    let all = app.get(&format!("/api/v1/attempts?run={dispatch}&job=report")).await.json();
     assert_eq!(all["items"].as_array().unwrap().len(), 2);
     let newest_first = ids(&all);
     let oldest_first: Vec<String> = newest_first.iter().rev().cloned().collect();
@@ -87,7 +87,7 @@ async fn executions_and_their_output_are_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_status_counts_what_is_there() {
+async fn status_counts_resources() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
     trigger(&app, "report").await;
@@ -98,13 +98,13 @@ async fn the_status_counts_what_is_there() {
         (&status["queues"][0]["name"], &status["queues"][0]["waiting"]),
         (&json!("default"), &json!(1))
     );
-    for path in ["/api/v1/workers", "/api/v1/scheduler-instances"] {
+    for path in ["/api/v1/workers", "/api/v1/schedulers"] {
         assert_eq!(app.get(path).await.json(), json!({"items": [], "next_cursor": null}), "{path}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_status_names_what_needs_somebody() {
+async fn status_names_problems() {
     let app = TestApp::start().await;
     app.with_jobs(&["report", "broken"]).await;
     trigger(&app, "report").await;
@@ -154,7 +154,7 @@ async fn workers_and_schedulers_are_shown() {
         (&workers["items"][0]["hostname"], &workers["items"][0]["queues"]),
         (&json!("here"), &json!(["default"]))
     );
-    let schedulers = app.get("/api/v1/scheduler-instances").await.json();
+    let schedulers = app.get("/api/v1/schedulers").await.json();
     assert_eq!(
         (&schedulers["items"][0]["pid"], &schedulers["items"][0]["is_leader"]),
         (&json!(43), &json!(false))
@@ -163,9 +163,10 @@ async fn workers_and_schedulers_are_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_come_page_by_page_the_living_first() {
+async fn living_workers_are_listed_first() {
     let app = TestApp::start().await;
-    // Two living that started together, one that started later, and three that are gone, two of them at the same moment.
+    // Two living workers that started together, one that started later, and three stopped ones, two
+    // of them at the same time.
     let register = "INSERT INTO worker_registration
              (worker_id, hostname, platform, process_id, version, queues, concurrency, lease_ms, started_at, status, offline_since)
          SELECT lpad(n::text, 32, '0')::uuid, n::text, 'p', 1, 'v', '{default}', 1, 30000, now() - make_interval(secs => 10 - started),
@@ -196,15 +197,77 @@ async fn functions_are_listed_by_name() {
     let app = TestApp::start().await;
     let function = |name: &str| crate::support::function(name);
     app.apply(&json!({"task_functions": [function("b"), function("a")]})).await;
-    let page = app.get("/api/v1/task-functions?limit=1").await.json();
+    let page = app.get("/api/v1/functions?limit=1").await.json();
     assert_eq!(page["items"][0]["name"], "a");
     let cursor = page["next_cursor"].as_str().unwrap();
-    let page = app.get(&format!("/api/v1/task-functions?limit=1&cursor={cursor}")).await.json();
+    let page = app.get(&format!("/api/v1/functions?limit=1&cursor={cursor}")).await.json();
     assert_eq!((&page["items"][0]["display_name"], &page["next_cursor"]), (&json!("b"), &Value::Null));
     assert_eq!(page["items"][0]["handler_config"], json!({"program": "true"}));
 }
 
-/// The members of a list, by one of their fields.
+#[tokio::test(flavor = "multi_thread")]
+async fn failing_matches_every_kind_of_failure() {
+    let app = TestApp::start().await;
+    let runs = ["waiting", "running", "succeeded", "failed", "timed_out", "cancelled", "dead_letter"];
+    let attempts = ["succeeded", "failed", "timed_out", "cancelled", "lost", "released"];
+    let names = [&runs[..], &attempts[4..]].concat();
+    app.with_jobs(&names).await;
+    for name in names {
+        trigger(&app, name).await;
+    }
+    // Each job is named after the state of its run and of its attempt. Jobs of attempts only have a waiting run.
+    app.db
+        .client()
+        .await
+        .batch_execute(
+            "WITH states (name, state) AS (VALUES ('running', 'IN_PROGRESS'), ('succeeded', 'COMPLETED'), ('failed', 'FAILED'),
+                 ('timed_out', 'TIMEOUT'), ('cancelled', 'CANCELLED'), ('dead_letter', 'DEAD_LETTER')),
+             jobs AS (SELECT j.id, s.state FROM scheduled_jobs j JOIN states s USING (name)),
+             last AS (UPDATE scheduled_jobs j SET last_status = s.state FROM jobs s WHERE s.id = j.id AND s.state <> 'IN_PROGRESS')
+             UPDATE job_dispatch d SET status = s.state, claimable_at = NULL, claimed_at = now(), claim_token = 1, attempt = 1,
+                 worker_id = gen_random_uuid(), completed_at = CASE WHEN s.state <> 'IN_PROGRESS' THEN now() END
+             FROM jobs s WHERE s.id = d.job_id;
+             INSERT INTO job_execution_log (id, tenant_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at,
+                 completed_at, duration_ms, claim_token, triggered_by)
+             SELECT gen_random_uuid(), d.tenant_id, d.job_id, d.id, 1, s.state, d.scheduled_for, now(), now(), 7, 1, 'api'
+             FROM (VALUES ('succeeded', 'COMPLETED'), ('failed', 'FAILED'), ('timed_out', 'TIMEOUT'), ('cancelled', 'CANCELLED'),
+                 ('lost', 'LOST'), ('released', 'RELEASED')) AS s (name, state)
+             JOIN scheduled_jobs j USING (name)
+             JOIN job_dispatch d ON d.job_id = j.id;",
+        )
+        .await
+        .unwrap();
+    let listed = async |path: String, key: &str| {
+        let mut found = listed(&app, &path, key).await;
+        found.sort();
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let counted = app.get(&format!("/api/v1/{path}{separator}total=true")).await.json();
+        assert_eq!(counted["total"], found.len(), "{path}");
+        found
+    };
+    let failed_runs = ["dead_letter", "failed", "timed_out"];
+    let many = "UPDATE scheduled_jobs SET total_run_count = total_run_count + 1000000";
+    for _ in ["found by their jobs", "found among all runs"] {
+        assert_eq!(listed("runs?status=failing".into(), "job").await, failed_runs);
+        for status in runs.iter().filter(|status| **status != "waiting") {
+            assert_eq!(listed(format!("runs?status={status}"), "job").await, [*status]);
+        }
+        app.db.client().await.batch_execute(many).await.unwrap();
+    }
+    assert_eq!(listed("attempts?status=failing".into(), "job").await, ["failed", "lost", "timed_out"]);
+    for status in attempts {
+        assert_eq!(listed(format!("attempts?status={status}"), "job").await, [status]);
+    }
+    assert_eq!(listed("jobs?last_status=failing".into(), "name").await, failed_runs);
+    assert_eq!(listed("jobs/timed_out/runs?status=failing".into(), "job").await, ["timed_out"]);
+    assert_eq!(listed("jobs/lost/attempts?status=failing".into(), "job").await, ["lost"]);
+    assert_eq!(listed("jobs/succeeded/attempts?status=failing".into(), "job").await, [""; 0]);
+    let refused = app.get("/api/v1/runs?status=lost").await;
+    assert_eq!(refused.status, 400);
+    assert!(refused.body.contains("failing"), "{}", refused.body);
+}
+
+/// The items of a list, by one of their fields.
 async fn listed(app: &TestApp, path: &str, key: &str) -> Vec<String> {
     let page = app.get(&format!("/api/v1/{path}")).await;
     assert_eq!(page.status, 200, "{path}: {}", page.body);
@@ -229,7 +292,7 @@ async fn with_runs(app: &TestApp) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dispatches_are_filtered_and_sorted_both_ways() {
+async fn runs_are_filtered_and_sorted() {
     let app = TestApp::start().await;
     with_runs(&app).await;
     let worker = "0193a000-0000-7000-8000-000000000001";
@@ -256,7 +319,7 @@ async fn dispatches_are_filtered_and_sorted_both_ways() {
     let total = app.get("/api/v1/runs?function=f&limit=1&total=true").await.json();
     assert_eq!(total["total"], 2);
 
-    // Of jobs with many runs dispatches are found in another way, with the same result.
+    // Jobs with many runs use another query plan, with the same result.
     let many = "UPDATE scheduled_jobs SET total_run_count = total_run_count + 1000000";
     app.db.client().await.batch_execute(many).await.unwrap();
     for (filter, jobs) in [
@@ -271,7 +334,7 @@ async fn dispatches_are_filtered_and_sorted_both_ways() {
     let few = "UPDATE scheduled_jobs SET total_run_count = total_run_count - 1000000";
     app.db.client().await.batch_execute(few).await.unwrap();
 
-    // Page by page, forth and back, and with a cursor of another list.
+    // All pages in both orders, and with a cursor of another list.
     for (sort, expected) in [("created_at", ["a", "b", "c"]), ("-created_at", ["c", "b", "a"])] {
         let (mut seen, mut cursor) = (Vec::new(), String::new());
         loop {
@@ -301,11 +364,11 @@ async fn dispatches_are_filtered_and_sorted_both_ways() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn executions_are_filtered_by_what_ran_them_and_when() {
+async fn attempts_are_filtered_by_worker_and_time() {
     let app = TestApp::start().await;
     with_runs(&app).await;
     let worker = "0193a000-0000-7000-8000-000000000001";
-    // Ids are of the time of the claim: c was claimed and started two hours before the others.
+    // Ids have the time of the claim: c was claimed and started two hours before the others.
     let ran = format!(
         "INSERT INTO job_execution_log (id, tenant_id, project_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at,
              completed_at, duration_ms, claim_token, triggered_by, worker_id)
@@ -373,7 +436,7 @@ async fn functions_queues_workers_and_audit_events_are_filtered() {
     let http =
         json!({"name": "ab_http", "handler_type": "http", "handler_config": {"url": "https://example.com/"}});
     app.apply(&json!({"task_functions": [crate::support::function("aba"), quick, http]})).await;
-    app.send("POST", "/api/v1/task-functions/aba/deactivate", &[], None).await;
+    app.send("POST", "/api/v1/functions/aba/deactivate", &[], None).await;
     for (filter, names) in [
         ("name_prefix=ab", vec!["ab_http", "ab_quick", "aba"]),
         ("name_prefix=ab_", vec!["ab_http", "ab_quick"]),
@@ -381,7 +444,7 @@ async fn functions_queues_workers_and_audit_events_are_filtered() {
         ("handler_type=http", vec!["ab_http"]),
         ("name_prefix=ab&is_active=false", vec!["aba"]),
     ] {
-        assert_eq!(listed(&app, &format!("task-functions?{filter}"), "name").await, names, "{filter}");
+        assert_eq!(listed(&app, &format!("functions?{filter}"), "name").await, names, "{filter}");
     }
     app.db
         .client()

@@ -1,4 +1,4 @@
-//! The stream of what a dispatch writes: while it runs, across its end, and resumed at any event.
+//! The output stream of a run: while it runs, at its end, and resumed at any event.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::support::{LIMIT, TestApp};
 
-/// An API with one dispatch that runs, and the claim on it.
+/// An API with one running run, and its claim.
 async fn running() -> (TestApp, Claimed) {
     let app = TestApp::start().await;
     app.with_jobs(&["talks"]).await;
@@ -105,7 +105,7 @@ fn events(body: &str) -> Vec<(String, LogEvent)> {
     let field = |block: &str, name: &str| {
         block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).map(str::to_owned)
     };
-    // What is still under way is not looked at.
+    // An incomplete event is ignored.
     let whole = body.rsplit_once("\n\n").map_or("", |(whole, _)| whole);
     whole
         .split("\n\n")
@@ -115,7 +115,7 @@ fn events(body: &str) -> Vec<(String, LogEvent)> {
         .collect()
 }
 
-/// Words for events: output as it is, and names for the rest.
+/// A text per event: output as it is, and a name for other events.
 fn words(events: &[(String, LogEvent)]) -> Vec<String> {
     let word = |event: &LogEvent| match event {
         LogEvent::Output { text, dropped_bytes: 0, .. } => text.clone(),
@@ -128,7 +128,7 @@ fn words(events: &[(String, LogEvent)]) -> Vec<String> {
     events.iter().map(|(_, event)| word(event)).collect()
 }
 
-/// The body of a chunked answer, sizes and all left out.
+/// The body of a chunked answer, without chunk sizes.
 fn unchunked(body: &str) -> String {
     let is_size = |line: &&str| !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_hexdigit());
     body.split("\r\n").filter(|line| !is_size(line)).collect()
@@ -146,7 +146,7 @@ async fn logs(app: &TestApp, claimed: &Claimed, query: &str) -> Vec<(String, Log
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_running_attempt_has_told_is_shown_and_its_end_adds_the_rest() {
+async fn running_attempt_shows_its_output_so_far() {
     let (app, claimed) = running().await;
     tell(&app, &claimed, (1, 0, "one\n"), Some("counting")).await;
     let seen = logs(&app, &claimed, "").await;
@@ -171,7 +171,7 @@ async fn what_a_running_attempt_has_told_is_shown_and_its_end_adds_the_rest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_follower_sees_output_as_it_comes_goes_through_retries_and_ends_with_the_dispatch() {
+async fn stream_shows_output_and_retries_until_the_run_ends() {
     let (app, first) = running().await;
     tell(&app, &first, (1, 0, "one\n"), None).await;
     let (mut from, mut to) = TcpStream::connect(app.addr).await.unwrap().into_split();
@@ -194,7 +194,7 @@ async fn a_follower_sees_output_as_it_comes_goes_through_retries_and_ends_with_t
         words(&events(&unchunked(&seen)))
     };
     read_until("one\n").await;
-    // Something between was not told.
+    // A piece in between was not reported.
     tell(&app, &first, (2, 10, "two\n"), None).await;
     read_until("(6) two\n").await;
     end(&app, &first, AttemptOutcome::Failed, "one\nthree\ntwo\n").await;
@@ -216,7 +216,7 @@ async fn a_follower_sees_output_as_it_comes_goes_through_retries_and_ends_with_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_dispatch_or_no_position_is_refused() {
+async fn invalid_run_or_position_is_refused() {
     let (app, claimed) = running().await;
     let nobody = format!("/api/v1/runs/{}/logs?follow=true", Uuid::nil());
     assert_eq!(app.get(&nobody).await.json()["code"], "not_found");
@@ -252,7 +252,7 @@ async fn much_output_of_many_attempts_is_sent_in_pages() {
     assert!(matches!(seen.last(), Some((_, LogEvent::End { status: RunStatus::Completed }))));
 }
 
-/// Asks for the output of a dispatch, and reads the head of the answer.
+/// Requests the output of a run, and reads the head of the answer.
 async fn ask(app: &TestApp, claimed: &Claimed, query: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(app.addr).await.unwrap();
     let path = format!("/api/v1/runs/{}/logs{query}", claimed.dispatch_id);
@@ -268,7 +268,7 @@ async fn ask(app: &TestApp, claimed: &Claimed, query: &str) -> (TcpStream, Strin
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn readers_are_bounded_whether_they_follow_or_not() {
+async fn log_readers_are_limited() {
     let (app, claimed) = running().await;
     let mut followers = Vec::new();
     loop {
@@ -289,7 +289,7 @@ async fn readers_are_bounded_whether_they_follow_or_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_that_comes_and_goes_between_two_looks_is_not_missed() {
+async fn attempt_between_two_polls_is_not_missed() {
     let (app, first) = running().await;
     let (mut stream, _) = ask(&app, &first, "?follow=true").await;
     let mut seen = String::new();
@@ -305,7 +305,7 @@ async fn an_attempt_that_comes_and_goes_between_two_looks_is_not_missed() {
     };
     end(&app, &first, AttemptOutcome::Failed, "one\n").await;
     read_until(3).await;
-    // Claimed and ended in one transaction, so that no look sees it run.
+    // Claimed and ended in one transaction, so that no poll sees it running.
     let client = app.db.client().await;
     client
         .batch_execute(
@@ -325,7 +325,7 @@ async fn an_attempt_that_comes_and_goes_between_two_looks_is_not_missed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_ends_when_the_key_is_revoked_that_follows_it() {
+async fn log_stream_ends_on_revocation() {
     let (app, claimed) = running().await;
     tell(&app, &claimed, (1, 0, "one\n"), None).await;
     let (mut from, mut to) = TcpStream::connect(app.addr).await.unwrap().into_split();

@@ -1,4 +1,4 @@
-//! The API from outside: HTTP in, HTTP out, on a real database.
+//! The API from outside: HTTP requests against a real database.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Channels, rules and messages of notifications.
+//! Notification channels, rules and deliveries.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ async fn put(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn channels_and_rules_are_made_changed_listed_and_deleted_under_their_names() {
+async fn channels_and_rules_are_created_changed_and_deleted() {
     let app = TestApp::start().await;
     app.with_jobs(&["nightly"]).await;
     let made = put(&app, CHANNEL, &[("if-none-match", "*")], &channel()).await;
@@ -68,7 +68,7 @@ async fn channels_and_rules_are_made_changed_listed_and_deleted_under_their_name
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rule_that_is_switched_on_tells_what_happens_from_then_on() {
+async fn activated_rule_notifies_later_events_only() {
     let app = TestApp::start().await;
     put(&app, CHANNEL, &[], &channel()).await;
     let rule = |is_active: bool| json!({"channel": "ops", "on": ["missed"], "is_active": is_active});
@@ -82,7 +82,7 @@ async fn a_rule_that_is_switched_on_tells_what_happens_from_then_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_is_refused_with_the_fields() {
+async fn invalid_rules_are_refused_with_fields() {
     let app = TestApp::start().await;
     for (body, expected) in [
         (json!({"kind": "webhook"}), vec!["/url"]),
@@ -126,7 +126,7 @@ async fn what_cannot_be_is_refused_with_the_fields() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_test_waits_to_be_sent_and_messages_are_listed_by_what_they_are() {
+async fn test_delivery_waits_and_deliveries_are_filtered() {
     let app = TestApp::start().await;
     assert_eq!(app.post(&format!("{CHANNEL}/test"), &json!({})).await.status, 404);
     put(&app, CHANNEL, &[], &channel()).await;
@@ -166,7 +166,7 @@ async fn a_test_waits_to_be_sent_and_messages_are_listed_by_what_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_manifest_brings_channels_and_rules_along_with_the_jobs_that_they_are_about() {
+async fn manifest_contains_channels_and_rules() {
     let app = TestApp::start().await;
     let manifest = |seconds| {
         json!({
@@ -203,7 +203,7 @@ async fn a_manifest_brings_channels_and_rules_along_with_the_jobs_that_they_are_
                 ('create_notification_channel', 'create_notification_rule', 'update_notification_rule')";
     assert_eq!(app.count(told).await, 4);
 
-    // All that is wrong at once, and nothing is written.
+    // All errors are reported at once, and nothing is written.
     let wrong = json!({
         "jobs": [{"name": "weekly", "function": "f", "job_type": "manual"}],
         "notification_channels": [
@@ -233,7 +233,7 @@ async fn a_manifest_brings_channels_and_rules_along_with_the_jobs_that_they_are_
     );
     assert_eq!(app.count("SELECT count(*) FROM scheduled_jobs WHERE name = 'weekly'").await, 0);
 
-    // One more than a tenant may have.
+    // One more than the limit of a tenant.
     let crowd: Vec<Value> = (0..99)
         .map(|n| json!({"name": format!("c{n}"), "kind": "email", "addresses": ["a@example.com"]}))
         .collect();

@@ -1,4 +1,5 @@
-//! Requests with an `Idempotency-Key`: done once, answered alike, refused under another's key.
+//! Requests with an `Idempotency-Key`: they take effect once, repeat their answer, and do not mix
+//! between keys.
 
 use serde_json::{Value, json};
 use test_support::http::Answer;
@@ -11,7 +12,7 @@ async fn send(app: &TestApp, method: &str, path: &str, key: &str, body: &Value) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_request_is_done_once_and_answered_alike() {
+async fn repeated_request_takes_effect_once() {
     let app = TestApp::start().await;
     app.apply(&json!({"task_functions": [function("f")]})).await;
     let first = send(&app, "POST", "/api/v1/jobs", "k-1", &manual("a")).await;
@@ -36,13 +37,13 @@ async fn the_same_request_is_done_once_and_answered_alike() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_refused_may_be_asked_for_again_and_what_is_under_way_is_said_to_be() {
+async fn refused_request_frees_its_idempotency_key() {
     let app = TestApp::start().await;
     let early = send(&app, "POST", "/api/v1/jobs", "k", &manual("a")).await;
     assert_eq!(early.status, 422, "there is no such function yet: {}", early.body);
     app.apply(&json!({"task_functions": [function("f")]})).await;
     let other = app.db.client().await;
-    // Whoever does the request under this key holds this lock.
+    // The request with this key holds this lock while it runs.
     let lock = "SELECT pg_advisory_lock(hashtextextended(tenant_id || ' ' || key_prefix || ' k', 7310034283826791796)) FROM api_keys";
     other.batch_execute(lock).await.unwrap();
     let busy = send(&app, "POST", "/api/v1/jobs", "k", &manual("a")).await;
@@ -59,7 +60,7 @@ async fn what_is_refused_may_be_asked_for_again_and_what_is_under_way_is_said_to
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_that_takes_no_body_is_repeated_too() {
+async fn repeated_change_without_body_is_replayed() {
     let app = TestApp::start().await;
     app.with_jobs(&["a"]).await;
     for (method, path) in
@@ -75,7 +76,7 @@ async fn a_change_that_takes_no_body_is_repeated_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trigger_that_is_sent_again_is_a_duplicate_also_when_its_answer_is_kept_no_more() {
+async fn repeated_trigger_is_a_duplicate_after_key_retention() {
     let app = TestApp::start().await;
     app.with_jobs(&["a"]).await;
     let path = "/api/v1/jobs/a/trigger";
@@ -99,7 +100,7 @@ async fn a_trigger_that_is_sent_again_is_a_duplicate_also_when_its_answer_is_kep
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_are_short_and_visible_and_none_is_taken_where_secrets_are() {
+async fn idempotency_keys_are_validated_and_refused_for_secrets() {
     let app = TestApp::start().await;
     for key in ["a b", "x".repeat(201).as_str()] {
         let answer = send(&app, "POST", "/api/v1/jobs", key, &manual("a")).await;

@@ -10,7 +10,7 @@ fn cron(expression: &str) -> Value {
     json!({"job_type": "cron", "schedule_config": {"expression": expression}, "after": "2026-12-20T00:00:00Z"})
 }
 
-/// The first value with the fields of the second in it.
+/// The first object with the fields of the second added.
 fn with(mut base: Value, more: Value) -> Value {
     for (field, value) in more.as_object().unwrap() {
         base[field] = value.clone();
@@ -29,7 +29,7 @@ fn instants(preview: &Value) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_schedule_is_shown_before_any_job_has_it() {
+async fn schedule_preview_needs_no_job() {
     let app = TestApp::start().await;
     let body = json!({
         "job_type": "cron", "schedule_config": {"expression": "0 0 * * 1-5"}, "timezone": "Europe/Berlin",
@@ -60,7 +60,7 @@ async fn a_schedule_is_shown_before_any_job_has_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bounds_and_calendars_are_heeded() {
+async fn preview_respects_bounds_and_calendars() {
     let app = TestApp::start().await;
     app.apply(&json!({"calendars": [{"name": "weekends", "weekly": ["SAT", "SUN"]}]})).await;
     let daily = with(
@@ -82,18 +82,19 @@ async fn bounds_and_calendars_are_heeded() {
     );
     assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE action <> 'create_calendar'").await, 0);
 
-    // The example of the README.
+    // The example of the reference.
     let monthly = with(
         cron("0 9 1 * *"),
         json!({"after": "2027-04-15T00:00:00Z", "count": 1, "calendars": [{"yearly": ["05-01"]}], "calendar_roll": "next_business_day"}),
     );
     let answer = app.post(PREVIEW, &monthly).await.body;
-    let readme: String = include_str!("../../README.md").lines().map(str::trim).collect();
-    assert!(readme.contains(&answer), "{answer}");
+    let reference: String =
+        include_str!("../../../../docs/reference/http-api.md").lines().map(str::trim).collect();
+    assert!(reference.contains(&answer), "{answer}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_left_out_has_the_defaults_of_a_job() {
+async fn preview_uses_the_defaults_of_a_job() {
     let app = TestApp::start().await;
     let conn = app.db.database().dedicated().await.unwrap();
     let before = database_clock::now(&conn).await.unwrap();
@@ -113,7 +114,7 @@ async fn what_is_left_out_has_the_defaults_of_a_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_is_shown_as_its_schedule_was_before() {
+async fn preview_of_job_equals_preview_of_its_schedule() {
     let app = TestApp::start().await;
     let schedule = json!({
         "job_type": "cron", "schedule_config": {"expression": "H H(0-7) * * *"}, "timezone": "America/New_York",
@@ -140,7 +141,7 @@ async fn a_job_is_shown_as_its_schedule_was_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_shows_no_more_fires_than_it_has_left() {
+async fn preview_respects_max_runs() {
     let app = TestApp::start().await;
     let job = json!({"name": "a", "function": "f", "job_type": "interval", "schedule_config": {"hours": 1}, "max_runs": 3});
     app.apply(&json!({"task_functions": [function("f")], "jobs": [job]})).await;
@@ -151,7 +152,7 @@ async fn a_job_shows_no_more_fires_than_it_has_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mistakes_of_a_preview_are_pointed_at() {
+async fn preview_errors_have_pointers() {
     let app = TestApp::start().await;
     let long = "1,".repeat(5000);
     for (body, pointer) in [
@@ -199,7 +200,7 @@ async fn mistakes_of_a_preview_are_pointed_at() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_preview_sees_no_calendar_of_another_tenant() {
+async fn preview_cannot_use_calendars_of_another_tenant() {
     let app = TestApp::start().await;
     let client = app.db.client().await;
     client

@@ -1,4 +1,4 @@
-//! Projects: their life, their kill switch, and who may do what.
+//! Projects: life cycle, pause and permissions.
 
 use serde_json::{Value, json};
 use test_support::http::Answer;
@@ -14,7 +14,7 @@ async fn send(app: &TestApp, method: &str, path: &str, headers: &[(&str, &str)],
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_project_is_made_changed_listed_and_deleted_under_its_name() {
+async fn project_is_created_changed_listed_and_deleted() {
     let app = TestApp::start().await;
     let made = send(&app, "PUT", PATH, &[("if-none-match", "*")], &json!({"description": "Money."})).await;
     assert_eq!((made.status, made.header("location")), (201, Some(PATH)), "{}", made.body);
@@ -47,7 +47,7 @@ async fn a_project_is_made_changed_listed_and_deleted_under_its_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_no_project_can_be_is_refused() {
+async fn invalid_projects_are_refused() {
     let app = TestApp::start().await;
     let wrong =
         send(&app, "PUT", PATH, &[], &json!({"display_name": "", "description": "x".repeat(2001)})).await;
@@ -61,7 +61,7 @@ async fn what_no_project_can_be_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_project_is_paused_with_a_reason_and_resumed_and_doing_it_again_writes_nothing() {
+async fn repeated_project_pause_writes_nothing() {
     let app = TestApp::start().await;
     send(&app, "PUT", PATH, &[], &json!({})).await;
     let (pause, resume) = (format!("{PATH}/pause"), format!("{PATH}/resume"));
@@ -89,7 +89,7 @@ async fn a_project_is_paused_with_a_reason_and_resumed_and_doing_it_again_writes
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn secrets_of_a_project_go_with_it_and_none_are_put_into_a_deleted_one() {
+async fn deleting_a_project_deletes_its_secrets() {
     let app = TestApp::start().await;
     send(&app, "PUT", PATH, &[], &json!({})).await;
     let secret = "/api/v1/secrets/token?project=billing";
@@ -104,7 +104,7 @@ async fn secrets_of_a_project_go_with_it_and_none_are_put_into_a_deleted_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_go_with_their_project_when_that_is_asked_for() {
+async fn deleting_a_project_can_include_its_jobs() {
     let app = TestApp::start().await;
     send(&app, "PUT", PATH, &[], &json!({})).await;
     let job = |name: &str| json!({"name": name, "function": "f", "job_type": "manual", "project": "billing"});
@@ -148,7 +148,7 @@ async fn jobs_go_with_their_project_when_that_is_asked_for() {
     ] {
         assert_eq!(app.count(&format!("SELECT count(*) FROM {what}")).await, number, "{what}");
     }
-    // A job comes back into a project that is there, and into none that is not.
+    // A job is restored to an existing project, and not to a deleted one.
     let lost = app.post("/api/v1/jobs/d/restore", &json!({})).await;
     assert_eq!((lost.status, pointers(&lost.json())), (422, vec!["/project".to_owned()]), "{}", lost.body);
     send(&app, "PUT", PATH, &[], &json!({})).await;

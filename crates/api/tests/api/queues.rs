@@ -10,7 +10,7 @@ async fn put(app: &TestApp, path: &str, body: &Value) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_is_made_limited_and_shown() {
+async fn queue_with_limits_is_created_and_shown() {
     let app = TestApp::start().await;
     let limits = json!({"max_running": 3, "rate": {"count": 100, "period_seconds": 60}});
     let created = put(&app, REPORTS, &limits).await;
@@ -31,7 +31,7 @@ async fn a_queue_is_made_limited_and_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_tag_holds_for_every_change_of_a_queue() {
+async fn every_queue_change_has_a_new_tag() {
     let app = TestApp::start().await;
     let json = ("content-type", "application/json");
     let send = async |method: &str, path: &str, tag: &str, body: Option<&str>| {
@@ -45,7 +45,7 @@ async fn one_tag_holds_for_every_change_of_a_queue() {
     assert_eq!(paused.status, 200, "{}", paused.body);
     assert_ne!(tag(&paused), tag(&read));
     assert_eq!(tag(&app.get(REPORTS).await), tag(&paused));
-    // Whoever read it before the pause does not end it, nor delete what was paused.
+    // A client with a tag from before the pause neither ends the pause nor deletes the queue.
     for (method, path, body) in [
         ("PUT", "", Some(r#"{"max_running": 4}"#)),
         ("POST", "/resume", Some("{}")),
@@ -73,7 +73,7 @@ async fn one_tag_holds_for_every_change_of_a_queue() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_no_queue_can_be_is_refused() {
+async fn invalid_queues_are_refused() {
     let app = TestApp::start().await;
     let refused = put(&app, REPORTS, &json!({"max_running": 0, "pause_reason": "x"})).await;
     assert_eq!(refused.status, 422, "{}", refused.body);
@@ -83,7 +83,7 @@ async fn what_no_queue_can_be_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_is_paused_resumed_and_deleted_when_nothing_needs_it() {
+async fn unused_queue_is_paused_resumed_and_deleted() {
     let app = TestApp::start().await;
     put(&app, REPORTS, &json!({"max_running": 3})).await;
     let paused = app.post(&format!("{REPORTS}/pause"), &json!({"reason": "full"})).await;
@@ -139,7 +139,7 @@ async fn a_queue_is_paused_resumed_and_deleted_when_nothing_needs_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_tells_how_many_living_workers_serve_it() {
+async fn queue_counts_its_living_workers() {
     let app = TestApp::start().await;
     put(&app, REPORTS, &json!({})).await;
     assert_eq!(app.get(REPORTS).await.json()["workers"], 0);

@@ -1,4 +1,4 @@
-//! Quotas of tenants: set by the operator, kept, and seen.
+//! Quotas of tenants: set by the operator, enforced, and shown.
 
 use serde_json::{Value, json};
 use test_support::http::Answer;
@@ -12,7 +12,7 @@ async fn patch(app: &TestApp, body: &Value) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn quotas_and_the_name_are_changed_one_by_one() {
+async fn tenant_patch_changes_single_fields() {
     let app = TestApp::start().await;
     let first = patch(&app, &json!({"quotas": {"jobs": 5, "log_bytes": 1000}})).await;
     assert_eq!(first.status, 200, "{}", first.body);
@@ -37,7 +37,7 @@ async fn quotas_and_the_name_are_changed_one_by_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_has_no_more_jobs_than_it_may() {
+async fn job_quota_of_tenant_is_enforced() {
     let app = TestApp::start().await;
     app.with_jobs(&["a"]).await;
     patch(&app, &json!({"quotas": {"jobs": 2}})).await;
@@ -78,7 +78,7 @@ async fn concurrent_creations_do_not_exceed_the_quota_of_jobs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn triggers_count_against_the_dispatches_of_the_minute() {
+async fn triggers_use_the_quota_of_runs_per_minute() {
     let app = TestApp::start().await;
     app.with_jobs(&["a"]).await;
     let trigger = "/api/v1/jobs/a/trigger";
@@ -101,14 +101,14 @@ async fn triggers_count_against_the_dispatches_of_the_minute() {
     for _ in 0..3 {
         assert_eq!(app.send("POST", trigger, &keyed, Some("{}")).await.status, 202);
     }
-    // A minute may have begun in between, and then nothing of it is used.
+    // A new minute may have begun, and then its usage is zero.
     let used = app.get("/api/v1/usage").await.json()["runs_per_minute"]["used"].as_i64().unwrap();
     assert!(used <= 1, "{used}");
     assert_eq!(app.count("SELECT count(*) FROM job_dispatch").await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_is_paused_by_the_operator() {
+async fn operator_pauses_a_tenant() {
     let app = TestApp::start().await;
     let paused = app.post(&format!("{TENANT}/pause"), &json!({"reason": "unpaid"})).await;
     assert_eq!((paused.status, &paused.json()["pause_reason"]), (200, &json!("unpaid")), "{}", paused.body);

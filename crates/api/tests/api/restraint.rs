@@ -1,4 +1,5 @@
-//! What is kept from those who may do a lot: built-in jobs, keys that outlive their maker, keys of owners, the last who could mend things.
+//! Limits of powerful callers: built-in jobs, keys that outlive their creator, keys of owners, and
+//! the last owner or operator.
 
 use serde_json::{Value, json};
 use test_support::http::Answer;
@@ -13,7 +14,7 @@ async fn ask(app: &TestApp, key: &str, method: &str, path: &str, body: &Value) -
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn built_in_jobs_are_seen_by_the_tenant_and_run_and_changed_by_who_operates_the_installation() {
+async fn only_operators_run_and_change_built_in_jobs() {
     let app = TestApp::start().await;
     app.with_jobs(&["built-in"]).await;
     let client = app.db.client().await;
@@ -50,11 +51,11 @@ async fn built_in_jobs_are_seen_by_the_tenant_and_run_and_changed_by_who_operate
     }
     let untouched = "SELECT count(*) FROM scheduled_jobs WHERE name = 'built-in' AND version = 1 AND active_dispatches = 1";
     assert_eq!(app.count(untouched).await, 1);
-    // One who operates the installation, with the same words.
+    // A system operator may, with the same requests.
     for path in ["/jobs/built-in/pause", "/jobs/built-in/resume", "/jobs/built-in/cancel"] {
         assert_eq!(app.post(&format!("/api/v1{path}"), &json!({})).await.status, 200, "{path}");
     }
-    // A command for all dead letters means those of one's own.
+    // A command for all dead letters covers the caller's tenant only.
     let died = "UPDATE job_dispatch SET status = 'DEAD_LETTER', claimable_at = NULL, completed_at = now(), attempt = 1;
         INSERT INTO dead_letters (tenant_id, dispatch_id, job_id, queue, died_at)
         SELECT tenant_id, id, job_id, queue, now() FROM job_dispatch";
@@ -74,7 +75,7 @@ async fn built_in_jobs_are_seen_by_the_tenant_and_run_and_changed_by_who_operate
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_queue_of_the_built_in_jobs_is_written_by_who_operates_the_installation() {
+async fn only_operators_change_the_built_in_queue() {
     let app = TestApp::start().await;
     app.db
         .client()
@@ -103,13 +104,13 @@ async fn the_queue_of_the_built_in_jobs_is_written_by_who_operates_the_installat
     assert_eq!(app.count(untouched).await, 1);
     assert_eq!(ask(&app, &owner, "PUT", "/queues/own", &stopping).await.status, 201, "one of their own");
     assert_eq!(ask(&app, bearer(), "PUT", "/queues/system", &json!({"max_running": 3})).await.status, 200);
-    // In another tenant the name says nothing.
+    // In another tenant the name is not reserved.
     let other = member(&app, "bob@example.com", "other", "owner").await;
     assert_eq!(ask(&app, &other, "PUT", "/queues/system", &stopping).await.status, 201);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_expires_makes_none_that_outlives_it() {
+async fn expiring_key_cannot_create_a_longer_key() {
     let app = TestApp::start().await;
     let end = "2099-06-30T00:00:00Z";
     let (maker, _) = make_key(&app, bearer(), &json!({"name": "maker", "expires_at": end})).await;
@@ -134,7 +135,7 @@ async fn a_key_that_expires_makes_none_that_outlives_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn owners_keys_are_revoked_by_owners_and_everybody_revokes_their_own() {
+async fn only_owners_revoke_keys_of_owners() {
     let app = TestApp::start().await;
     let admin = member(&app, "admin@example.com", "default", "admin").await;
     let (bot, _) = make_key(
@@ -166,7 +167,7 @@ async fn owners_keys_are_revoked_by_owners_and_everybody_revokes_their_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_comes_to_do_less_and_to_end_sooner_and_never_the_other_way_round() {
+async fn key_can_only_be_narrowed() {
     let app = TestApp::start().await;
     let admin = member(&app, "admin@example.com", "default", "admin").await;
     let end = "2099-06-30T00:00:00Z";
@@ -182,7 +183,7 @@ async fn a_key_comes_to_do_less_and_to_end_sooner_and_never_the_other_way_round(
     assert_eq!((&renamed["name"], &renamed["scopes"]), (&json!("deploy"), &made["scopes"]));
     assert_eq!((&renamed["expires_at"], &renamed["user"]), (&json!(end), &json!("admin@example.com")));
     assert_eq!(read(&key).await, 200);
-    // It ends no sooner than now, however long it has been there.
+    // The earliest expiry is now, whatever the age of the key.
     app.db.client().await.batch_execute("UPDATE api_keys SET created_at = '2002-01-01'").await.unwrap();
     for (body, pointer, says) in [
         (json!({"expires_at": "2003-01-01T00:00:00Z"}), "/expires_at", "future"),
@@ -210,7 +211,7 @@ async fn a_key_comes_to_do_less_and_to_end_sooner_and_never_the_other_way_round(
     assert_eq!(change(&admin, json!({"name": "deploy"})).await.status, 200);
     assert_eq!(app.count(entries).await, 2, "what changes nothing is no change");
 
-    // Whose keys are whose is as when they are revoked.
+    // The permissions are those of a revocation.
     assert_eq!(
         change(&key, json!({"name": "own"})).await.status,
         404,
@@ -232,7 +233,7 @@ async fn a_key_comes_to_do_less_and_to_end_sooner_and_never_the_other_way_round(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_active_owner_and_the_last_active_operator_are_not_shut_out() {
+async fn last_owner_and_last_operator_stay() {
     let app = TestApp::start().await;
     let code = async |path: &str| {
         let answer = app.post(&format!("/api/v1/users/{path}"), &json!({})).await;
@@ -253,7 +254,7 @@ async fn the_last_active_owner_and_the_last_active_operator_are_not_shut_out() {
         refused("last_owner"),
         "the other may not sign in"
     );
-    // Nor is the other one left as the only owner by a change of roles.
+    // A change of roles cannot leave the other one as the only owner either.
     let (path, json) = (format!("/api/v1/memberships/{OWNER}"), [("content-type", "application/json")]);
     let demoted = app.send("PUT", &path, &json, Some(r#"{"role": "viewer"}"#)).await;
     assert_eq!(demoted.json()["code"], "last_owner", "{}", demoted.body);

@@ -10,7 +10,7 @@ async fn put(app: &TestApp, path: &str, body: &Value) -> Answer {
     app.send("PUT", path, &[("content-type", "application/json")], Some(&body.to_string())).await
 }
 
-/// A function that is told a secret.
+/// A function that uses a secret.
 fn told(name: &str, secret: &str) -> Value {
     let mut function = function(name);
     function["handler_config"]["env"] = json!({"A": "plain", "TOKEN": {"secret": secret}});
@@ -18,7 +18,7 @@ fn told(name: &str, secret: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_is_written_listed_and_deleted_and_its_value_never_shown() {
+async fn secret_value_is_never_shown() {
     let app = TestApp::start().await;
     let created = put(&app, TOKEN, &json!({"value": "canary-1"})).await;
     assert_eq!(created.status, 201, "{}", created.body);
@@ -83,7 +83,7 @@ async fn every_change_is_audited_without_a_value() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_with_a_value_is_told_without_it() {
+async fn secret_errors_do_not_quote_the_value() {
     let app = TestApp::start().await;
     let long = "canary".repeat(12_000);
     for (path, body, status, pointer) in [
@@ -113,7 +113,7 @@ async fn what_is_wrong_with_a_value_is_told_without_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_function_names_only_secrets_that_exist_and_holds_them() {
+async fn function_may_only_name_existing_secrets_and_protects_them() {
     let app = TestApp::start().await;
     let manifest = json!({"task_functions": [function("f"), told("g", "token")], "jobs": [manual("j")]});
     let refused = app.post("/api/v1/apply", &manifest).await;
@@ -121,7 +121,7 @@ async fn a_function_names_only_secrets_that_exist_and_holds_them() {
     assert!(refused.body.contains("schedctl secrets set token"), "{}", refused.body);
     put(&app, TOKEN, &json!({"value": "canary"})).await;
     app.apply(&manifest).await;
-    let shown = app.get("/api/v1/task-functions").await.json();
+    let shown = app.get("/api/v1/functions").await.json();
     let env = &shown["items"][1]["handler_config"]["env"];
     assert_eq!((&env["TOKEN"], &env["A"]), (&json!({"secret": "token"}), &json!("(hidden)")));
 
@@ -133,7 +133,7 @@ async fn a_function_names_only_secrets_that_exist_and_holds_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_rotate_and_what_does_not_open_is_named() {
+async fn secret_rotation_names_secrets_that_cannot_be_decrypted() {
     let mut app = TestApp::start().await;
     for name in ["a", "b"] {
         put(&app, &format!("/api/v1/secrets/{name}"), &json!({"value": "canary"})).await;
@@ -155,7 +155,7 @@ async fn keys_rotate_and_what_does_not_open_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_key_file_the_setting_is_named_and_the_rest_works() {
+async fn without_key_file_only_secrets_fail() {
     let mut app = TestApp::start().await;
     app.restart_with_keys(&[]).await;
     let answer = put(&app, TOKEN, &json!({"value": "canary"})).await;

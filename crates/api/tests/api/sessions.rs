@@ -1,4 +1,5 @@
-//! People who sign in with a password: what they get, what ends it, who is held back, and what pages of others cannot do with it.
+//! Sign-in with a password: sessions, their ends, delays after failures, and protection against
+//! pages of other sites.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::support::{LIMIT, TestApp, pointers, send};
 const PASSWORD: &str = "correct horse battery staple";
 const ADA: &str = "ada@example.com";
 
-/// Makes a member of the tenant `default` who has a password.
+/// Creates a member of the tenant `default` with a password.
 async fn member(app: &TestApp, email: &str, role: &str) {
     let made = app.post("/api/v1/users", &json!({"email": email, "password": PASSWORD})).await;
     assert_eq!(made.status, 201, "{}", made.body);
@@ -24,7 +25,7 @@ async fn member(app: &TestApp, email: &str, role: &str) {
     assert_eq!(put.status, 201, "{}", put.body);
 }
 
-/// Tries to sign in, from an address.
+/// Tries to sign in from an address.
 async fn try_from(addr: SocketAddr, from: &str, body: &Value) -> Answer {
     let headers = [
         ("authorization", ""),
@@ -39,7 +40,7 @@ async fn try_as(addr: SocketAddr, email: &str, password: &str) -> Answer {
     try_from(addr, "192.0.2.1", &json!({"email": email, "password": password})).await
 }
 
-/// A browser that is signed in.
+/// A signed-in browser.
 struct Browser {
     addr: SocketAddr,
     cookie: String,
@@ -54,7 +55,7 @@ impl Browser {
         Self::of(app.addr, &answer)
     }
 
-    /// What a browser keeps of an answer.
+    /// The state that a browser keeps from an answer.
     fn of(addr: SocketAddr, answer: &Answer) -> Self {
         let cookie = answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
         let body = answer.json();
@@ -62,7 +63,7 @@ impl Browser {
         Self { addr, cookie, csrf: text(&body["csrf_token"]), id: text(&body["session"]["id"]) }
     }
 
-    /// Sends a request as a page does, with these headers besides.
+    /// Sends a request as a page does, with these additional headers.
     async fn send(&self, method: &str, path: &str, more: &[(&str, &str)], body: &Value) -> Answer {
         let mut headers =
             vec![("authorization", ""), ("cookie", &*self.cookie), ("content-type", "application/json")];
@@ -75,7 +76,7 @@ impl Browser {
         self.send("GET", path, &[], &Value::Null).await
     }
 
-    /// Changes something as our own pages do.
+    /// Sends a change as our own pages do.
     async fn change(&self, method: &str, path: &str, body: &Value) -> Answer {
         self.send(method, path, &[("x-csrf-token", &self.csrf), ("sec-fetch-site", "same-origin")], body)
             .await
@@ -101,7 +102,7 @@ fn refused(status: u16, code: &str) -> (u16, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_signs_in_gets_a_cookie_that_acts_as_they_may_and_is_kept_nowhere() {
+async fn sign_in_sets_a_cookie_that_is_not_stored() {
     let app = TestApp::start().await;
     member(&app, ADA, "operator").await;
     let answer = try_as(app.addr, "ADA@Example.com", PASSWORD).await;
@@ -136,13 +137,13 @@ async fn who_signs_in_gets_a_cookie_that_acts_as_they_may_and_is_kept_nowhere() 
         format!("SELECT count(*) FROM audit_log WHERE action = 'sign_in' AND actor = '{ADA} via session'");
     assert_eq!(app.count(&noted).await, 1);
     assert_eq!(app.count("SELECT count(*) FROM users WHERE last_login_at IS NOT NULL").await, 1);
-    // A token is no key.
+    // A session token is not a key.
     let as_key = app.send("GET", "/api/v1/me", &[("authorization", &format!("Bearer {token}"))], None).await;
     assert_eq!(as_key.status, 401, "{}", as_key.body);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_is_not_let_in_learns_nothing_of_the_account() {
+async fn failed_sign_in_reveals_nothing() {
     let app = TestApp::start().await;
     member(&app, ADA, "viewer").await;
     member(&app, "gone@example.com", "viewer").await;
@@ -175,7 +176,7 @@ async fn whoever_is_not_let_in_learns_nothing_of_the_account() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_in_several_tenants_says_which_once_the_password_was_right() {
+async fn member_of_several_tenants_selects_one() {
     let app = TestApp::start().await;
     member(&app, ADA, "viewer").await;
     let acme = app.post("/api/v1/tenants", &json!({"slug": "acme", "owner": ADA})).await;
@@ -195,7 +196,7 @@ async fn who_is_in_several_tenants_says_which_once_the_password_was_right() {
         assert_eq!(code(&wrong), refused(401, "sign_in_failed"));
         assert!(!wrong.body.contains("acme"), "{}", wrong.body);
     }
-    // Nobody keeps out of the log by naming no tenant, or one that the user is not in.
+    // An attempt is recorded even if it names no tenant, or one without the user.
     wait_for("every attempt is told in both tenants", LIMIT, async || {
         let told = "SELECT count(*) FROM audit_log
                     WHERE action IN ('sign_in_failed', 'sign_in_refused') AND after ->> 'email' = 'ada@example.com'";
@@ -210,7 +211,7 @@ async fn who_is_in_several_tenants_says_which_once_the_password_was_right() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_guesses_is_held_back_by_all_processes_and_the_right_password_ends_it() {
+async fn failed_sign_ins_are_delayed_by_all_processes() {
     let app = TestApp::start().await;
     let twin = app.twin().await;
     member(&app, ADA, "viewer").await;
@@ -227,7 +228,7 @@ async fn who_guesses_is_held_back_by_all_processes_and_the_right_password_ends_i
             assert!((1..=15).contains(&wait), "{wait}");
         }
     }
-    // Neither others nor keys are held back, and the address only after more.
+    // Other accounts and keys are not delayed, and the address only after more failures.
     assert_eq!(try_as(app.addr, "bob@example.com", PASSWORD).await.status, 201);
     assert_eq!(app.get("/api/v1/me").await.status, 200);
     wait_for("the failures are in the audit log", LIMIT, async || {
@@ -245,7 +246,7 @@ async fn who_guesses_is_held_back_by_all_processes_and_the_right_password_ends_i
         assert_eq!(code(&try_as(app.addr, ADA, "wrong").await), refused(401, "sign_in_failed"));
     }
     assert_eq!(try_as(app.addr, ADA, PASSWORD).await.status, 201, "they were forgotten with the right one");
-    // From one address there are twenty, whoever they claim to be.
+    // One address has twenty attempts, for any accounts.
     let from_one = async |number: i32| {
         let body = json!({"email": format!("{number}@example.com"), "password": "wrong"});
         code(&try_from(app.addr, "203.0.113.7", &body).await)
@@ -257,7 +258,7 @@ async fn who_guesses_is_held_back_by_all_processes_and_the_right_password_ends_i
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_a_cookie_only_pages_of_ours_change_anything() {
+async fn cookie_needs_same_origin_and_csrf_token() {
     let app = TestApp::start().await;
     member(&app, ADA, "admin").await;
     let (browser, other) = (Browser::new(&app, ADA).await, Browser::new(&app, ADA).await);
@@ -279,7 +280,7 @@ async fn with_a_cookie_only_pages_of_ours_change_anything() {
         "SELECT count(*) FROM audit_log WHERE action = 'create_queue' AND actor = '{ADA} via session'"
     );
     assert_eq!(app.count(&by).await, 1);
-    // Nor do pages of others read, or sign somebody in.
+    // Pages of other sites can neither read nor sign in.
     let foreign = [("origin", "https://evil.example")];
     assert_eq!(code(&browser.send("GET", "/me", &foreign, &Value::Null).await), refused(403, "cross_site"));
     let socket = [
@@ -294,7 +295,7 @@ async fn with_a_cookie_only_pages_of_ours_change_anything() {
     let body = json!({"email": ADA, "password": PASSWORD}).to_string();
     let refused_login = app.send("POST", "/api/v1/sessions", &login, Some(&body)).await;
     assert_eq!(code(&refused_login), refused(403, "cross_site"));
-    // A key counts before the cookie, and needs neither.
+    // A key takes precedence over the cookie, and needs neither.
     let with_key = [("authorization", bearer()), ("cookie", &*browser.cookie)];
     let me = app.send("GET", "/api/v1/me", &with_key, None).await.json();
     assert_eq!(me["actor"], json!(actor()));
@@ -310,7 +311,7 @@ async fn with_a_cookie_only_pages_of_ours_change_anything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_ends_with_its_time_and_is_put_off_by_using_it() {
+async fn session_expires_and_use_extends_it() {
     let app = TestApp::start().await;
     member(&app, ADA, "viewer").await;
     let browser = Browser::new(&app, ADA).await;
@@ -327,13 +328,13 @@ async fn a_session_ends_with_its_time_and_is_put_off_by_using_it() {
     browser.is_refused_within_five_seconds().await;
     let answer = browser.get("/me").await;
     assert!(answer.body.contains("sign in again"), "{}", answer.body);
-    // Who signs in takes away what is over.
+    // Signing in removes expired sessions.
     Browser::new(&app, ADA).await;
     assert_eq!(app.count("SELECT count(*) FROM sessions").await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_sees_where_one_is_signed_in_and_signs_out_there_and_here() {
+async fn user_lists_and_ends_own_sessions() {
     let app = TestApp::start().await;
     let twin = app.twin().await;
     for email in [ADA, "bob@example.com"] {
@@ -355,7 +356,7 @@ async fn one_sees_where_one_is_signed_in_and_signs_out_there_and_here() {
     let foreign = here.change("DELETE", &format!("/sessions/{}", bobs.id), &Value::Null).await;
     assert_eq!(code(&foreign), refused(404, "not_found"));
     assert_eq!(bobs.get("/me").await.status, 200);
-    // Elsewhere, through another process.
+    // In another process, after its cache time.
     assert_eq!(there.get("/me").await.status, 200);
     let through_twin = Browser {
         addr: twin.addr,
@@ -366,7 +367,7 @@ async fn one_sees_where_one_is_signed_in_and_signs_out_there_and_here() {
     let ended = through_twin.change("DELETE", &format!("/sessions/{}", there.id), &Value::Null).await;
     assert_eq!((ended.status, ended.header("set-cookie")), (204, None));
     there.is_refused_within_five_seconds().await;
-    // Here, and at once.
+    // In this process at once.
     assert_eq!(
         code(&here.send("DELETE", "/sessions/current", &[], &Value::Null).await),
         refused(403, "csrf")
@@ -377,7 +378,7 @@ async fn one_sees_where_one_is_signed_in_and_signs_out_there_and_here() {
     assert_eq!(out.header("set-cookie"), Some(cleared));
     assert_eq!(here.get("/me").await.status, 401);
     assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE action = 'sign_out'").await, 2);
-    // A key is no session, and one of the tenant is nobody's.
+    // A key is not a session, and a key of the tenant has no user.
     assert_eq!(code(&app.get("/api/v1/sessions/current").await), refused(404, "not_found"));
     let spec = json!({"name": "t", "of_tenant": true, "scopes": ["jobs:read"]});
     let (key, _) = make_key(&app, bearer(), &spec).await;
@@ -386,7 +387,7 @@ async fn one_sees_where_one_is_signed_in_and_signs_out_there_and_here() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bounded_key_is_not_its_user_at_a_browser() {
+async fn scoped_key_cannot_use_sessions_of_its_user() {
     let app = TestApp::start().await;
     member(&app, ADA, "admin").await;
     let browser = Browser::new(&app, ADA).await;
@@ -407,7 +408,7 @@ async fn a_bounded_key_is_not_its_user_at_a_browser() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_password_and_a_deactivation_end_every_session() {
+async fn password_change_and_deactivation_end_all_sessions() {
     let app = TestApp::start().await;
     member(&app, ADA, "viewer").await;
     let (first, second) = (Browser::new(&app, ADA).await, Browser::new(&app, ADA).await);
@@ -436,7 +437,7 @@ async fn a_new_password_and_a_deactivation_end_every_session() {
     assert_eq!(renewed.get("/me").await.status, 200);
     assert_eq!(renewed.change("DELETE", "/sessions/current", &Value::Null).await.status, 204);
     assert_eq!(code(&try_as(app.addr, ADA, PASSWORD).await), refused(401, "sign_in_failed"));
-    // By who operates the installation, and again.
+    // By a system operator, and again.
     let again = Browser::of(app.addr, &try_as(app.addr, ADA, new).await);
     let headers = [("content-type", "application/json")];
     let path = format!("/api/v1/users/{ADA}");
@@ -452,7 +453,7 @@ async fn a_new_password_and_a_deactivation_end_every_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_guesses_at_the_old_password_is_held_back_too() {
+async fn guesses_of_the_old_password_are_delayed() {
     let app = TestApp::start().await;
     member(&app, ADA, "viewer").await;
     let browser = Browser::new(&app, ADA).await;
@@ -465,11 +466,11 @@ async fn who_guesses_at_the_old_password_is_held_back_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_proxy_sends_on_is_no_local_caller() {
+async fn proxied_request_is_not_local() {
     let app = TestApp::start().await;
     let none = ("authorization", "");
     for path in ["/metrics", "/status", "/health/detailed", "/health/%64etailed", "/%68ealth/detailed"] {
-        // An installation without a scheduler is not well, which is told.
+        // Without a scheduler the installation is not healthy, and the page reports that.
         assert!([200, 503].contains(&app.send("GET", path, &[none], None).await.status), "{path}");
         for header in ["forwarded", "x-forwarded-for", "via"] {
             assert_eq!(

@@ -1,4 +1,5 @@
-//! One thing of what else is only listed, and users: deleted, and who of them operates the installation.
+//! Single resources that other tests only list, and users: deletion, and the role of system
+//! operator.
 
 use serde_json::{Value, json};
 use test_support::identity::{OWNER, bearer};
@@ -13,7 +14,7 @@ async fn patch(app: &TestApp, path: &str, body: &Value) -> (u16, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_list_shows_is_shown_alone() {
+async fn listed_resources_can_be_read_singly() {
     let app = TestApp::start().await;
     app.with_jobs(&["a"]).await;
     app.send("PUT", "/api/v1/secrets/s", &[("content-type", "application/json")], Some(r#"{"value": "x"}"#))
@@ -34,7 +35,7 @@ async fn what_a_list_shows_is_shown_alone() {
         ("audit-events", "id", "9223372036854775807"),
         ("events", "id", "0.1.1.1"),
         ("workers", "id", "00000000-0000-0000-0000-00000000dead"),
-        ("scheduler-instances", "id", "00000000-0000-0000-0000-00000000dead"),
+        ("schedulers", "id", "00000000-0000-0000-0000-00000000dead"),
     ] {
         let listed = app.get(&format!("/api/v1/{list}")).await.json()["items"][0].clone();
         let name = listed[key].to_string();
@@ -46,7 +47,7 @@ async fn what_a_list_shows_is_shown_alone() {
     let secret = app.get("/api/v1/secrets/s").await;
     assert_eq!(secret.header("etag"), Some("\"1\""), "{}", secret.body);
     assert!(!secret.body.contains("value"), "{}", secret.body);
-    // An id of another place in the stream is no id.
+    // The id of another stream position is not an event id.
     let event = app.get("/api/v1/events").await.json()["items"][0]["id"].as_str().unwrap().to_owned();
     let (before, micros) = event.rsplit_once('.').unwrap();
     let later = format!("{before}.{:x}", i64::from_str_radix(micros, 16).unwrap() + 1);
@@ -55,7 +56,7 @@ async fn what_a_list_shows_is_shown_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_keys_only_ones_own_are_shown_without_the_permission() {
+async fn without_permission_only_own_keys_are_shown() {
     let app = TestApp::start().await;
     let viewer = member(&app, "viewer@example.com", "default", "viewer").await;
     let (_, own) = make_key(&app, &viewer, &json!({"name": "own"})).await;
@@ -68,7 +69,7 @@ async fn of_keys_only_ones_own_are_shown_without_the_permission() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operators_say_who_operates_the_installation_and_one_always_does() {
+async fn operators_appoint_operators_and_one_remains() {
     let app = TestApp::start().await;
     let ada = member(&app, "ada@example.com", "default", "viewer").await;
     let may = async |key: &str| {
@@ -99,7 +100,7 @@ async fn operators_say_who_operates_the_installation_and_one_always_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_is_deleted_with_what_they_are_and_nobody_is_left_alone() {
+async fn deleted_user_loses_keys_but_owners_remain() {
     let app = TestApp::start().await;
     let ada = member(&app, "ada@example.com", "default", "operator").await;
     let delete = async |email: &str, headers: &[(&str, &str)]| {
@@ -136,7 +137,7 @@ async fn a_user_is_deleted_with_what_they_are_and_nobody_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_is_deleted_once_it_has_neither_jobs_nor_work() {
+async fn tenant_without_jobs_and_runs_can_be_deleted() {
     let app = TestApp::start().await;
     assert_eq!(app.post("/api/v1/tenants", &json!({"slug": "acme"})).await.status, 201);
     let ann = member(&app, "ann@acme.example", "acme", "owner").await;

@@ -1,4 +1,4 @@
-//! An API in this process, on a port and a database of its own, and a client that can send anything.
+//! An API in this process with its own port and database, and a client that can send any bytes.
 
 use std::fs::{self, Permissions};
 use std::net::SocketAddr;
@@ -25,10 +25,8 @@ use tokio::net::TcpStream;
 
 use crate::documented;
 
-/// Longest wait for anything.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
-/// A running API.
 pub(crate) struct TestApp {
     pub(crate) db: TestDatabase,
     pub(crate) addr: SocketAddr,
@@ -38,12 +36,12 @@ pub(crate) struct TestApp {
 }
 
 impl TestApp {
-    /// An API that is ready.
+    /// A ready API.
     pub(crate) async fn start() -> Self {
         Self::on(TestDatabase::new().await, &["test"]).await
     }
 
-    /// Ends it, and starts one on the same database that has keys of secrets with these ids.
+    /// Stops the API, and starts one on the same database with secret keys of these ids.
     pub(crate) async fn restart_with_keys(&mut self, ids: &[&str]) {
         self.ask_to_stop();
         tokio::time::timeout(LIMIT, &mut self.task).await.unwrap().unwrap().unwrap();
@@ -52,7 +50,7 @@ impl TestApp {
         self.wait_ready().await;
     }
 
-    /// An API that is ready, with more settings.
+    /// A ready API with more settings.
     pub(crate) async fn start_with(settings: &[(&str, &str)]) -> Self {
         let db = TestDatabase::new().await;
         test_support::identity::install(&db.client().await).await;
@@ -62,7 +60,7 @@ impl TestApp {
         app
     }
 
-    /// Another API that is ready, on the same database.
+    /// Another ready API on the same database.
     pub(crate) async fn twin(&self) -> Twin {
         let (addr, shutdown, task, keys) = launch(&self.db, &["test"]);
         wait_for("the other API is ready", LIMIT, async || {
@@ -81,7 +79,7 @@ impl TestApp {
         app
     }
 
-    /// Waits until it says that it is ready.
+    /// Waits until the API is ready.
     pub(crate) async fn wait_ready(&self) {
         wait_for("the API is ready", LIMIT, async || {
             let answer = self.get("/health/ready").await;
@@ -90,17 +88,17 @@ impl TestApp {
         .await;
     }
 
-    /// Asks it to stop, as a first signal does.
+    /// Stops the API as a first signal does.
     pub(crate) fn ask_to_stop(&self) {
         self.shutdown.trigger();
     }
 
-    /// Ends it where it stands, as a kill does.
+    /// Kills the API without a clean stop.
     pub(crate) fn killed(self) -> TestDatabase {
         self.db
     }
 
-    /// Waits for its end.
+    /// Waits until the API has ended.
     pub(crate) async fn ended(self) -> Result<(), StartError> {
         tokio::time::timeout(LIMIT, self.task).await.unwrap().unwrap()
     }
@@ -124,7 +122,8 @@ impl TestApp {
         send(self.addr, method, path, headers, body).await
     }
 
-    /// Applies a manifest that must be taken, and returns what was done as `kind name change` lines.
+    /// Applies a manifest that must be accepted, and returns the changes as `kind name change`
+    /// lines.
     pub(crate) async fn apply(&self, manifest: &Value) -> Vec<String> {
         let answer = self.post("/api/v1/apply", manifest).await;
         assert_eq!(answer.status, 200, "{}", answer.body);
@@ -135,19 +134,19 @@ impl TestApp {
         answer.json()["results"].as_array().unwrap().iter().map(line).collect()
     }
 
-    /// Makes the function `f` and manual jobs that run it.
+    /// Creates the function `f` and manual jobs of it.
     pub(crate) async fn with_jobs(&self, names: &[&str]) {
         let jobs: Vec<Value> = names.iter().map(|name| manual(name)).collect();
         self.apply(&json!({"task_functions": [function("f")], "jobs": jobs})).await;
     }
 
-    /// The single number that a query gives.
+    /// The single number that a query returns.
     pub(crate) async fn count(&self, query: &str) -> i64 {
         self.db.client().await.query_one(query, &[]).await.unwrap().get(0)
     }
 }
 
-/// An API beside that of a test; it ends with this.
+/// An API beside that of a test; dropping it ends it.
 pub(crate) struct Twin {
     pub(crate) addr: SocketAddr,
     _shutdown: Shutdown,
@@ -157,7 +156,7 @@ pub(crate) struct Twin {
 
 type Task = OwnedTask<Result<(), StartError>>;
 
-/// An API that may not be ready yet, and the folder of its keys, of which there is one for each id.
+/// An API that may not be ready yet, and the folder of its keys: one for each id.
 fn launch(db: &TestDatabase, ids: &[&str]) -> (SocketAddr, Shutdown, Task, TempDir) {
     launch_with(db, ids, &[])
 }
@@ -203,7 +202,7 @@ fn launch_with(
     (addr, shutdown, task, keys)
 }
 
-/// A task function that can be applied.
+/// A task function of a manifest.
 pub(crate) fn function(name: &str) -> Value {
     json!({"name": name, "handler_type": "process", "handler_config": {"program": "true"}})
 }
@@ -222,8 +221,8 @@ pub(crate) fn pointers(problem: &Value) -> Vec<String> {
     found
 }
 
-/// Sends one request as it is given; `Host`, and the key of the tests where the API is asked, are added unless they are among the
-/// headers.
+/// Sends one request as given. Adds `Host` and, for paths of the API, the key of the tests, unless
+/// the headers contain them.
 pub(crate) async fn send(
     addr: SocketAddr,
     method: &str,
@@ -236,7 +235,7 @@ pub(crate) async fn send(
         text.push_str(&format!("host: {addr}\r\n"));
     }
     for (name, value) in headers {
-        // An empty key is none.
+        // An empty value means no header.
         if !(value.is_empty() && name.eq_ignore_ascii_case("authorization")) {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -257,14 +256,15 @@ pub(crate) async fn send(
 async fn exchange(addr: SocketAddr, text: &str) -> Answer {
     let (mut from, mut to) = TcpStream::connect(addr).await.unwrap().into_split();
     let mut bytes = Vec::new();
-    // A request that is refused for its length is answered, and the connection closed, before it was sent to its end.
+    // A request that is refused for its length gets its answer, and the connection closes, before
+    // all of it was sent.
     let (written, read) = tokio::join!(to.write_all(text.as_bytes()), from.read_to_end(&mut bytes));
     let seen = String::from_utf8_lossy(&bytes);
     assert!(seen.starts_with("HTTP/1.1 "), "no answer: {written:?} {read:?} {seen:?}");
     answer(&seen)
 }
 
-/// Takes an answer apart.
+/// Parses an answer.
 pub(crate) fn answer(text: &str) -> Answer {
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
     let mut lines = head.lines();
@@ -276,7 +276,7 @@ pub(crate) fn answer(text: &str) -> Answer {
     Answer { status, headers: lines.map(header).collect(), body: body.to_owned() }
 }
 
-/// As [`send`], with a body whose length the headers do not say.
+/// Like [`send`], with a body whose length the headers do not contain.
 pub(crate) async fn send_unsized(
     addr: SocketAddr,
     path: &str,

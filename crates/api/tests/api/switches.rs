@@ -1,4 +1,4 @@
-//! Pausing, resuming, enabling and disabling over HTTP: what is answered, audited and told to those who listen.
+//! Pausing, resuming, enabling and disabling over HTTP: answers, audit entries and events.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ async fn switch(app: &TestApp, action: &str, body: Value) -> (u16, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_is_paused_with_reason_and_end_and_resumed() {
+async fn job_is_paused_with_reason_and_end() {
     let app = with_hourly().await;
     let (status, job) = switch(&app, "pause", json!({"reason": "disk is full", "until": "+2h"})).await;
     assert_eq!(status, 200, "{job}");
@@ -47,7 +47,7 @@ async fn a_job_is_paused_with_reason_and_end_and_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pausing_again_keeps_the_end_that_is_not_named() {
+async fn repeated_pause_keeps_its_end() {
     let app = with_hourly().await;
     let (_, first) = switch(&app, "pause", json!({"reason": "disk is full", "until": "+2h"})).await;
     let (_, again) = switch(&app, "pause", json!({"reason": "still full"})).await;
@@ -62,7 +62,7 @@ async fn pausing_again_keeps_the_end_that_is_not_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pause_that_has_ended_is_not_shown() {
+async fn expired_pause_is_not_shown() {
     let app = with_hourly().await;
     switch(&app, "pause", json!({"reason": "r", "until": "+2h"})).await;
     let client = app.db.client().await;
@@ -78,7 +78,7 @@ async fn a_pause_that_has_ended_is_not_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn disabling_takes_the_next_fire_away_and_enabling_gives_one() {
+async fn disabling_removes_and_enabling_sets_the_next_fire() {
     let app = with_hourly().await;
     let (_, job) = switch(&app, "disable", json!({})).await;
     assert_eq!((&job["is_enabled"], &job["next_run_at"]), (&json!(false), &Value::Null));
@@ -93,7 +93,7 @@ async fn disabling_takes_the_next_fire_away_and_enabling_gives_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_switch_is_only_made_for_the_version_that_is_asked_for() {
+async fn switch_honours_if_match() {
     let app = with_hourly().await;
     let shown = app.get("/api/v1/jobs/hourly").await;
     assert_eq!(shown.header("etag"), Some("\"1\""));
@@ -112,7 +112,7 @@ async fn a_switch_is_only_made_for_the_version_that_is_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_switch_cannot_mean_is_refused_with_its_field() {
+async fn invalid_pause_is_refused_with_its_field() {
     let app = with_hourly().await;
     for (body, pointer) in [
         (json!({"until": "yesterday"}), "/until"),

@@ -1,4 +1,4 @@
-//! Templates, and the jobs that are made from them.
+//! Templates, and the jobs that are created from them.
 
 use serde_json::{Value, json};
 use test_support::http::Answer;
@@ -41,7 +41,7 @@ async fn with_template() -> TestApp {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_template_is_made_changed_listed_and_deleted_under_its_name() {
+async fn template_is_created_changed_listed_and_deleted() {
     let app = TestApp::start().await;
     let made = put(&app, &[("if-none-match", "*")], &report()).await;
     assert_eq!((made.status, made.header("location"), made.header("etag")), (201, Some(PATH), Some("\"1\"")));
@@ -67,7 +67,7 @@ async fn a_template_is_made_changed_listed_and_deleted_under_its_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_no_template_can_be_is_refused_with_the_places() {
+async fn invalid_templates_are_refused_with_pointers() {
     let app = TestApp::start().await;
     let mut wrong = report();
     wrong["parameters"]["minute"]["default"] = json!("five");
@@ -86,7 +86,7 @@ async fn what_no_template_can_be_is_refused_with_the_places() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_is_made_from_a_template_and_names_it() {
+async fn job_from_template_names_its_template() {
     let app = with_template().await;
     let asked = json!({"parameters": {"region": "north", "tags": ["a", "b"]}});
     let key = [("content-type", "application/json"), ("idempotency-key", "one")];
@@ -119,7 +119,7 @@ async fn a_job_is_made_from_a_template_and_names_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn values_that_do_not_do_are_refused_where_they_stand() {
+async fn invalid_template_values_have_pointers() {
     let app = with_template().await;
     let table = [
         (json!({}), vec!["/parameters/region"]),
@@ -143,7 +143,7 @@ async fn values_that_do_not_do_are_refused_where_they_stand() {
             );
         }
     }
-    // What only the database knows, and nobody but the template is to blame for.
+    // An error that only the database detects, and that only the template causes.
     let mut lost = report();
     lost["job"]["function"] = json!("nobody");
     assert_eq!(put(&app, &[], &lost).await.status, 200, "it may come later");
@@ -154,7 +154,7 @@ async fn values_that_do_not_do_are_refused_where_they_stand() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_follows_its_template_when_it_is_told_to() {
+async fn job_is_updated_from_its_template_on_request() {
     let app = with_template().await;
     let asked = json!({"parameters": {"region": "north"}, "replace": true});
     assert_eq!(app.post(INSTANTIATE, &asked).await.status, 201);
@@ -188,7 +188,7 @@ async fn a_job_follows_its_template_when_it_is_told_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_is_shown_before_it_is_made_and_can_be_sent_as_it_is_shown() {
+async fn job_preview_of_template_can_be_sent_back() {
     let app = with_template().await;
     let shown = app.post(&format!("{PATH}/render"), &json!({"parameters": {"region": "north"}})).await;
     assert_eq!((shown.status, &shown.json()["name"]), (200, &json!("report-north")), "{}", shown.body);

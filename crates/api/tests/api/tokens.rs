@@ -1,4 +1,4 @@
-//! Tokens of an identity provider: whom they name here, and keys that rotate.
+//! Tokens of an identity provider: their users, and key rotation.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -42,7 +42,7 @@ async fn me(app: &TestApp, token: &str) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_acts_as_the_member_it_names_and_never_more() {
+async fn token_has_the_permissions_of_its_member() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("secret");
@@ -60,7 +60,7 @@ async fn a_token_acts_as_the_member_it_names_and_never_more() {
     let seen = seen.json();
     assert_eq!((&seen["role"], &seen["tenant"]["slug"]), (&json!("owner"), &json!("default")));
     assert_eq!((&seen["api_key"], &seen["actor"]), (&Value::Null, &json!(format!("{OWNER} via token"))));
-    // A key outlives a token: only who handles the tenant's keys makes one with it.
+    // A key outlives a token, so creating one with a token requires `keys:write`.
     let make = async |changes: Value| {
         let token = format!("Bearer {}", with_secret(&changes));
         let headers = [("authorization", token.as_str()), ("content-type", "application/json")];
@@ -95,11 +95,11 @@ async fn a_token_acts_as_the_member_it_names_and_never_more() {
     assert_eq!(app.get("/api/v1/me").await.status, 200, "keys work as before");
 }
 
-/// Keys that are published, and how often they were asked for.
+/// Published keys, and the number of requests for them.
 struct Issuer {
     set: Arc<Mutex<Value>>,
     asked: Arc<AtomicUsize>,
-    /// Whether it takes requests and does not answer them.
+    /// Whether it accepts requests without an answer.
     hangs: Arc<AtomicBool>,
     url: String,
     _task: OwnedTask<()>,
@@ -116,11 +116,11 @@ impl Issuer {
         let task = spawn_owned("issuer", async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let mut request = [0; 4096];
-                // What is asked for does not matter, so neither does how much of it has come.
+                // The content of the request does not matter, so its length does not either.
                 let _length = stream.read(&mut request).await.unwrap();
                 count.fetch_add(1, Ordering::SeqCst);
                 if is_hanging.load(Ordering::SeqCst) {
-                    // Its end is the client's time limit.
+                    // Ends with the time limit of the client.
                     let _length = stream.read(&mut request).await;
                     continue;
                 }
@@ -133,7 +133,7 @@ impl Issuer {
         Self { set, asked, hangs, url, _task: task }
     }
 
-    /// Publishes a new key instead of those before, and gives a token signed with it.
+    /// Replaces the published keys by a new one, and returns a token that it signed.
     fn rotate(&self, id: &str) -> String {
         let random = SystemRandom::new();
         let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
@@ -152,7 +152,7 @@ impl Issuer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_are_read_once_and_again_when_a_token_names_a_new_one() {
+async fn unknown_key_id_reloads_the_key_set() {
     let issuer = Issuer::start().await;
     let app = TestApp::start_with(&[
         ("JWT_ISSUER", "https://idp.example"),
@@ -168,7 +168,7 @@ async fn keys_are_read_once_and_again_when_a_token_names_a_new_one() {
     }
     assert_eq!(issuer.asked.load(Ordering::SeqCst), 1);
     let second = issuer.rotate("two");
-    // Whatever tokens name, the issuer is asked once in ten seconds.
+    // For any number of unknown tokens, the API requests the keys once in ten seconds.
     wait_for("the new key is taken", LIMIT, async || match me(&app, &second).await.status {
         200 => Ok(()),
         status => Err(status.to_string()),
@@ -183,7 +183,7 @@ async fn keys_are_read_once_and_again_when_a_token_names_a_new_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_issuer_that_does_not_answer_holds_up_nobody_whose_key_is_known() {
+async fn unresponsive_issuer_does_not_delay_known_keys() {
     let issuer = Issuer::start().await;
     let app = TestApp::start_with(&[
         ("JWT_ISSUER", "https://idp.example"),
@@ -208,7 +208,7 @@ async fn an_issuer_that_does_not_answer_holds_up_nobody_whose_key_is_known() {
             if issuer.asked.load(Ordering::SeqCst) == 2 { Ok(()) } else { Err("not yet".to_owned()) }
         })
         .await;
-        // Longer than the token is believed unseen, if the issuer's five seconds were waited for.
+        // Longer than the cache time of the token, if the API waited for the issuer's five seconds.
         let began = sched_runtime::monotonic_clock::monotonic();
         assert_eq!(me(&app, &known).await.status, 200);
         assert!(began.elapsed() < std::time::Duration::from_secs(4), "{:?}", began.elapsed());

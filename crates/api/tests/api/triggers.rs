@@ -18,7 +18,7 @@ async fn trigger(app: &TestApp, key: &str, body: Option<&Value>) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trigger_makes_a_dispatch() {
+async fn trigger_creates_a_run() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
     let answer = app.send("POST", TRIGGER, &[], None).await;
@@ -34,7 +34,7 @@ async fn a_trigger_makes_a_dispatch() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dispatches_are_counted_and_duplicates_are_not() {
+async fn runs_are_counted_without_duplicates() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
     for _ in 0..2 {
@@ -46,7 +46,7 @@ async fn dispatches_are_counted_and_duplicates_are_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_request_makes_is_in_its_trace() {
+async fn created_run_belongs_to_the_request_trace() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
     let trace = "0af7651916cd43dd8448eb211c80319c";
@@ -55,7 +55,7 @@ async fn what_a_request_makes_is_in_its_trace() {
     let location = answer.header("location").unwrap().to_owned();
     assert_eq!(app.get(&location).await.json()["trace_id"], trace);
     let explained = app.get(&format!("{location}/explain")).await.json();
-    assert_eq!(explained["dispatch"]["trace_id"], trace);
+    assert_eq!(explained["run"]["trace_id"], trace);
     let kept: String =
         app.db.client().await.query_one("SELECT traceparent FROM job_dispatch", &[]).await.unwrap().get(0);
     assert!(kept.starts_with(&format!("00-{trace}-")) && kept.ends_with("-01"), "{kept}");
@@ -64,7 +64,7 @@ async fn what_a_request_makes_is_in_its_trace() {
         "the request itself is between the caller and the dispatch: {kept}"
     );
 
-    // A retry belongs to the request that asks for it; one that names no trace begins one.
+    // A retry belongs to the trace of its request; a request without a trace begins one.
     app.db
         .client()
         .await
@@ -78,7 +78,7 @@ async fn what_a_request_makes_is_in_its_trace() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn arguments_of_a_trigger_stand_in_place_of_the_jobs() {
+async fn trigger_arguments_replace_those_of_the_job() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
     let answer = app.post(TRIGGER, &json!({"task_args": {"depth": 9}})).await;
@@ -87,7 +87,7 @@ async fn arguments_of_a_trigger_stand_in_place_of_the_jobs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trigger_of_another_version_is_refused_and_makes_nothing() {
+async fn trigger_with_stale_version_creates_nothing() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
     let of_version = async |tag: &str| app.send("POST", TRIGGER, &[("if-match", tag)], None).await;
@@ -110,10 +110,10 @@ async fn a_trigger_of_another_version_is_refused_and_makes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_key_is_the_same_dispatch_even_at_the_same_moment() {
+async fn concurrent_triggers_with_one_key_create_one_run() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
-    // Of those at the same moment one is first, and the others are told so, or wait no longer than for their answer.
+    // Of concurrent requests one is first. The others get its answer, or 409 while it runs.
     let done = async || loop {
         let answer = trigger(&app, "k-1", None).await;
         if answer.status != 409 {
@@ -134,7 +134,7 @@ async fn the_same_key_is_the_same_dispatch_even_at_the_same_moment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trigger_is_answered_alike_whatever_became_of_its_job() {
+async fn repeated_trigger_gets_the_first_answer() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
     let first = trigger(&app, "k", None).await;
@@ -157,7 +157,7 @@ async fn a_trigger_is_answered_alike_whatever_became_of_its_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_with_other_arguments_is_refused() {
+async fn idempotency_key_with_other_arguments_is_refused() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
     trigger(&app, "k", Some(&json!({"task_args": {"a": 1}}))).await;
@@ -168,7 +168,7 @@ async fn a_key_with_other_arguments_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_of_an_inactive_function_is_not_triggered() {
+async fn job_of_inactive_function_cannot_be_triggered() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
     app.db.client().await.execute("UPDATE task_functions SET is_active = false", &[]).await.unwrap();
@@ -178,7 +178,7 @@ async fn a_job_of_an_inactive_function_is_not_triggered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_are_told_of_a_dispatch() {
+async fn workers_are_notified_of_a_run() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
     let (database, hints) = (app.db.database(), Mutex::new(Vec::new()));

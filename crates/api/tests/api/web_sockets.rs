@@ -1,4 +1,4 @@
-//! Events over a WebSocket: the same as over a stream, and a client that is heard meanwhile.
+//! Events over a WebSocket: the same as over a stream, with a client that also sends.
 
 use serde_json::{Value, json};
 use test_support::identity::{api_key, bearer};
@@ -8,13 +8,13 @@ use tokio::net::TcpStream;
 use crate::events::write;
 use crate::support::{LIMIT, TestApp};
 
-/// A client of the WebSocket, by hand.
+/// A handwritten WebSocket client.
 pub(crate) struct Socket {
     stream: TcpStream,
     bytes: Vec<u8>,
 }
 
-/// A frame: its opcode and what it holds.
+/// A frame: opcode and payload.
 type Frame = (u8, Vec<u8>);
 
 impl Socket {
@@ -62,7 +62,7 @@ impl Socket {
         }
     }
 
-    /// The next message in JSON.
+    /// The next message, as JSON.
     pub(crate) async fn message(&mut self) -> Value {
         loop {
             if let (1, text) = self.frame().await {
@@ -81,7 +81,7 @@ impl Socket {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_web_socket_tells_the_same_and_takes_the_key_of_a_browser() {
+async fn web_socket_sends_events_and_accepts_subprotocol_key() {
     let app = TestApp::start().await;
     let client = app.db.client().await;
     let authorization = format!("authorization: {}\r\n", bearer());
@@ -135,7 +135,7 @@ async fn a_web_socket_tells_the_same_and_takes_the_key_of_a_browser() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_of_a_web_socket_is_heard_while_it_is_told_and_has_little_to_say() {
+async fn web_socket_reads_client_messages_within_a_limit() {
     let app = TestApp::start().await;
     let client = app.db.client().await;
     client
@@ -147,7 +147,7 @@ async fn a_client_of_a_web_socket_is_heard_while_it_is_told_and_has_little_to_sa
         .unwrap();
     let authorization = format!("authorization: {}\r\n", bearer());
     let (mut socket, _) = Socket::open(&app, "?type=job_updated&since=-1h", &authorization).await.unwrap();
-    // Each of them comes while something is being read.
+    // Each arrives while the client reads.
     for _ in 0..50 {
         socket.send(9, b"x").await;
     }
@@ -163,7 +163,7 @@ async fn a_client_of_a_web_socket_is_heard_while_it_is_told_and_has_little_to_sa
         }
     }
     assert_eq!(numbers, (1..=1000).collect::<Vec<_>>(), "each once and in order");
-    // More than a client has to say in ten seconds, as often as it takes.
+    // More than a client may send in ten seconds, until it is disconnected.
     loop {
         socket.send(9, b"x").await;
         if let (8, content) = socket.frame().await {
