@@ -21,13 +21,13 @@ use sched_model::running::{attempts, live_output, workers};
 use sched_model::{Database, definitions};
 
 pub(crate) use sched_model::DbError;
-pub(crate) use sched_model::connection::notify::Hint;
+pub(crate) use sched_model::connection::notify::{CANCEL_CHANNEL, Hint};
 pub(crate) use sched_model::definitions::secrets::SealedSecret;
 pub(crate) use sched_model::dispatching::cancellations::Word;
 pub(crate) use sched_model::recovery::dead_workers::OpenAttempt;
 pub(crate) use sched_model::recovery::lost_attempts::Recovered;
 pub(crate) use sched_model::running::attempts::{Ended, OutputChunk, Record};
-pub(crate) use sched_model::running::claims::{Claimed, Looked, Wanted};
+pub(crate) use sched_model::running::claims::{Claimed, Wanted};
 pub(crate) use sched_model::running::live_output::{Piece, Told};
 pub(crate) use sched_model::running::workers::{Beat, BeatOutcome, NewWorker, Predecessor};
 

@@ -1,8 +1,8 @@
-//! The worker as a library: a program of one's own with Rust functions that jobs can run.
+//! The worker as a library: your own program with Rust functions that jobs can run.
 //!
-//! [`Builder::main`] is all of a `main` function: command line, settings, log, metrics and signals are those of `sched-worker`,
-//! which is the same builder without handlers. Building has no side effects; what starts and stops, and in which order, is the
-//! daemon's part.
+//! [`Builder::main`] is a complete `main` function, with the command line, settings, log, metrics and
+//! signals of `sched-worker`. `sched-worker` itself is this builder without handlers. Building has no
+//! side effects; the daemon starts and stops everything.
 
 use std::fmt;
 use std::future::Future;
@@ -20,7 +20,7 @@ use crate::config::{Config, GROUPS};
 use crate::daemon::Native;
 use crate::handlers::native::{Ctx, HandlerError, RegisterError, Registry};
 
-/// Handlers have at least so many threads, so that on a small machine one that blocks leaves another.
+/// Minimum threads of handlers, so that a blocking handler leaves another thread on a small machine.
 const FEWEST_THREADS: usize = 2;
 
 /// A worker that is ready to run.
@@ -30,11 +30,11 @@ pub struct Worker {
     native: Native,
 }
 
-/// A worker that cannot be built as its code says.
+/// The registered handlers are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct BuildError {
-    /// Everything that is wrong, at least one thing.
+    /// All errors, at least one.
     pub mistakes: Vec<RegisterError>,
 }
 
@@ -44,7 +44,7 @@ impl ExitStatus for BuildError {
     }
 }
 
-/// Puts a worker together.
+/// Builds a worker.
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -74,7 +74,7 @@ pub struct Builder {
 }
 
 impl Worker {
-    /// A worker without native handlers, to which they are added.
+    /// A builder without native handlers.
     pub fn builder() -> Builder {
         Builder {
             program: crate::PROGRAM,
@@ -84,43 +84,44 @@ impl Worker {
         }
     }
 
-    /// The names of its native handlers, in order, without the built-in ones that every worker has.
+    /// The sorted names of its native handlers, without the built-in ones of every worker.
     #[must_use]
     pub fn handlers(&self) -> Vec<&str> {
         self.native.registry.names()
     }
 
-    /// The whole life of the process: reads the command line, the environment and the configuration file, and runs until a
-    /// signal. Returns the exit code for `main`.
+    /// Reads the command line, the environment and the configuration file, and runs until a signal.
+    /// Returns the exit code for `main`.
     pub fn main(self) -> ExitCode {
         let program = self.program;
         daemon::run(&program, GROUPS, Config::read, |config, context| self.run(config, context))
     }
 
-    /// Runs until `context.shutdown`, for those who have read the settings and started a runtime themselves. The runtime
-    /// must have several threads; handlers get their own beside them.
+    /// Runs until `context.shutdown`, with settings and a runtime of the caller. The runtime must have
+    /// several threads; handlers use separate threads.
     ///
     /// # Errors
-    /// When it cannot start, or a part of it ends by itself.
+    /// The worker cannot start, or one of its tasks ends.
     pub async fn run(self, config: Config, context: Context) -> Result<(), ExitError> {
         crate::daemon::run(self.native, 1, config, context).await
     }
 
-    /// As [`Worker::run`], but `count` workers that share the process, its pool of connections and its listener; each has its own
-    /// identity, lease, heartbeat and slots. For measuring and testing what a large fleet asks of the database.
+    /// Runs `count` workers that share the process, its connection pool and its listener; each has its
+    /// own identity, lease, heartbeat and slots. For measuring how a large fleet loads the database.
     ///
     /// # Errors
-    /// When they cannot start, or a part of one ends by itself.
+    /// A worker cannot start, or one of its tasks ends.
     pub async fn run_crowd(self, count: usize, config: Config, context: Context) -> Result<(), ExitError> {
         crate::daemon::run(self.native, count, config, context).await
     }
 }
 
 impl Builder {
-    /// Adds an asynchronous handler under the name by which functions call it (`handler_config.handler`).
+    /// Adds an asynchronous handler. Functions name it in `handler_config.handler`.
     ///
-    /// `handler` is given the context of the attempt and the job's args, read into a type of its own; args that do not fit are
-    /// an error of the class `invalid_args`, which is not retried. What it returns is stored as the result of the attempt.
+    /// `handler` receives the context of the attempt and the deserialized args of the job. Args that do
+    /// not fit the type fail the run with the class `invalid_args`, without a retry. The returned value
+    /// is the result of the attempt.
     ///
     /// It must not block its thread for long; see [`Builder::blocking_handler`].
     pub fn handler<F, Fut, A, R, E>(mut self, name: &str, handler: F) -> Self
@@ -138,9 +139,10 @@ impl Builder {
         self
     }
 
-    /// Adds a handler that is an ordinary function. It is run on a thread of its own and may block it.
+    /// Adds a handler that is an ordinary function. It runs on its own thread and may block it.
     ///
-    /// A thread cannot be stopped from outside: the handler looks at [`Ctx::is_cancelled`] between its steps.
+    /// A thread cannot be stopped from outside: the handler must check [`Ctx::is_cancelled`] between its
+    /// steps.
     pub fn blocking_handler<F, A, R, E>(mut self, name: &str, handler: F) -> Self
     where
         F: Fn(Ctx, A) -> Result<R, E> + Send + Sync + 'static,
@@ -155,23 +157,25 @@ impl Builder {
         self
     }
 
-    /// What the program calls itself in `--help`, `--version`, the log, the list of workers and the database's list of
-    /// connections. `name` is also its table in the configuration file. Without this it is `sched-worker`.
+    /// Sets the name of the program in `--help`, `--version`, the log, the list of workers and the
+    /// connections of the database. `name` is also its table in the configuration file. The default is
+    /// `sched-worker`.
     pub fn program(mut self, name: &'static str, version: &'static str, about: &'static str) -> Self {
         self.program = Program::new(name, version, about).defaults(crate::PROGRAM.defaults);
         self
     }
 
-    /// How many threads asynchronous handlers share; as many as there are cores, and at least two, without this.
+    /// Sets how many threads asynchronous handlers share. The default is the number of cores, and at
+    /// least two.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads);
         self
     }
 
-    /// The worker.
+    /// Builds the worker.
     ///
     /// # Errors
-    /// Two handlers have the same name, or one has a name that no function could give or that begins with `sched.`.
+    /// Two handlers have the same name, or a name is invalid or starts with `sched.`.
     pub fn build(self) -> Result<Worker, BuildError> {
         if !self.mistakes.is_empty() {
             return Err(BuildError { mistakes: self.mistakes });
@@ -181,12 +185,12 @@ impl Builder {
         Ok(Worker { program: self.program, native: Native { registry: self.registry, threads } })
     }
 
-    /// [`Builder::build`] and [`Worker::main`]: the body of a program's `main` function.
+    /// [`Builder::build`] and [`Worker::main`]: the body of a `main` function.
     pub fn main(self) -> ExitCode {
         match self.build() {
             Ok(worker) => worker.main(),
             Err(error) => {
-                // With standard error gone there is nobody left to tell; the code still says it.
+                // Without standard error, only the exit code reports the failure.
                 let _ = writeln!(std::io::stderr(), "error: {error}");
                 ExitCode::from(error.exit_code())
             }
@@ -194,7 +198,7 @@ impl Builder {
     }
 }
 
-/// Why a handler of one's own may not have that name, whatever the registry says.
+/// The error for names that are reserved for built-in handlers.
 fn refused(name: &str) -> Option<RegisterError> {
     built_in::is_reserved(name).then(|| RegisterError::Reserved { name: name.to_owned() })
 }
@@ -220,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_knows_its_handlers() {
+    fn worker_lists_its_handlers() {
         let worker = Worker::builder()
             .handler("b", nothing)
             .handler("a", async |_: Ctx, (): ()| Err::<(), _>("no"))
@@ -231,22 +235,22 @@ mod tests {
     }
 
     #[test]
-    fn names_of_built_in_handlers_are_refused() {
+    fn names_of_built_in_handlers_are_rejected() {
         let built = Worker::builder()
             .handler("sched.backup", nothing)
             .blocking_handler("sched.x", |_, (): ()| Ok::<_, HandlerError>(()));
         let text = built.build().unwrap_err().to_string();
-        assert!(text.contains("\"sched.backup\"") && text.contains("\"sched.x\" is no name"), "{text}");
+        assert!(text.contains("\"sched.backup\"") && text.contains("\"sched.x\" is not a valid"), "{text}");
     }
 
     #[test]
-    fn every_mistake_is_told_at_once() {
+    fn all_registration_errors_are_reported_at_once() {
         let built =
             Worker::builder().handler("a", nothing).handler("a", nothing).handler("b c", nothing).build();
         let error = built.unwrap_err();
         assert_eq!(error.mistakes.len(), 2);
         assert!(
-            error.to_string().starts_with("two handlers are called \"a\"; \"b c\" is no name"),
+            error.to_string().starts_with("two handlers have the name \"a\"; \"b c\" is not a valid"),
             "{error}"
         );
     }

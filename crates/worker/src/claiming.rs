@@ -1,8 +1,9 @@
-//! One look for work: from which queues, how much of each, and where the next look begins.
+//! One claim: from which queues, how many runs of each, and where the next claim starts.
 //!
-//! Owned by one poller and forgotten with it: losing it costs fairness for the length of one round. What a look takes is decided in the
-//! database ([`claims`]); here lies only what connects one look with the next: the tenant with which the last one ended, what groups of
-//! queues with different weights are owed ([`crate::claiming::weights`]), and when queues with limits are worth asking again.
+//! One poller owns this state, and it is lost with the poller; that costs fairness for one round. The
+//! database decides which runs a claim takes ([`ClaimConnection`]). This module keeps only the state
+//! between two claims: the last tenant of the latest claim, what groups of queues with different
+//! weights have paid ([`crate::claiming::weights`]), and the pause of queues with limits.
 
 pub(crate) mod poller;
 pub(crate) mod prefetch;
@@ -11,46 +12,48 @@ pub(crate) mod weights;
 use std::time::{Duration, Instant};
 
 use sched_model::domain::ids::TenantId;
-use sched_model::running::claims::{self, Claimed, Wanted};
-use sched_model::{Conn, DbError, recovery::dead_workers};
 use sched_runtime::monotonic_clock::monotonic;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
-use crate::attempt::executor;
+use crate::attempt::{executor, result};
+use crate::backend::{ClaimConnection, Claimed, DbError, Wanted};
 use crate::claiming::weights::Group;
 use crate::session::Session;
 
-/// Queues whose limits left no room are asked again no sooner than this, unless a notification says that there is some.
+/// Minimum pause between two claims from queues whose limits left no room. A notification ends it.
 const LIMITED_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a look for work gave.
+/// The result of a claim.
 #[derive(Debug)]
-pub(crate) enum Look {
-    /// Work for every free slot.
+pub(crate) enum ClaimResult {
+    /// A run for every free slot.
     Full,
-    /// Less.
-    Found {
-        /// Whether there was any.
+    /// Fewer runs than free slots.
+    Partial {
+        /// Whether any run was claimed.
         some: bool,
-        /// Whether others were about to take what was there.
+        /// Whether runs were claimable but locked by other workers.
         is_contended: bool,
-        /// When something becomes claimable: a dispatch that waits for its time, or a queue whose rate was exhausted.
+        /// Time until a run becomes claimable: it waits for its time, or for the rate limit of its
+        /// queue.
         next_claimable: Option<Duration>,
     },
 }
 
-/// What one look leaves for the next.
+/// The state that one claim leaves for the next.
 #[derive(Debug)]
 pub(crate) struct Claiming {
-    /// Whether a claim may have taken effect without our knowing. A poller before this one may have died in the middle of one.
+    /// Whether a claim may have taken effect without an answer. The previous poller may have died
+    /// during a claim.
     is_unknown: bool,
-    /// The last look left places and found nothing, but for what [`claims::claim_lone`] had taken before it.
+    /// The latest claim left places free and found no run, except for the one of
+    /// [`ClaimConnection::claim_lone`].
     is_idle: bool,
-    /// A notification came since.
-    is_told: bool,
+    /// A notification has arrived since.
+    is_notified: bool,
     groups: Vec<Group>,
-    /// For each group the tenant with which its last claim ended.
+    /// The last tenant of the latest claim, per group.
     last: Vec<TenantId>,
     limited: Limited,
 }
@@ -58,19 +61,19 @@ pub(crate) struct Claiming {
 /// Queues with limits.
 #[derive(Debug, Default)]
 struct Limited {
-    /// Something waited in one at the last look.
+    /// A run waited in one of them at the latest claim.
     is_waiting: bool,
-    /// Not worth asking before.
+    /// No claim from them before this instant.
     not_before: Option<Instant>,
-    /// Whether the single place of a look is theirs this time.
+    /// Whether a claim with a single place is theirs this time.
     has_turn: bool,
 }
 
-/// What remains of a look, and what it saw so far.
+/// The remaining places of a claim, and its findings so far.
 #[derive(Debug)]
 struct Progress {
     places: Vec<OwnedSemaphorePermit>,
-    /// How many dispatches were claimed.
+    /// Number of claimed runs.
     found: usize,
     is_contended: bool,
     has_limited: bool,
@@ -81,35 +84,43 @@ impl Claiming {
     pub(crate) fn new(session: &Session) -> Self {
         let config = &session.worker.config;
         let groups = weights::groups(&config.queues, &config.queue_weights);
-        // Workers that start together begin at different tenants.
+        // Workers that start together start with different tenants.
         let last = groups.iter().map(|_| TenantId(uuid::Uuid::new_v4())).collect();
-        Self { is_unknown: true, is_idle: false, is_told: false, groups, last, limited: Limited::default() }
+        Self {
+            is_unknown: true,
+            is_idle: false,
+            is_notified: false,
+            groups,
+            last,
+            limited: Limited::default(),
+        }
     }
 
-    /// A notification came: something waits, or there may be room in a queue whose limit was reached.
-    pub(crate) fn woken(&mut self) {
-        self.is_told = true;
+    /// Records a notification: a run waits, or a queue at its limit may have room.
+    pub(crate) fn notified(&mut self) {
+        self.is_notified = true;
         self.limited.not_before = None;
     }
 
-    /// Claims for these places and starts what it got.
+    /// Claims runs for these places and starts them.
     ///
     /// # Errors
-    /// When the database cannot be asked. The next look then asks first what it holds for us.
-    pub(crate) async fn look(
+    /// The claim may have taken effect. The next call first reads which attempts the database holds for
+    /// this worker.
+    pub(crate) async fn claim(
         &mut self,
         session: &Session,
         places: Vec<OwnedSemaphorePermit>,
-    ) -> Result<Look, DbError> {
-        let mut conn = session.worker.database.conn().await?;
+    ) -> Result<ClaimResult, DbError> {
+        let mut conn = session.worker.backend.claims().await?;
         if self.is_unknown {
-            hand_back_unknown(session, &mut conn).await?;
+            release_unknown(session, &mut conn).await?;
         }
-        // Whatever goes wrong from here, a claim may have been on its way.
+        // From here on, any failure may hide a claim that took effect.
         self.is_unknown = true;
         let mut progress =
             Progress { places, found: 0, is_contended: false, has_limited: false, room_in: None };
-        if std::mem::take(&mut self.is_told) && self.is_idle && progress.places.len() > 1 {
+        if std::mem::take(&mut self.is_notified) && self.is_idle && progress.places.len() > 1 {
             self.take_lone(session, &mut conn, &mut progress).await?;
         }
         let lone = progress.found;
@@ -127,56 +138,62 @@ impl Claiming {
             "empty"
         };
         metrics::counter!("sched_claims_total", "result" => result).increment(1);
-        let look = if progress.places.is_empty() {
-            Look::Full
+        let claim_result = if progress.places.is_empty() {
+            ClaimResult::Full
         } else {
-            // The places are free for what is claimed ahead meanwhile.
+            // Frees the places for other runs during the next statement.
             progress.places.clear();
-            let retry = claims::next_claimable(&mut conn, &session.worker.config.queues).await?;
+            let retry = conn.next_claimable(&session.worker.config.queues).await?;
             let next_claimable = [retry, progress.room_in].into_iter().flatten().min();
-            Look::Found { some: progress.found > 0, is_contended: progress.is_contended, next_claimable }
+            ClaimResult::Partial {
+                some: progress.found > 0,
+                is_contended: progress.is_contended,
+                next_claimable,
+            }
         };
-        self.is_idle = matches!(look, Look::Found { .. }) && progress.found == lone;
+        self.is_idle = matches!(claim_result, ClaimResult::Partial { .. }) && progress.found == lone;
         self.is_unknown = false;
-        Ok(look)
+        Ok(claim_result)
     }
 
-    /// Claims what stands alone in line, which is soon done; the look that follows finds the rest. No group of queues is charged for it, since
-    /// nothing of any other waited.
+    /// Claims a run that waits alone, with a cheap statement; the claims that follow find the rest. No
+    /// group of queues pays for it, because no other run waited.
     async fn take_lone(
         &mut self,
         session: &Session,
-        conn: &mut Conn,
+        conn: &mut ClaimConnection,
         progress: &mut Progress,
     ) -> Result<(), DbError> {
-        let asked_at = monotonic();
-        let claimed = claims::claim_lone(conn, session.id, &session.worker.config.queues).await?;
-        metrics::histogram!("sched_claim_seconds").record(asked_at.elapsed().as_secs_f64());
+        let sent_at = monotonic();
+        let claimed = conn.claim_lone(session.id, &session.worker.config.queues).await?;
+        metrics::histogram!("sched_claim_seconds").record(sent_at.elapsed().as_secs_f64());
         progress.start(session, claimed.into_iter().collect());
         Ok(())
     }
 
-    /// Claims from the queues without limits, each group its part, until nothing is left or all places are taken.
+    /// Claims from the queues without limits, each group its share, until no run is left or all places
+    /// are taken.
     async fn take_in_turn(
         &mut self,
         session: &Session,
-        conn: &mut Conn,
+        conn: &mut ClaimConnection,
         progress: &mut Progress,
     ) -> Result<(), DbError> {
         let mut has_work = vec![true; self.groups.len()];
         while !progress.places.is_empty() && has_work.contains(&true) {
-            let dealt = weights::deal(&mut self.groups, &has_work, progress.places.len());
-            let groups = self.groups.iter_mut().zip(&mut self.last).zip(&mut has_work).zip(dealt);
+            let shares = weights::split(&mut self.groups, &has_work, progress.places.len());
+            let groups = self.groups.iter_mut().zip(&mut self.last).zip(&mut has_work).zip(shares);
             for (((group, last), has_work), places) in groups.filter(|(_, places)| *places > 0) {
                 let wanted =
-                    Wanted { worker: session.id, queues: &group.queues, limit: most(places), last: *last };
-                let asked_at = monotonic();
-                let looked = claims::look(conn, &wanted).await?;
-                metrics::histogram!("sched_claim_seconds").record(asked_at.elapsed().as_secs_f64());
+                    Wanted { worker: session.id, queues: &group.queues, limit: limit(places), last: *last };
+                let sent_at = monotonic();
+                let looked = conn.claim(&wanted).await?;
+                metrics::histogram!("sched_claim_seconds").record(sent_at.elapsed().as_secs_f64());
                 *last = looked.last;
                 progress.has_limited |= looked.has_limited;
                 progress.is_contended |= looked.claimed.is_empty() && looked.shared_by > 0;
-                // Where several tenants shared and some had less than their share, others may have more.
+                // If several tenants shared and one had fewer runs than its share, another may have
+                // more.
                 *has_work =
                     looked.claimed.len() == places || (looked.shared_by > 1 && !looked.claimed.is_empty());
                 group.used(looked.claimed.len());
@@ -186,19 +203,19 @@ impl Claiming {
         Ok(())
     }
 
-    /// Claims up to `places` from the queues with limits, if they are worth asking.
+    /// Claims up to `places` runs from the queues with limits, unless their pause lasts.
     async fn take_limited(
         &mut self,
         session: &Session,
-        conn: &mut Conn,
+        conn: &mut ClaimConnection,
         progress: &mut Progress,
         mut places: usize,
     ) -> Result<(), DbError> {
         let queues = &session.worker.config.queues;
         while places > 0 && self.limited.not_before.is_none_or(|instant| instant <= monotonic()) {
             let last = TenantId(uuid::Uuid::nil());
-            let wanted = Wanted { worker: session.id, queues, limit: most(places), last };
-            let looked = claims::claim_limited(conn, &wanted).await?;
+            let wanted = Wanted { worker: session.id, queues, limit: limit(places), last };
+            let looked = conn.claim_limited(&wanted).await?;
             let claimed = looked.claimed.len();
             if claimed < places {
                 progress.room_in = looked.room_in;
@@ -219,8 +236,8 @@ impl Claiming {
 }
 
 impl Limited {
-    /// How many of so many places queues with limits get before the others: half of them while something waits in one, and one place
-    /// every other time.
+    /// How many places the queues with limits get before the other queues: half of them while a run
+    /// waits in one, and a single place every other time.
     fn share_of(&mut self, places: usize) -> usize {
         if !self.is_waiting {
             return 0;
@@ -231,44 +248,49 @@ impl Limited {
 }
 
 impl Progress {
-    /// Starts what was claimed, each in a place.
+    /// Starts the claimed runs, each in a place.
     fn start(&mut self, session: &Session, claimed: Vec<Claimed>) {
         self.found += claimed.len();
-        note(session, &claimed);
-        for dispatch in claimed {
-            executor::start(session, dispatch, self.places.pop());
+        record(session, &claimed);
+        for one in claimed {
+            executor::start(session, one, self.places.pop());
         }
     }
 }
 
-fn most(places: usize) -> u32 {
+fn limit(places: usize) -> u32 {
     u32::try_from(places).unwrap_or(u32::MAX)
 }
 
-/// Hands back what the database holds for us and we know nothing of.
-async fn hand_back_unknown(session: &Session, conn: &mut Conn) -> Result<(), DbError> {
+/// Releases attempts that the database holds for this worker without the worker knowing of them.
+async fn release_unknown(session: &Session, conn: &mut ClaimConnection) -> Result<(), DbError> {
     let worker = &session.worker;
-    for attempt in dead_workers::unknown_claims(conn, session.id, &worker.seen.running.tokens()).await? {
-        tracing::warn!(dispatch.id = %attempt.dispatch_id, job.name = attempt.job_name, "A claim whose answer was lost is handed back.");
+    for attempt in conn.unknown(session.id, &worker.counters.running.tokens()).await? {
+        tracing::warn!(dispatch.id = %attempt.dispatch_id, job.name = attempt.job_name, "releasing a claim whose answer was lost");
         let never_run = CancellationToken::new();
-        worker.seen.running.insert(attempt.token, attempt.dispatch_id, attempt.job_name.clone(), never_run);
-        worker.seen.running.over(attempt.token);
-        worker.completer.send(None, executor::never_started(&attempt), None).await;
+        worker.counters.running.insert(
+            attempt.token,
+            attempt.dispatch_id,
+            attempt.job_name.clone(),
+            never_run,
+        );
+        worker.counters.running.over(attempt.token);
+        worker.completer.send(None, result::released_unknown(&attempt), None).await;
     }
     Ok(())
 }
 
-fn note(session: &Session, claimed: &[Claimed]) {
+fn record(session: &Session, claimed: &[Claimed]) {
     let worker = &session.worker;
     if let Some(first) = claimed.first() {
         worker.completer.expect(first.claim_id, claimed.len());
-        worker.pace.claimed(claimed.len());
+        worker.prefetch.claimed(claimed.len());
     }
     for dispatch in claimed {
         let (token, id, job) = (dispatch.token, dispatch.dispatch_id, dispatch.job_name.clone());
-        worker.seen.running.insert(token, id, job, session.hand_back.child_token());
+        worker.counters.running.insert(token, id, job, session.release.child_token());
         if let Some(queue) = &dispatch.limited_queue {
-            worker.seen.limited.insert(token, queue.clone());
+            worker.counters.limited.insert(token, queue.clone());
         }
         let wait = (dispatch.claimed_at - dispatch.available_at).to_std().unwrap_or(Duration::ZERO);
         metrics::histogram!("sched_dispatch_wait_seconds").record(wait.as_secs_f64());

@@ -1,19 +1,24 @@
-//! Writing how attempts ended: gathered for a few milliseconds, one commit for many.
+//! Storing the ends of attempts: gathered for a few milliseconds, many per commit.
 //!
-//! There is one completer for the whole process; it outlives sessions, because an attempt that has ended is worth storing
-//! even if the lease was lost since: its claim token decides. It writes over [`WRITERS`] connections at once, since one waits for the
-//! disk half of its time. While the database is away, results are kept and offered again until it returns; their places stay taken
-//! meanwhile, so they cannot pile up without bound: then nothing more is claimed. A result that
-//! the database refuses for good (nothing we write should be, but a handler's bytes are its own) is stored without what the
-//! handler gave, as a failure that says so. Only what a constraint refuses, or what has been refused for half a minute, counts as
-//! refused for good: a full disk, a missing permission or a message in another language passes. No result is ever dropped, but by a worker that
-//! was told to stop and has waited long enough. Results are
-//! bounded by their size as well as by their number: of one transaction, which the database refuses beyond a gigabyte and may not manage in
-//! time before that, and of all that are kept, beyond which attempts that have ended keep their slots. A transaction that fails again and
-//! again without an answer is tried in halves.
+//! The process has one completer, which outlives sessions. A result is worth storing even if the lease
+//! was lost since: its claim token decides. The completer uses [`WRITERS`] connections at once, because
+//! a connection waits for the disk half of its time.
 //!
-//! After a connection broke in the commit, the outcome is unknown: offering the same result again is harmless, and if its
-//! claim then no longer holds, history tells whether it was stored or the claim was lost.
+//! - While the database is unavailable, the completer keeps results and retries. Their places stay
+//!   taken, so results cannot pile up without bound: the worker then claims nothing more.
+//! - A result that the database rejects permanently is stored without the content of its handler, as a
+//!   failure that names the reason. (Only bytes of a handler should ever be rejected.) Permanent means
+//!   a violated constraint, or a rejection that lasts half a minute: a full disk, a missing permission
+//!   or an error message in another language may pass.
+//! - No result is dropped, except by a worker that stops and has waited long enough.
+//! - Results are bounded by number and by size. The bound of one transaction exists because PostgreSQL
+//!   rejects more than a gigabyte, and may time out with less. At the bound of all kept results,
+//!   attempts that have ended keep their slots.
+//! - A batch that fails repeatedly without an answer is halved.
+//!
+//! After a connection broke during a commit, the outcome is unknown. Storing the same result again is
+//! harmless. If its claim no longer holds then, history shows whether the result was stored or the
+//! claim was lost.
 
 #[cfg(test)]
 mod bounds;
@@ -27,41 +32,39 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::select_all;
-use sched_model::Database;
-use sched_model::running::attempts::Ended;
 use sched_runtime::monotonic_clock::monotonic;
 use sched_runtime::tasks::{BoxError, OwnedTask, TaskError, spawn_owned};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::attempt::counters::Seen;
-
-use crate::completion::open_claims::ClaimBook;
+use crate::attempt::counters::Counters;
+use crate::backend::{Backend, Ended};
+use crate::completion::open_claims::OpenClaims;
 use writer::Writer;
 
 pub(crate) use counted::show as show_counters;
 pub(crate) use size::bytes_of;
 
-/// How long the first result waits for others.
+/// How long the first result of a batch waits for others.
 const GATHER: Duration = Duration::from_millis(3);
-/// Between the beginnings of two transactions of a worker whose slots are all taken and wanted. There the work that a transaction takes
-/// from handlers counts for more than the milliseconds by which a result is stored sooner.
+/// Time between the starts of two transactions while all slots are taken. Then the processor time of
+/// handlers is worth more than storing a result some milliseconds sooner.
 const SPACING: Duration = Duration::from_millis(40);
-/// Most results in one transaction.
-const MOST_AT_ONCE: usize = 500;
-/// No more is added to a transaction that holds this many bytes.
-const MOST_BYTES: usize = 16 << 20;
-/// Bytes of results that are kept until they are stored.
+/// Maximum results per transaction.
+const MAX_RESULTS: usize = 500;
+/// No result is added to a transaction of this many bytes.
+const MAX_BYTES: usize = 16 << 20;
+/// Maximum bytes of results that wait to be stored.
 const KEPT_BYTES: usize = 256 << 20;
-/// What a result counts in [`KEPT_BYTES`] is a multiple of this.
+/// A result counts in [`KEPT_BYTES`] as a multiple of this.
 const UNIT_BYTES: usize = 1 << 10;
-/// A transaction of several results that failed without an answer so often in a row is halved.
+/// A batch is halved after this many failures without an answer in a row.
 const HALVED_AFTER: u32 = 3;
-/// Transactions at once.
+/// Concurrent transactions.
 const WRITERS: usize = 2;
-/// Pauses between two offers of the same results grow from the first to the second of these.
+/// The pause between two attempts to store the same results grows from the first to the second value.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
-/// An error of no known kind counts as a refusal only after this.
+/// An error of an unknown kind counts as a rejection only after this.
 const REFUSED_AFTER: Duration = Duration::from_secs(30);
 /// How long a stopping worker waits for its last results to be stored.
 pub(crate) const FLUSH_WITHIN: Duration = Duration::from_secs(60);
@@ -69,40 +72,40 @@ pub(crate) const FLUSH_WITHIN: Duration = Duration::from_secs(60);
 struct Message {
     claim: Option<i64>,
     ended: Ended,
-    /// How large it is.
+    /// Size of the result.
     bytes: usize,
-    /// When it was handed over.
+    /// When the executor sent it.
     at: Instant,
-    /// Freed when the result is stored.
+    /// The place of the run, and the room of the result; freed when the result is stored.
     held: (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>),
 }
 
-/// Where results are sent.
+/// Sends results to the completer.
 #[derive(Debug, Clone)]
 pub struct CompleterHandle {
     sender: mpsc::Sender<Message>,
-    book: Arc<ClaimBook>,
+    open_claims: Arc<OpenClaims>,
     unwritten: watch::Sender<usize>,
-    /// What is left of [`KEPT_BYTES`].
+    /// The free part of [`KEPT_BYTES`].
     kept: Arc<Semaphore>,
-    /// Nobody waits for room any more.
-    given_up: CancellationToken,
+    /// Cancelled when no result waits for room any more.
+    gave_up: CancellationToken,
 }
 
 impl std::fmt::Debug for Message {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Message").field("dispatch", &self.ended.dispatch_id).finish_non_exhaustive()
+        f.debug_struct("Message").field("run", &self.ended.dispatch_id).finish_non_exhaustive()
     }
 }
 
 impl CompleterHandle {
-    /// Announces a claim of `dispatches` dispatches, each of which will be sent or never end.
-    pub(crate) fn expect(&self, claim: i64, dispatches: usize) {
-        self.book.expect(claim, dispatches);
+    /// Announces a claim of `runs` runs. The result of each is sent once, or never.
+    pub(crate) fn expect(&self, claim: i64, runs: usize) {
+        self.open_claims.expect(claim, runs);
     }
 
-    /// Waits until so many bytes of a result may be kept. Who waits keeps its slot, so that no more is run than can be kept. `None` if it is
-    /// given up.
+    /// Waits for room for a result of so many bytes. The waiting attempt keeps its slot, so that the
+    /// worker runs no more than it can keep. Returns `None` after [`CompleterHandle::give_up`].
     pub(crate) async fn room_for(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let units = (bytes / UNIT_BYTES + 1).min(KEPT_BYTES / UNIT_BYTES);
         let room = self.kept.clone().acquire_many_owned(u32::try_from(units).unwrap_or(u32::MAX));
@@ -110,16 +113,17 @@ impl CompleterHandle {
             biased;
             // The semaphore is never closed.
             room = room => room.ok(),
-            () = self.given_up.cancelled() => None,
+            () = self.gave_up.cancelled() => None,
         }
     }
 
-    /// Hands over an attempt that was ended without work, and has next to no result; waits while the completer is behind.
+    /// Sends the end of an attempt that has almost no result; waits while the completer is behind.
     pub(crate) async fn send(&self, claim: Option<i64>, ended: Ended, place: Option<OwnedSemaphorePermit>) {
         self.send_holding(claim, ended, (place, None)).await;
     }
 
-    /// Hands over an ended attempt with what it holds until it is stored; waits while the completer is behind.
+    /// Sends an ended attempt with the permits that it holds until it is stored; waits while the
+    /// completer is behind.
     pub(crate) async fn send_holding(
         &self,
         claim: Option<i64>,
@@ -127,25 +131,26 @@ impl CompleterHandle {
         held: (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>),
     ) {
         self.unwritten.send_modify(|count| *count += 1);
-        let (bytes, dispatch, at) = (bytes_of(&ended), ended.dispatch_id, monotonic());
+        let (bytes, run, at) = (bytes_of(&ended), ended.dispatch_id, monotonic());
         let why = tokio::select! {
             biased;
             sent = self.sender.send(Message { claim, ended, bytes, at, held }) => match sent {
                 Ok(()) => return,
                 // The completer only ends with the process.
-                Err(_) => "the completer is gone",
+                Err(_) => "the completer has ended",
             },
-            () = self.given_up.cancelled() => "the worker stops, and could not store it for long",
+            () = self.gave_up.cancelled() => "the worker stops, and the database was unavailable for too long",
         };
-        tracing::error!(dispatch.id = %dispatch, why, "A result is lost; its dispatch is left to be recovered.");
+        tracing::error!(dispatch.id = %run, why, "result lost; its run is left to recovery");
     }
 
-    /// Has nobody wait for room any more, and nobody for what is not stored: the process ends, and what is not stored then is recovered.
+    /// Ends all waits for room and for storing, because the process ends. The runs of unstored results
+    /// are recovered.
     pub(crate) fn give_up(&self) {
-        self.given_up.cancel();
+        self.gave_up.cancel();
     }
 
-    /// Counts results as written; returns whether no other is on its way.
+    /// Counts results as written; returns whether none is left.
     fn count_written(&self, results: usize) -> bool {
         let mut left = 0;
         self.unwritten.send_modify(|count| {
@@ -155,56 +160,54 @@ impl CompleterHandle {
         left == 0
     }
 
-    /// Waits until everything sent so far is stored, or for a minute, or until it is given up; how many results are not.
+    /// Waits until every sent result is stored, for at most [`FLUSH_WITHIN`], or until
+    /// [`CompleterHandle::give_up`]. Returns how many results are not stored.
     pub(crate) async fn flushed(&self) -> usize {
         let mut unwritten = self.unwritten.subscribe();
         tokio::select! {
             biased;
             _ = unwritten.wait_for(|count| *count == 0) => return 0,
-            () = self.given_up.cancelled() => {}
+            () = self.gave_up.cancelled() => {}
             () = tokio::time::sleep(FLUSH_WITHIN) => {}
         }
         let left = *self.unwritten.borrow();
-        tracing::error!(
-            results = left,
-            "The last results could not be stored in time; their dispatches will be recovered."
-        );
+        tracing::error!(results = left, "results not stored in time; their runs are left to recovery");
         left
     }
 }
 
-/// Gathers results and hands them to its writers.
+/// Gathers results into batches for its writers.
 #[derive(Debug)]
 pub(crate) struct Completer {
     writer: Writer,
     receiver: mpsc::Receiver<Message>,
-    /// Gathered so far. Not a variable of the waiting future, which may be dropped at any time.
+    /// The current batch. Not a variable of the waiting future, which may be dropped at any time.
     batch: Vec<Message>,
-    /// Those of the worker.
+    /// The slots of the worker.
     slots: Arc<Semaphore>,
-    /// When the last batch was handed to its writer.
+    /// When the latest batch was passed to a writer.
     handed_over: Option<Instant>,
 }
 
 impl Completer {
     pub(crate) fn new(
-        database: Database,
-        seen: Arc<Seen>,
+        backend: Backend,
+        counters: Arc<Counters>,
         wake: Arc<Notify>,
         slots: Arc<Semaphore>,
     ) -> (Self, CompleterHandle) {
-        let (sender, receiver) = mpsc::channel(MOST_AT_ONCE);
+        let (sender, receiver) = mpsc::channel(MAX_RESULTS);
         let kept = Arc::new(Semaphore::new(KEPT_BYTES / UNIT_BYTES));
         let handle = CompleterHandle {
             sender,
-            book: Arc::default(),
+            open_claims: Arc::default(),
             unwritten: watch::Sender::new(0),
             kept,
-            given_up: CancellationToken::new(),
+            gave_up: CancellationToken::new(),
         };
         (
             Self {
-                writer: Writer { database, seen, wake, handle: handle.clone() },
+                writer: Writer { backend, counters, wake, handle: handle.clone() },
                 receiver,
                 batch: Vec::new(),
                 slots,
@@ -214,7 +217,7 @@ impl Completer {
         )
     }
 
-    /// Writes results until `stop`, which comes after the last session.
+    /// Stores results until `stop`, which is cancelled after the last session.
     ///
     /// # Errors
     /// A writer panicked.
@@ -227,7 +230,7 @@ impl Completer {
             let is_open = tokio::select! {
                 () = stop.cancelled() => return Ok(()),
                 is_open = self.gather() => is_open,
-                // A panic is told at once and not with the next results.
+                // A panic is reported at once and not with the next batch.
                 ended = one_of(&mut writers) => {
                     ended?;
                     continue;
@@ -242,19 +245,19 @@ impl Completer {
         }
     }
 
-    /// Gathers a batch; `false` once nobody can send any more.
+    /// Gathers a batch; returns `false` when all senders are gone.
     async fn gather(&mut self) -> bool {
         if self.batch.is_empty() {
             let Some(first) = self.receiver.recv().await else { return false };
             self.batch.push(first);
         }
-        let until = tokio::time::sleep(patience(
+        let until = tokio::time::sleep(gather_time(
             self.handed_over.map(|at| at.elapsed()),
             self.slots.available_permits() > 0,
         ));
         tokio::pin!(until);
         let mut bytes: usize = self.batch.iter().map(|message| message.bytes).sum();
-        while self.batch.len() < MOST_AT_ONCE && bytes < MOST_BYTES {
+        while self.batch.len() < MAX_RESULTS && bytes < MAX_BYTES {
             tokio::select! {
                 biased;
                 message = self.receiver.recv() => match message {
@@ -271,15 +274,16 @@ impl Completer {
     }
 }
 
-/// How long a first result waits for others, given how long ago the last batch went and whether slots are free.
-fn patience(since_last: Option<Duration>, has_free_slot: bool) -> Duration {
+/// How long the first result of a batch waits for others, given the time since the latest batch and
+/// whether slots are free.
+fn gather_time(since_last: Option<Duration>, has_free_slot: bool) -> Duration {
     match since_last {
         Some(since) if !has_free_slot => SPACING.saturating_sub(since).max(GATHER),
         _ => GATHER,
     }
 }
 
-/// Waits until one of the writers has ended, and takes it out; for ever while there is none.
+/// Waits until one of the writers has ended, and removes it; never returns without a writer.
 async fn one_of(writers: &mut Vec<OwnedTask<()>>) -> Result<(), TaskError> {
     if writers.is_empty() {
         return std::future::pending().await;
@@ -294,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_busy_worker_writes_less_often_and_an_idle_one_at_once() {
+    fn busy_worker_stores_results_less_often() {
         let ms = Duration::from_millis;
         for (since_last, has_free_slot, expected) in [
             (None, false, GATHER),
@@ -304,7 +308,7 @@ mod tests {
             (Some(ms(39)), false, GATHER),
             (Some(ms(500)), false, GATHER),
         ] {
-            assert_eq!(patience(since_last, has_free_slot), expected, "{since_last:?} {has_free_slot}");
+            assert_eq!(gather_time(since_last, has_free_slot), expected, "{since_last:?} {has_free_slot}");
         }
     }
 }

@@ -1,8 +1,9 @@
-//! Putting the worker together: build, run, stop in order.
+//! The daemon: builds the worker, runs it, and stops it in order.
 //!
-//! Start: bind the health listener (so a taken port is told at once), prepare the handlers, wait for the database, check the
-//! schema, register. Stop: see [`crate::session`]; the health listener answers until the end. A task that ends by itself ends
-//! the process: it is never left silently without one of its parts.
+//! Start: bind the health endpoint, so that a port in use is reported at once; prepare the handlers;
+//! wait for the database; check the schema; register. Stop: see [`crate::session::lifecycle`]; the
+//! health endpoint answers until the end. If a task ends unexpectedly, the process ends: it never runs
+//! without one of its parts.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,11 +11,8 @@ use std::time::Duration;
 
 use sched_model::connection::migrations::SchemaError;
 use sched_model::connection::pool::{IDLE_IN_TRANSACTION, InvalidDatabaseSettings};
-use sched_model::{
-    Database, DatabaseSettings,
-    connection::{notify, startup},
-    recovery::lost_attempts,
-};
+use sched_model::domain::function::HandlerType;
+use sched_model::{Database, DatabaseSettings};
 use sched_runtime::daemon::Context;
 use sched_runtime::exit::{self, ExitError, ExitStatus};
 use sched_runtime::health_endpoint::{HealthServer, HealthState, ListenError};
@@ -24,64 +22,62 @@ use secrecy::ExposeSecret;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::attempt::counters::Seen;
-use crate::attempt::live::{self, Board};
+use crate::attempt::counters::Counters;
+use crate::attempt::live::{self, LiveBuffer};
 use crate::attempt::secrets::{self, KeysError};
+use crate::backend::{self, Backend, Hint};
 use crate::built_in::System;
-use crate::claiming::prefetch::{MOST_AHEAD, Pace};
+use crate::claiming::prefetch::Prefetch;
 use crate::completion::{self, Completer};
 use crate::config::Config;
-use crate::handlers::Handlers;
 use crate::handlers::http::{CertificateError, HttpHandler, HttpSettings};
 use crate::handlers::native::{NativeHandler, RegisterError, Registry};
-use crate::handlers::process::{PrepareError, ProcessSettings};
-use crate::session::multi_worker;
-use crate::session::{UnfinishedWork, Worker};
+use crate::handlers::process::{PrepareError, ProcessHandler, ProcessSettings};
+use crate::handlers::{Handler, Handlers};
+use crate::session::{EXTRA_PLACES, UnfinishedWork, Worker, multi_worker};
 use crate::status::{Phase, WorkerStatus};
 
-/// How long the listeners may take to stop.
+/// How long the background tasks may take to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
-/// Results that may wait to be stored, and dispatches that may wait for a slot, besides those that run.
-pub(crate) const KEPT_RESULTS: usize = 4 * MOST_AHEAD;
-
-/// Time between two looks for what dropped attempts have left.
+/// Time between two removals of leftovers of dropped attempts.
 const TIDY_PERIOD: Duration = Duration::from_secs(2);
 
-/// Shortest and longest time between two looks for what killed workers have left on the machine. A look reads a file of every process.
-const LOOKS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
+/// Minimum and maximum time between two searches for leftovers of killed workers on this machine. A
+/// search reads a file of every process.
+const SEARCH_PERIODS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 
 /// Why the worker did not start or run.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The health listener has no port.
+    /// The health endpoint cannot listen on its port.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The database settings cannot work.
+    /// The database settings are invalid.
     #[error(transparent)]
     Settings(#[from] InvalidDatabaseSettings),
-    /// The schema does not fit.
+    /// The schema of the database does not fit this program.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// Attempts could not be contained on this machine.
+    /// The operating system refused a way to contain attempts.
     #[error(transparent)]
     Prepare(#[from] PrepareError),
-    /// Native handlers got no threads of their own.
+    /// The threads of native handlers did not start.
     #[error("failed to start the threads of native handlers")]
     Threads(#[source] std::io::Error),
-    /// A handler of the program has a name that is kept for built-in ones, which the builder would have refused.
+    /// A handler of the program has a name that is reserved for built-in handlers.
     #[error(transparent)]
     Register(RegisterError),
-    /// The worker ended otherwise than in order.
+    /// The worker ended with unfinished runs.
     #[error(transparent)]
     Unfinished(#[from] UnfinishedWork),
-    /// The key file of the secrets cannot be used.
+    /// The key file of secrets is invalid.
     #[error(transparent)]
     SecretKeys(#[from] KeysError),
-    /// The authorities for calls cannot be read.
+    /// The certificates of `worker-http-ca-file` cannot be read.
     #[error(transparent)]
     Certificates(#[from] CertificateError),
-    /// A part of the daemon ended.
+    /// A task of the daemon ended.
     #[error(transparent)]
     Task(#[from] TaskError),
 }
@@ -100,17 +96,17 @@ impl ExitStatus for StartError {
     }
 }
 
-/// Native handlers, and how many threads they share.
+/// Native handlers, and the number of threads they share.
 #[derive(Debug, Clone)]
 pub(crate) struct Native {
     pub(crate) registry: Registry,
     pub(crate) threads: usize,
 }
 
-/// Runs the worker until it is told to stop; if `count` is more than one, a crowd of them ([`crowd`]).
+/// Runs `count` workers until a signal; see [`multi_worker`] for more than one.
 ///
 /// # Errors
-/// When it cannot start, or a part of it ends by itself.
+/// The worker cannot start, or one of its tasks ends.
 pub(crate) async fn run(
     native: Native,
     count: usize,
@@ -122,9 +118,9 @@ pub(crate) async fn run(
         Database::new(&database_settings(&config, context.program.name)).map_err(StartError::from)?;
     let secret_keys = secrets::keys(&config.secrets).map_err(StartError::from)?.map(Arc::new);
     show_counters();
-    let seen = Arc::new(Seen::new());
+    let counters = Arc::new(Counters::new());
     let (phase, phase_seen) = watch::channel(Phase::WaitingForDatabase);
-    let status = WorkerStatus { config: config.clone(), phase: phase_seen, seen: seen.clone() };
+    let status = WorkerStatus { config: config.clone(), phase: phase_seen, counters: counters.clone() };
     let health = HealthState::new(&context.program, Arc::new(status), context.metrics.clone());
     let health = HealthServer::bind(&config.health, health).map_err(StartError::from)?;
     let settings = ProcessSettings {
@@ -154,15 +150,20 @@ pub(crate) async fn run(
     };
     system.register(&mut registry).map_err(StartError::Register)?;
     let native = NativeHandler::new(registry, native.threads).map_err(StartError::Threads)?;
-    let handlers = Handlers::new(settings, http).map_err(StartError::from)?.with_native(native);
+    let process = ProcessHandler::new(settings).map_err(StartError::from)?;
+    let handlers = Handlers::default()
+        .with(HandlerType::Process, Arc::new(process) as Arc<dyn Handler>)
+        .with(HandlerType::Http, http as Arc<dyn Handler>)
+        .with(HandlerType::Native, Arc::new(native) as Arc<dyn Handler>);
     let handlers = Arc::new(handlers);
+    let backend = Backend::new(database.clone());
 
     let mut listeners = TaskGroup::new();
     let token = listeners.token();
     listeners.spawn("health", health.run(token));
     let stop = context.shutdown.soft.clone();
     let is_usable = tokio::select! {
-        usable = startup::wait_until_usable(&database) => usable.map(|()| true).map_err(StartError::from),
+        usable = backend.wait_until_usable() => usable.map(|()| true).map_err(StartError::from),
         ended = listeners.run_until(&stop) => ended.map(|()| false).map_err(StartError::from),
     }?;
 
@@ -174,30 +175,33 @@ pub(crate) async fn run(
         metrics::gauge!("sched_slots").set(f64::from(config.concurrency));
         metrics::gauge!("sched_slots_busy").set(0.0);
         let (completer, completer_handle) =
-            Completer::new(database.clone(), seen.clone(), wake.clone(), slots.clone());
-        let pace = Arc::new(Pace::new(config.concurrency));
+            Completer::new(backend.clone(), counters.clone(), wake.clone(), slots.clone());
+        let prefetch = Arc::new(Prefetch::new(config.concurrency));
         listeners.spawn("completer", completer.run(listeners.token()));
         listeners.spawn("tidy", tidy(handlers.clone(), listeners.token()));
-        let period = look_period(config.lease.duration());
-        listeners.spawn("look", look_for_dead(handlers.clone(), period, listeners.token()));
-        let board = Arc::new(Board::default());
-        listeners.spawn("live", live::run(board.clone(), database.clone(), seen.clone(), listeners.token()));
+        let period = search_period(config.lease.duration());
+        listeners.spawn("dead_workers", clear_away_dead(handlers.clone(), period, listeners.token()));
+        let live_buffer = Arc::new(LiveBuffer::default());
+        listeners.spawn(
+            "live",
+            live::run(live_buffer.clone(), backend.clone(), counters.clone(), listeners.token()),
+        );
         let beat_now = Arc::new(Notify::new());
         let tracker = if config.report_failures { context.tracker } else { Tracker::default() };
         let worker = Worker {
             version: context.program.version,
             config,
-            database: database.clone(),
+            backend: backend.clone(),
             handlers,
             secret_keys,
             completer: completer_handle,
             slots,
-            places: Arc::new(Semaphore::new(count_of_slots + KEPT_RESULTS)),
-            pace,
+            places: Arc::new(Semaphore::new(count_of_slots + EXTRA_PLACES)),
+            prefetch,
             wake,
             beat_now,
-            seen,
-            board,
+            counters,
+            live_buffer,
             traces: context.traces,
             tracker,
         };
@@ -209,9 +213,11 @@ pub(crate) async fn run(
         }
         let hints: Vec<Hints> = workers.iter().map(Hints::of).collect();
         if hints.iter().all(|hints| hints.config.listen) {
-            listeners.spawn("hints", listen(database.clone(), hints, listeners.token()));
+            listeners.spawn("hints", listen(backend, hints, listeners.token()));
         } else {
-            tracing::info!("Not listening for notifications, as told: work is found by polling.");
+            tracing::info!(
+                "not listening for notifications (worker-listen is false); finding runs by polling"
+            );
         }
         let drains = async {
             stop.cancelled().await;
@@ -220,7 +226,7 @@ pub(crate) async fn run(
         };
         let ends = async {
             listeners.run_until(&context.shutdown.hard).await?;
-            // Told to stop at once: the sessions kill their work by themselves, as long as nothing here ends before them.
+            // On a hard stop the sessions kill their attempts, so this must not end before them.
             std::future::pending::<Result<(), TaskError>>().await
         };
         tokio::select! {
@@ -230,13 +236,13 @@ pub(crate) async fn run(
         }
     }
     if let Err(error) = listeners.stop(STOP_WITHIN).await {
-        tracing::debug!(error = &error as &dyn std::error::Error, "The listeners were cut off.");
+        tracing::debug!(error = &error as &dyn std::error::Error, "background tasks did not stop in time");
     }
     database.close();
     Ok(())
 }
 
-/// Clears away, now and then, what attempts that were dropped have left.
+/// Removes leftovers of dropped attempts periodically.
 async fn tidy(handlers: Arc<Handlers>, stop: CancellationToken) -> Result<(), BoxError> {
     while tokio::time::timeout(TIDY_PERIOD, stop.cancelled()).await.is_err() {
         handlers.tidy();
@@ -244,21 +250,22 @@ async fn tidy(handlers: Arc<Handlers>, stop: CancellationToken) -> Result<(), Bo
     Ok(())
 }
 
-/// Time between two looks for what killed workers have left: a third of the lease, after which their work is given to others.
-fn look_period(lease: Duration) -> Duration {
-    let (shortest, longest) = LOOKS;
+/// Time between two searches for leftovers of killed workers: a third of the lease, because their runs
+/// may start elsewhere after the lease.
+fn search_period(lease: Duration) -> Duration {
+    let (shortest, longest) = SEARCH_PERIODS;
     if lease < shortest * 3 {
         tracing::warn!(
             ?lease,
-            "WORKER_OFFLINE_THRESHOLD is so short that what a killed worker's programs had started may still run when others begin its \
-             work; take 750ms or more where it matters."
+            "WORKER_OFFLINE_THRESHOLD is very short: processes of a killed worker may still run when another worker repeats its runs; set \
+             750ms or more to avoid this"
         );
     }
     (lease / 3).clamp(shortest, longest)
 }
 
-/// Clears away what workers that were killed have left on this machine.
-async fn look_for_dead(
+/// Removes leftovers of killed workers on this machine periodically.
+async fn clear_away_dead(
     handlers: Arc<Handlers>,
     period: Duration,
     stop: CancellationToken,
@@ -269,12 +276,12 @@ async fn look_for_dead(
     Ok(())
 }
 
-/// Whom hints are for.
+/// The parts of a worker that notifications wake.
 struct Hints {
     config: Arc<Config>,
     wake: Arc<Notify>,
     beat_now: Arc<Notify>,
-    seen: Arc<Seen>,
+    counters: Arc<Counters>,
 }
 
 impl Hints {
@@ -283,27 +290,27 @@ impl Hints {
             config: worker.config.clone(),
             wake: worker.wake.clone(),
             beat_now: worker.beat_now.clone(),
-            seen: worker.seen.clone(),
+            counters: worker.counters.clone(),
         }
     }
 
-    /// Wakes the poller when dispatches wait in one of our queues, the heartbeat when work of ours is to be stopped, and both
-    /// whenever the listener has reconnected.
-    fn take(&self, hint: &notify::Hint) {
+    /// Wakes the poller when runs wait in one of its queues, the heartbeat when one of its runs was
+    /// cancelled, and both when the listener has reconnected.
+    fn take(&self, hint: &Hint) {
         match hint {
-            notify::Hint::Notified { channel, payload } if channel == notify::CANCEL_CHANNEL => {
-                if self.seen.session.borrow().is_some_and(|id| id.to_string() == *payload) {
+            Hint::Notified { channel, payload } if channel == backend::CANCEL_CHANNEL => {
+                if self.counters.session.borrow().is_some_and(|id| id.to_string() == *payload) {
                     self.beat_now.notify_one();
                 }
             }
-            notify::Hint::Notified { payload, .. } => {
+            Hint::Notified { payload, .. } => {
                 if payload.is_empty() || self.config.queues.contains(payload) {
                     self.wake.notify_one();
                 }
             }
-            notify::Hint::Disconnected => self.seen.is_listening.store(false, Ordering::Relaxed),
-            notify::Hint::Reconnected => {
-                self.seen.is_listening.store(true, Ordering::Relaxed);
+            Hint::Disconnected => self.counters.is_listening.store(false, Ordering::Relaxed),
+            Hint::Reconnected => {
+                self.counters.is_listening.store(true, Ordering::Relaxed);
                 self.wake.notify_one();
                 self.beat_now.notify_one();
             }
@@ -311,9 +318,8 @@ impl Hints {
     }
 }
 
-async fn listen(database: Database, hints: Vec<Hints>, stop: CancellationToken) -> Result<(), BoxError> {
-    let channels = [notify::DISPATCH_CHANNEL, notify::CANCEL_CHANNEL];
-    let listening = notify::listen(&database, &channels, |hint| hints.iter().for_each(|one| one.take(&hint)));
+async fn listen(backend: Backend, hints: Vec<Hints>, stop: CancellationToken) -> Result<(), BoxError> {
+    let listening = backend.listen(|hint| hints.iter().for_each(|one| one.take(&hint)));
     tokio::select! {
         () = listening => {}
         () = stop.cancelled() => {}
@@ -321,14 +327,15 @@ async fn listen(database: Database, hints: Vec<Hints>, stop: CancellationToken) 
     Ok(())
 }
 
-/// A word for the installation, from where its database is: workers of the same one clear up after each other on a machine. Made without
-/// asking the database, which may be away when they start. It tells installations apart and keeps nothing secret: jobs see it.
+/// An identifier of the installation, from the location of its database. Workers of one installation
+/// remove each other's leftovers on a machine. It needs no query, because the database may be
+/// unavailable at the start. It is not secret: jobs see it.
 fn installation(database_url: &str) -> String {
-    let (_, place) =
+    let (_, location) =
         database_url.rsplit_once('@').or_else(|| database_url.split_once("://")).unwrap_or_default();
-    let place = place.split('?').next().unwrap_or_default();
-    // FNV-1a: the same in every release, which the standard library's hash does not promise.
-    let hash = place.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+    let location = location.split('?').next().unwrap_or_default();
+    // FNV-1a: stable across releases, unlike the hash of the standard library.
+    let hash = location.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     format!("{hash:016x}")
@@ -350,11 +357,11 @@ fn database_settings(config: &Config, application: &str) -> DatabaseSettings {
     }
 }
 
-/// Shows the counters before anything is counted, for alerts on their growth.
+/// Exports the counters with the value 0, for alerts on their growth.
 fn show_counters() {
     completion::show_counters();
-    // Where nobody leads, workers count what they find lost.
-    lost_attempts::show_counters();
+    // Without a leader, workers recover and count lost attempts.
+    backend::show_counters();
     metrics::counter!("sched_claims_lost_total").increment(0);
     metrics::counter!("sched_completion_failures_total").increment(0);
     metrics::counter!("sched_worker_heartbeat_failures_total").increment(0);
@@ -366,15 +373,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_killed_worker_left_is_looked_for_within_the_lease() {
+    fn leftovers_of_killed_workers_are_searched_within_the_lease() {
         let milliseconds = Duration::from_millis;
         for (lease, period) in [(200, 250), (750, 250), (3_000, 1_000), (30_000, 10_000), (600_000, 10_000)] {
-            assert_eq!(look_period(milliseconds(lease)), milliseconds(period), "{lease}");
+            assert_eq!(search_period(milliseconds(lease)), milliseconds(period), "{lease}");
         }
     }
 
     #[test]
-    fn an_installation_is_known_by_the_place_of_its_database_and_not_by_its_password() {
+    fn installation_id_depends_on_database_location_only() {
         let one = installation("postgresql://sched:one@db.example:5432/sched?sslmode=require");
         assert_eq!(one, installation("postgresql://other:two@db.example:5432/sched"));
         assert_ne!(one, installation("postgresql://sched:one@db.example:5432/staging"));

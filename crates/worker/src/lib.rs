@@ -1,7 +1,8 @@
 #![doc = include_str!("../README.md")]
-#![warn(missing_docs)]
 
 pub mod attempt;
+mod backend;
+#[warn(missing_docs)]
 mod builder;
 mod built_in;
 mod claiming;
@@ -11,6 +12,7 @@ mod daemon;
 pub mod handlers;
 mod session;
 mod status;
+#[warn(missing_docs)]
 pub mod testing;
 
 pub use crate::attempt::secrets::KeysError;
@@ -20,13 +22,13 @@ pub use config::Config;
 pub use daemon::StartError;
 pub use handlers::native::{Ctx, HandlerError, SecretNotNamed};
 pub use session::UnfinishedWork;
-/// What [`Ctx::cancellation`] gives and [`testing::TestRun::cancelled_by`] takes.
+/// The type of [`Ctx::cancellation`] and [`testing::TestRun::cancelled_by`].
 pub use tokio_util::sync::CancellationToken;
 
 /// Name, version and purpose of this daemon.
 pub const PROGRAM: sched_runtime::config::Program = sched_runtime::config::Program::new(
     "sched-worker",
     env!("CARGO_PKG_VERSION"),
-    "Claims dispatches, runs them and reports. Start more of them to run more at once.",
+    "Claims runs, executes them and stores their results. Start more workers to execute more runs at once.",
 )
 .defaults(&[("health-port", "9102"), ("database-pool-size", "4")]);

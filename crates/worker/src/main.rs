@@ -1,4 +1,4 @@
-//! `sched-worker`: claims dispatches, runs them and reports. See the library for how.
+//! `sched-worker`: claims runs, executes them and stores their results. See the library.
 
 fn main() -> std::process::ExitCode {
     sched_worker::Worker::builder().main()

@@ -1,4 +1,4 @@
-//! What the worker tells about itself: read from shared state, never from the database.
+//! Readiness and status of the worker: from shared state, never from the database.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,34 +7,31 @@ use sched_runtime::health_endpoint::{Readiness, StatusSource};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::attempt::counters::Seen;
+use crate::attempt::counters::Counters;
 use crate::config::Config;
 
-/// How far the start has come.
+/// Phase of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// The database has not been usable yet.
+    /// The database was not usable yet.
     WaitingForDatabase,
-    /// Claims and runs.
     Running,
-    /// Told to stop.
     Draining,
 }
 
-/// The sources of the answers.
 #[derive(Debug)]
 pub(crate) struct WorkerStatus {
     pub(crate) config: Arc<Config>,
     pub(crate) phase: watch::Receiver<Phase>,
-    pub(crate) seen: Arc<Seen>,
+    pub(crate) counters: Arc<Counters>,
 }
 
 impl StatusSource for WorkerStatus {
     fn ready(&self) -> Readiness {
         match *self.phase.borrow() {
-            Phase::WaitingForDatabase => Readiness::NotReady("the database cannot be used yet".into()),
+            Phase::WaitingForDatabase => Readiness::NotReady("the database is not usable yet".into()),
             Phase::Draining => Readiness::NotReady("the worker is draining".into()),
-            Phase::Running if self.seen.session.borrow().is_none() => {
+            Phase::Running if self.counters.session.borrow().is_none() => {
                 Readiness::NotReady("the worker is not registered".into())
             }
             Phase::Running => Readiness::Ready,
@@ -43,19 +40,19 @@ impl StatusSource for WorkerStatus {
 
     fn status(&self) -> Value {
         let running: Vec<Value> = self
-            .seen
+            .counters
             .running
             .jobs()
             .into_iter()
-            .map(|(dispatch, job)| json!({"dispatch_id": dispatch, "job_name": job}))
+            .map(|(run, job)| json!({"run_id": run, "job_name": job}))
             .collect();
         json!({
-            "worker_id": *self.seen.session.borrow(),
+            "worker_id": *self.counters.session.borrow(),
             "queues": self.config.queues,
             "concurrency": self.config.concurrency,
-            "listening": self.seen.is_listening.load(Ordering::Relaxed),
+            "listening": self.counters.is_listening.load(Ordering::Relaxed),
             "running": running,
-            "attempts_processed": self.seen.processed.load(Ordering::Relaxed),
+            "attempts_processed": self.counters.processed.load(Ordering::Relaxed),
             "draining": *self.phase.borrow() == Phase::Draining,
         })
     }

@@ -1,7 +1,7 @@
 //! Runs a native handler in a test, without a database and without a daemon.
 //!
-//! A [`TestRun`] is one attempt as a worker would run it, with the same rules for arguments, errors, panics, time-out and
-//! cancellation; only nothing is stored. It runs on the runtime of the test.
+//! A [`TestRun`] is one attempt with the rules of a worker for arguments, errors, panics, timeout and
+//! cancellation. Nothing is stored. It runs on the runtime of the test.
 //!
 //! ```
 //! use sched_worker::testing::TestRun;
@@ -36,10 +36,10 @@ use crate::handlers::{Again, Execution, Live, LiveEvent, Outcome, Report, Secret
 
 /// The name under which the handler is registered.
 const NAME: &str = "handler";
-/// Lines and progress that are kept of one run.
+/// Maximum live events of one test run.
 const MOST_EVENTS: usize = 100_000;
 
-/// One attempt to be run.
+/// An attempt of a native handler.
 #[derive(Debug)]
 pub struct TestRun {
     registry: Result<Registry, RegisterError>,
@@ -52,30 +52,31 @@ pub struct TestRun {
 /// How the attempt ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TestReport {
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What the handler returned, as it would be stored.
+    /// The returned value of the handler, as the worker would store it.
     pub result: Option<Value>,
-    /// The class of the error, if it did not succeed.
+    /// The class of the error, unless the attempt succeeded.
     pub error_class: Option<&'static str>,
-    /// What went wrong, if it did not succeed.
+    /// The message of the error, unless the attempt succeeded.
     pub error_message: Option<String>,
-    /// Whether the retry policy decides about another attempt; `false` when the handler has said that none makes sense.
+    /// Whether the retry policy may retry the run; `false` when the handler excluded a retry.
     pub may_retry: bool,
-    /// Where it went wrong, of a panic.
+    /// The location of a panic.
     pub traceback: Option<String>,
-    /// Numbers it reported: an object, if there are any.
+    /// The reported metrics as an object, if there are any.
     pub metrics: Option<Value>,
-    /// What was logged, line by line.
+    /// The lines that the handler logged.
     pub log: String,
-    /// What was told of the progress: a percentage where it was known, and the message.
+    /// The reported progress: the percentage, if known, and the message.
     pub progress: Vec<(Option<f32>, String)>,
-    /// Oddities that would be logged by the worker, such as a result that is too large.
+    /// Notes that the worker would log, such as a result that is too large.
     pub notes: Vec<String>,
 }
 
 impl TestRun {
-    /// An attempt of an asynchronous handler: the first one, on time, without arguments, with a minute to run.
+    /// The first attempt of an asynchronous handler, on time, without arguments, with a timeout of one
+    /// minute.
     pub fn new<F, Fut, A, R, E>(handler: F) -> Self
     where
         F: Fn(Ctx, A) -> Fut + Send + Sync + 'static,
@@ -89,7 +90,7 @@ impl TestRun {
         Self::of(added.map(|()| registry))
     }
 
-    /// The same of a blocking handler.
+    /// The first attempt of a blocking handler, as in [`TestRun::new`].
     pub fn blocking<F, A, R, E>(handler: F) -> Self
     where
         F: Fn(Ctx, A) -> Result<R, E> + Send + Sync + 'static,
@@ -103,51 +104,33 @@ impl TestRun {
     }
 
     fn of(registry: Result<Registry, RegisterError>) -> Self {
-        let run_id = Uuid::new_v4();
-        let execution = Execution {
-            run_id,
-            tenant_id: Uuid::new_v4(),
-            job_id: Uuid::new_v4(),
-            attempt_id: Uuid::new_v4(),
-            job_name: "test".to_owned(),
-            attempt: 1,
-            fire_time: DateTime::UNIX_EPOCH,
-            lateness_ms: 0,
-            catch_up: false,
-            idempotency_key: run_id.to_string(),
-            args: json!({}),
-            timeout: Duration::from_secs(60),
-            traceparent: None,
-            handler_config: Value::Null,
-            live: Live::detached(),
-            secrets: Secrets::default(),
-        };
+        let execution = execution();
         let cancel = CancellationToken::new();
         Self { registry, execution, grace_seconds: 10, secrets: Vec::new(), cancel }
     }
 
-    /// With these arguments.
+    /// Sets the arguments.
     #[must_use]
     pub fn args(mut self, args: Value) -> Self {
         self.execution.args = args;
         self
     }
 
-    /// As this attempt of its dispatch, counted from 1.
+    /// Sets the number of the attempt, counted from 1.
     #[must_use]
     pub fn attempt(mut self, attempt: u32) -> Self {
         self.execution.attempt = attempt;
         self
     }
 
-    /// As a dispatch that was due then.
+    /// Sets the time at which the run was due.
     #[must_use]
     pub fn fire_time(mut self, fire_time: DateTime<Utc>) -> Self {
         self.execution.fire_time = fire_time;
         self
     }
 
-    /// As a dispatch that is claimed so late, and that makes up for a missed fire time.
+    /// Makes the run a catch-up of a misfire, claimed this late.
     #[must_use]
     pub fn catching_up(mut self, lateness: Duration) -> Self {
         self.execution.catch_up = true;
@@ -155,42 +138,42 @@ impl TestRun {
         self
     }
 
-    /// For a job of that name.
+    /// Sets the name of the job.
     #[must_use]
     pub fn job_name(mut self, name: impl Into<String>) -> Self {
         self.execution.job_name = name.into();
         self
     }
 
-    /// With this idempotency key; the id of the dispatch without it.
+    /// Sets the idempotency key; the default is the id of the run.
     #[must_use]
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.execution.idempotency_key = key.into();
         self
     }
 
-    /// With a secret that the function's configuration names.
+    /// Adds a secret that the configuration of the function names.
     #[must_use]
     pub fn secret(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.secrets.push((name.into(), value.into()));
         self
     }
 
-    /// With so much time before it is made to stop.
+    /// Sets the timeout of the attempt.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.execution.timeout = timeout;
         self
     }
 
-    /// With so many seconds between being told to stop and being dropped.
+    /// Sets the seconds between the cancellation of the handler and its drop.
     #[must_use]
     pub fn grace_seconds(mut self, seconds: u32) -> Self {
         self.grace_seconds = seconds;
         self
     }
 
-    /// Cancelled when `cancel` is.
+    /// Cancels the attempt when `cancel` is cancelled.
     #[must_use]
     pub fn cancelled_by(mut self, cancel: CancellationToken) -> Self {
         self.cancel = cancel;
@@ -205,7 +188,7 @@ impl TestRun {
         let secrets =
             self.secrets.into_iter().map(|(name, value)| (name, SecretString::from(value))).collect();
         let execution = Execution { live, secrets, handler_config: config, ..self.execution };
-        // The one name there is is a good one; were it not, the report would say that the handler is unknown.
+        // The name is valid; otherwise the report would name an unknown handler.
         let handler = NativeHandler::on_callers_threads(self.registry.unwrap_or_default());
         let report = handler.run(execution, &self.cancel).await;
         let mut progress = Vec::new();
@@ -232,5 +215,28 @@ impl TestReport {
             progress,
             notes: report.notes,
         }
+    }
+}
+
+/// The first attempt of a run that was due at the epoch.
+pub(crate) fn execution() -> Execution {
+    let run_id = Uuid::new_v4();
+    Execution {
+        run_id,
+        tenant_id: Uuid::new_v4(),
+        job_id: Uuid::new_v4(),
+        attempt_id: Uuid::new_v4(),
+        job_name: "test".to_owned(),
+        attempt: 1,
+        fire_time: DateTime::UNIX_EPOCH,
+        lateness_ms: 0,
+        catch_up: false,
+        idempotency_key: run_id.to_string(),
+        args: json!({}),
+        timeout: Duration::from_secs(60),
+        traceparent: None,
+        handler_config: Value::Null,
+        live: Live::detached(),
+        secrets: Secrets::default(),
     }
 }

@@ -1,7 +1,8 @@
-//! What the worker is doing, for those who only look: heartbeats, health, status.
+//! The state of the worker for heartbeats, health and status, and its attempts in progress.
 //!
-//! Shared by all sessions of the process and written where the thing itself happens. Nothing is decided by it, except that a
-//! claim whose answer was lost is told from the attempts that are known here.
+//! All sessions of the process share it. The code that changes the state also records the change
+//! here. One decision depends on it: an attempt that the database holds and that is missing here is
+//! a claim whose answer was lost.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -11,22 +12,23 @@ use sched_model::domain::ids::{ClaimToken, DispatchId, WorkerId};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// What health and status are told.
+/// The shared state.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct Counters {
     pub(crate) processed: AtomicI64,
     pub(crate) session: watch::Sender<Option<WorkerId>>,
     pub(crate) running: Running,
     pub(crate) limited: LimitedClaims,
-    /// Whether notifications are heard.
+    /// Whether the listener of notifications is connected.
     pub(crate) is_listening: AtomicBool,
 }
 
-/// The claims from queues with limits, and the queues: when such an attempt has ended, others may have room.
+/// The claims from queues with limits, and the queues. When such an attempt has ended, the queue may
+/// have room for another run.
 #[derive(Debug, Default)]
 pub(crate) struct LimitedClaims(Mutex<HashMap<ClaimToken, String>>);
 
-/// The attempts in progress, from before their claim is known to anyone until their result is stored.
+/// The attempts in progress: from the answer of their claim until their result is stored.
 #[derive(Debug, Default)]
 pub(crate) struct Running(Mutex<HashMap<ClaimToken, Attempt>>);
 
@@ -35,11 +37,11 @@ pub(crate) struct Running(Mutex<HashMap<ClaimToken, Attempt>>);
 struct Attempt {
     id: DispatchId,
     job: String,
-    /// Stops its work softly.
+    /// Stops its handler softly.
     cancel: CancellationToken,
-    /// Kills its work: the claim was taken away.
+    /// Kills it: the claim was taken away.
     lost: CancellationToken,
-    /// Nothing of it runs any more, or ever will: its result waits to be stored.
+    /// Its handler does not run any more, or never will. Its result waits to be stored.
     is_over: bool,
 }
 
@@ -48,7 +50,7 @@ impl LimitedClaims {
         self.locked(|map| drop(map.insert(token, queue)));
     }
 
-    /// Forgets claims; returns the queues they were from, each once.
+    /// Removes claims; returns their queues, each once.
     pub(crate) fn take(&self, tokens: &[ClaimToken]) -> Vec<String> {
         self.locked(|map| {
             if map.is_empty() {
@@ -66,7 +68,8 @@ impl LimitedClaims {
 }
 
 impl Running {
-    /// By token and not by dispatch: the next attempt of a dispatch may begin before the end of the last is noted here.
+    /// The key is the token and not the run: the next attempt of a run may start before the end of
+    /// the previous one is recorded here.
     pub(crate) fn insert(&self, token: ClaimToken, id: DispatchId, job: String, cancel: CancellationToken) {
         self.locked(|map| {
             let lost = CancellationToken::new();
@@ -74,7 +77,7 @@ impl Running {
         });
     }
 
-    /// Stops the work of an attempt that somebody cancelled; returns the name of its job if that was news.
+    /// Stops an attempt of a cancelled run. Returns the name of its job, unless it was stopped before.
     pub(crate) fn cancel(&self, token: ClaimToken) -> Option<String> {
         self.locked(|map| {
             let attempt = map.get(&token).filter(|attempt| !attempt.cancel.is_cancelled())?;
@@ -83,8 +86,8 @@ impl Running {
         })
     }
 
-    /// Kills the work of an attempt whose claim was taken away; returns the name of its job if it was known to run. One that is over has
-    /// told its end meanwhile, perhaps, and does not hold its claim for that reason.
+    /// Kills an attempt whose claim was taken away. Returns the name of its job if it was running. An
+    /// attempt that is over may have lost its claim because its end is stored.
     pub(crate) fn lose(&self, token: ClaimToken) -> Option<String> {
         self.locked(|map| {
             let attempt =
@@ -94,12 +97,14 @@ impl Running {
         })
     }
 
-    /// What tells that the claim of an attempt was taken away; never, if the attempt is not known.
+    /// The token that is cancelled when the claim of an attempt is taken away; never cancelled for an
+    /// unknown attempt.
     pub(crate) fn loss(&self, token: ClaimToken) -> CancellationToken {
         self.locked(|map| map.get(&token).map(|attempt| attempt.lost.clone()).unwrap_or_default())
     }
 
-    /// Notes that nothing of an attempt runs any more; before its end is told to anybody.
+    /// Records that the handler of an attempt does not run any more. Call it before the end of the
+    /// attempt is sent to the completer.
     pub(crate) fn over(&self, token: ClaimToken) {
         self.locked(|map| {
             if let Some(attempt) = map.get_mut(&token) {
@@ -108,7 +113,7 @@ impl Running {
         });
     }
 
-    /// The claims under which something runs or is about to.
+    /// The claims of attempts that run or are about to.
     pub(crate) fn held(&self) -> Vec<(DispatchId, ClaimToken)> {
         self.locked(|map| {
             let held = map.iter().filter(|(_, attempt)| !attempt.is_over);
@@ -116,7 +121,7 @@ impl Running {
         })
     }
 
-    /// What stops the work of an attempt; a token of its own if the attempt is not known.
+    /// The token that stops an attempt; a new token for an unknown attempt.
     pub(crate) fn cancellation(&self, token: ClaimToken) -> CancellationToken {
         self.locked(|map| map.get(&token).map(|attempt| attempt.cancel.clone()).unwrap_or_default())
     }
@@ -143,7 +148,7 @@ impl Running {
     }
 }
 
-impl Seen {
+impl Counters {
     pub(crate) fn new() -> Self {
         Self {
             processed: AtomicI64::new(0),
@@ -159,13 +164,9 @@ impl Seen {
     }
 }
 
-/// Says that a claim was taken away.
-pub(crate) fn tell_loss(job: &str, token: ClaimToken) {
-    tracing::warn!(
-        job.name = job,
-        claim.token = token.0,
-        "The claim of an attempt was taken away; its work is killed."
-    );
+/// Logs that a claim was taken away.
+pub(crate) fn log_loss(job: &str, token: ClaimToken) {
+    tracing::warn!(job.name = job, claim.token = token.0, "claim taken away; killing the attempt");
 }
 
 #[cfg(test)]
@@ -173,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attempt_that_is_over_has_no_claim_to_lose() {
+    fn ended_attempt_cannot_lose_its_claim() {
         let running = Running::default();
         let tokens = [1, 2].map(ClaimToken);
         for token in tokens {
@@ -186,7 +187,7 @@ mod tests {
         assert_eq!(running.held(), [(DispatchId(uuid::Uuid::nil()), second)]);
         assert_eq!((running.lose(first), running.lose(second)), (None, Some("job 2".to_owned())));
         assert_eq!(loss.map(|loss| loss.is_cancelled()), [false, true]);
-        assert_eq!(running.lose(second), None, "it is no news");
-        assert_eq!(running.count(), 2, "both have results to be stored");
+        assert_eq!(running.lose(second), None, "lost before");
+        assert_eq!(running.count(), 2, "both results wait to be stored");
     }
 }

@@ -23,11 +23,11 @@ use sched_runtime::monotonic_clock::monotonic;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
 
+use crate::attempt::failures;
 use crate::attempt::redaction::Redaction;
 use crate::attempt::result::{Circumstances, ReleaseReason, ended, released};
 use crate::attempt::slot::{self, Bounds, SlotOutcome, wait_for_slot};
 use crate::attempt::trace::{self, AttemptTrace, TraceOutcome};
-use crate::attempt::failures;
 use crate::backend::{Claimed, Ended};
 use crate::claiming::prefetch::SLOT_WAIT;
 use crate::completion;
@@ -153,7 +153,7 @@ async fn execute(session: &Session, claimed: &mut Claimed, received: Instant) ->
     if report.untried {
         report.elapsed = Duration::ZERO;
     }
-    let was_stopped = session.hand_back.is_cancelled() && report.outcome == Outcome::Cancelled;
+    let was_stopped = session.release.is_cancelled() && report.outcome == Outcome::Cancelled;
     if was_stopped && report.still_runs {
         return AttemptEnd::Killed(KillReason::StillRuns);
     }
@@ -232,7 +232,7 @@ async fn run_handler(session: &Session, claimed: &mut Claimed, attempt_id: Execu
     };
     let live = redaction.live(worker.live_buffer.clone(), claimed);
     let execution = execution(claimed, attempt_id, (redaction.secrets(), live));
-    // Cancelled with the session's `hand_back`, or alone when a user cancels the run.
+    // Cancelled with the session's `release`, or alone when a user cancels the run.
     let cancel = worker.counters.running.cancellation(claimed.token);
     let report = worker.handlers.run(handler_type, execution, cancel).await;
     redaction.redact(report).await

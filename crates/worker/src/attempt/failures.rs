@@ -21,7 +21,7 @@ pub(crate) fn report(tracker: &Tracker, claimed: &Claimed, ended: &Ended) {
 fn details(claimed: &Claimed, ended: &Ended) -> Report {
     let trace = trace(claimed);
     let class = ended.record.error_class.clone().unwrap_or_default();
-    let message = ended.record.error_message.as_deref().unwrap_or("it failed");
+    let message = ended.record.error_message.as_deref().unwrap_or("the attempt failed");
     let facts = [
         ("trace_id", trace.trace_id()),
         ("span_id", trace.span_id()),
@@ -36,6 +36,6 @@ fn details(claimed: &Claimed, ended: &Ended) -> Report {
     Report {
         title: format!("{}: {message}", claimed.job_name),
         facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        group: vec!["dispatch failed".to_owned(), claimed.job_id.to_string(), class],
+        group: vec!["run failed".to_owned(), claimed.job_id.to_string(), class],
     }
 }

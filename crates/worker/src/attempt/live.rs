@@ -1,12 +1,15 @@
-//! Shows what running attempts tell, while they run: gathered for a moment, written for all attempts at once.
+//! Live output and progress of running attempts: buffered briefly, written for all attempts at once.
 //!
-//! Handlers put what they tell on the [`Board`], in memory and within bounds; one task for the whole process ([`run`]) writes what is
-//! new every [`GATHER`] and takes away what attempts that are over have left. So an attempt that is over sooner costs the database
-//! nothing, and the write of results ([`crate::completion`]) knows nothing of this. The database's answer says which claims held. One
-//! that did not was taken away: the work under it is killed at once. (Attempts that tell nothing learn it with a heartbeat.)
+//! Handlers put events into the [`LiveBuffer`], in memory and within bounds. One task per process
+//! ([`run`]) writes new events every [`GATHER`] and deletes the rows of ended attempts. So an
+//! attempt that ends sooner costs the database nothing, and storing results
+//! ([`crate::completion`]) does not depend on live output. The answer of a write names the claims
+//! that held. A claim that did not hold was taken away: the worker kills its attempt at once.
+//! (Attempts without live output learn it from a heartbeat.)
 //!
-//! Nothing here may hold up work: a database that is away costs what is told meanwhile, beyond the bounds. The record of the attempt
-//! has it all the same. A process that dies leaves rows, which the leader removes.
+//! Live output never delays an attempt. While the database is unavailable, events beyond the bounds
+//! are dropped; the result of the attempt contains the output anyway. If the process dies, the
+//! leader deletes its rows.
 
 mod live_buffer;
 
@@ -14,29 +17,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sched_model::domain::ids::ClaimToken;
-use sched_model::{Database, DbError, running::live_output};
 use sched_runtime::tasks::BoxError;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use crate::attempt::live::live_buffer::Board;
+pub(crate) use crate::attempt::live::live_buffer::LiveBuffer;
 
-use crate::attempt::counters::{self, Seen};
+use crate::attempt::counters::{self, Counters};
+use crate::backend::{Backend, DbError};
 
-/// Time between two writes. Half of it is what watching lags behind on average; an attempt that is over sooner is never written.
+/// Time between two writes. Live output lags by half of it on average. An attempt that ends sooner is
+/// never written.
 const GATHER: Duration = Duration::from_millis(400);
-/// The same while the database fails.
+/// Time between two writes while the database fails.
 const AFTER_FAILURE: Duration = Duration::from_secs(2);
-/// A write that takes longer is given up; it is made again.
+/// A write that takes longer is abandoned and repeated.
 const WRITE_WITHIN: Duration = Duration::from_secs(10);
 
-/// Writes what is told until `stop`.
+/// Writes live events until `stop`.
 ///
 /// # Errors
 /// Never.
 pub(crate) async fn run(
-    board: Arc<Board>,
-    database: Database,
-    seen: Arc<Seen>,
+    buffer: Arc<LiveBuffer>,
+    backend: Backend,
+    counters: Arc<Counters>,
     stop: CancellationToken,
 ) -> Result<(), BoxError> {
     let mut failing = false;
@@ -44,13 +48,13 @@ pub(crate) async fn run(
     loop {
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
-            () = board.has_work() => {}
+            () = buffer.has_work() => {}
         }
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             () = tokio::time::sleep(pause) => {}
         }
-        let written = tokio::time::timeout(WRITE_WITHIN, write(&board, &database, &seen)).await;
+        let written = tokio::time::timeout(WRITE_WITHIN, write(&buffer, &backend, &counters)).await;
         let error = match written {
             Ok(Ok(())) => {
                 failing = false;
@@ -61,39 +65,35 @@ pub(crate) async fn run(
             Err(_elapsed) => format!("no answer within {WRITE_WITHIN:?}"),
         };
         pause = AFTER_FAILURE;
-        // Once for an outage: the completer and the heartbeat say the rest.
+        // Logged once per outage: the completer and the heartbeat log the rest.
         if !std::mem::replace(&mut failing, true) {
-            tracing::warn!(error, "Showing what attempts tell failed; trying again.");
+            tracing::warn!(error, "failed to write live output; retrying");
         }
     }
 }
 
-async fn write(board: &Board, database: &Database, seen: &Seen) -> Result<(), DbError> {
-    let told = board.news();
-    let over = board.over();
-    if told.is_empty() && over.is_empty() {
-        return Ok(());
-    }
-    let mut conn = database.conn().await?;
-    if !told.is_empty() {
-        let held = live_output::write(&mut conn, &told).await?;
-        board.written(&told);
-        for one in told.iter().filter(|one| !held.contains(&one.token)) {
-            lost(board, seen, one.token);
+async fn write(buffer: &LiveBuffer, backend: &Backend, counters: &Counters) -> Result<(), DbError> {
+    let news = buffer.news();
+    let over = buffer.over();
+    if !news.is_empty() {
+        let held = backend.write_live(&news).await?;
+        buffer.written(&news);
+        for one in news.iter().filter(|one| !held.contains(&one.token)) {
+            lost(buffer, counters, one.token);
         }
     }
     if !over.is_empty() {
-        let gone = live_output::forget(&mut conn, &over).await?;
-        board.forgotten(&gone);
+        let gone = backend.forget_live(&over).await?;
+        buffer.forgotten(&gone);
     }
     Ok(())
 }
 
-/// A claim that does not hold: its attempt has just ended, or it belongs to somebody else by now.
-fn lost(board: &Board, seen: &Seen, token: ClaimToken) {
-    if board.close(token)
-        && let Some(job) = seen.running.lose(token)
+/// Handles a claim that does not hold: its attempt has just ended, or another worker has the run.
+fn lost(buffer: &LiveBuffer, counters: &Counters, token: ClaimToken) {
+    if buffer.close(token)
+        && let Some(job) = counters.running.lose(token)
     {
-        counters::tell_loss(&job, token);
+        counters::log_loss(&job, token);
     }
 }

@@ -1,29 +1,32 @@
-//! Claiming: as many dispatches as there are free slots, and some ahead of them where attempts are short ([`crate::claiming::prefetch`]).
+//! The poller: claims as many runs as there are free slots, and more where attempts are short
+//! ([`crate::claiming::prefetch`]).
 //!
-//! Waits while an operator has the worker drain, waits for room, claims ([`crate::claiming`]), and starts what it got; what was claimed ahead waits for a slot. A look that found nothing
-//! is followed by a pause that grows by half up to its maximum, with jitter, so that an idle fleet costs next to nothing; a notification
-//! ends the pause at once, work resets it, and it ends no later than the next retry is due. Notifications are hints: losing every one
-//! costs the pause and nothing else.
+//! It waits while the worker drains, waits for room, claims ([`crate::claiming`]) and starts the
+//! claimed runs; prefetched runs wait for a slot. After a claim that found nothing it pauses. The pause
+//! grows by half up to its maximum, with jitter, so an idle fleet costs very little. A notification
+//! ends the pause at once, a claimed run resets it, and it ends no later than the next retry is due.
+//! Notifications are hints: losing all of them costs only the pause.
 //!
-//! If a claim fails in whatever way, it may have taken effect without our knowing. Before the next claim the database is then
-//! asked what it holds for us that we do not run, and that is handed back. A claim that is under way when the session stops is
-//! waited for, and what it got is handed back too.
+//! A claim that failed in any way may have taken effect. Before the next claim, the worker therefore
+//! reads which attempts the database holds for it that it does not run, and releases them. When the
+//! session stops during a claim, the poller waits for the answer, and the claimed runs are released
+//! too.
 
 use std::time::Duration;
 
 use rand::RngExt;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use crate::claiming::{Claiming, Look};
+use crate::claiming::{ClaimResult, Claiming};
 use crate::session::Session;
 
-/// A claim takes no more than this at once, so that its transaction stays short.
-const MOST_AT_ONCE: usize = 500;
+/// Maximum runs per claim, so that its transaction stays short.
+const MAX_PER_CLAIM: usize = 500;
 
-/// A retry is looked for this much after it is due, so that the database finds it due.
+/// The poller claims a retry this long after it is due, so that the database finds it due.
 const JUST_AFTER: Duration = Duration::from_millis(2);
 
-/// Something could be claimed but was held by others: looked for again after this, which grows by half too.
+/// First pause after a claim that found only runs locked by other workers. It grows by half each time.
 const CONTENDED: Duration = Duration::from_millis(5);
 
 /// Claims until the session stops.
@@ -35,21 +38,21 @@ pub(crate) async fn run(session: Session) {
     loop {
         tokio::select! {
             () = session.stop_claiming.cancelled() => return,
-            () = until_wanted(&mut draining) => {}
+            () = until_not_draining(&mut draining) => {}
         }
         let places = tokio::select! {
             () = session.stop_claiming.cancelled() => return,
             places = room(&session) => places,
         };
         let mut again_in = None;
-        match claiming.look(&session, places).await {
-            // All room was filled: more may wait.
-            Ok(Look::Full) => {
+        match claiming.claim(&session, places).await {
+            // All places were filled, so more runs may wait.
+            Ok(ClaimResult::Full) => {
                 pause = shortest;
                 contended = CONTENDED;
                 continue;
             }
-            Ok(Look::Found { some, is_contended, next_claimable }) => {
+            Ok(ClaimResult::Partial { some, is_contended, next_claimable }) => {
                 again_in = next_claimable.map(|due| due + JUST_AFTER);
                 if some {
                     pause = shortest;
@@ -63,7 +66,7 @@ pub(crate) async fn run(session: Session) {
             }
             Err(error) => {
                 metrics::counter!("sched_claims_total", "result" => "failed").increment(1);
-                tracing::warn!(error = error.with_causes(), "Claiming failed; trying again.");
+                tracing::warn!(error = error.with_causes(), "claim failed; retrying");
             }
         }
         let jittered = pause.mul_f64(rand::rng().random_range(0.8..=1.2));
@@ -72,33 +75,33 @@ pub(crate) async fn run(session: Session) {
             () = session.stop_claiming.cancelled() => return,
             () = session.worker.wake.notified() => {
                 pause = shortest;
-                claiming.woken();
+                claiming.notified();
             }
             () = tokio::time::sleep(jittered) => pause = pause.mul_f64(1.5).min(longest),
         }
     }
 }
 
-/// Waits while an operator has the worker drain.
-async fn until_wanted(draining: &mut watch::Receiver<bool>) {
+/// Waits while the worker drains on request of an operator.
+async fn until_not_draining(draining: &mut watch::Receiver<bool>) {
     if draining.wait_for(|is_draining| !is_draining).await.is_err() {
-        // The sender is in the session, which is there as long as its poller.
+        // The session owns the sender and outlives its poller.
         std::future::pending::<()>().await;
     }
 }
 
-/// Waits for room, and takes a place for each dispatch there is room for.
+/// Waits for room, and takes a place for each run that the worker has room for.
 async fn room(session: &Session) -> Vec<OwnedSemaphorePermit> {
     let worker = &session.worker;
     loop {
-        // Registered before the look, so that what moves in between is not missed.
-        let moved = worker.pace.moved.notified();
+        // Enabled before the check, so that no notification in between is missed.
+        let moved = worker.prefetch.moved.notified();
         tokio::pin!(moved);
         moved.as_mut().enable();
-        let room = worker.pace.room(worker.slots.available_permits()).min(MOST_AT_ONCE);
+        let room = worker.prefetch.room(worker.slots.available_permits()).min(MAX_PER_CLAIM);
         if room > 0 {
             let mut places = Vec::with_capacity(room);
-            // While results cannot be stored there may be fewer places than there is room.
+            // While results cannot be stored, there may be fewer places than room.
             match worker.places.clone().acquire_owned().await {
                 Ok(place) => places.push(place),
                 // The semaphore is never closed.

@@ -1,39 +1,41 @@
 //! How far ahead of its free slots a worker claims.
 //!
-//! Where attempts take seconds, a worker claims for the slots that are free: what it cannot start at once is better left to others. Where
-//! they take microseconds, a claim for each free slot would be one round trip for each handful of work. So the worker learns how long
-//! its attempts take and claims as many as its slots will have begun within [`WINDOW`]. It may be wrong: what has not been started
-//! after [`PATIENCE`] is handed back, and costs its dispatch no attempt; and the attempts that hold the slots are known to be long then.
+//! With attempts of seconds, a worker claims only for its free slots: other workers can start the
+//! remaining runs sooner. With attempts of microseconds, one claim per free slot would be one round
+//! trip per handful of runs. So the worker learns how long its attempts take, and claims as many runs
+//! as its slots will start within [`WINDOW`]. The estimate may be wrong. A run that has not started
+//! after [`SLOT_WAIT`] is released, which does not count as an attempt. The worker then knows that the
+//! attempts in its slots are long.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// What is claimed ahead is begun within this, if attempts go on taking as long as they do.
+/// Prefetched runs start within this time, if attempts keep their mean duration.
 const WINDOW: Duration = Duration::from_millis(100);
-/// Most dispatches claimed ahead of the free slots.
-pub(crate) const MOST_AHEAD: usize = 1_000;
-/// A claimed dispatch that has not been started after this is handed back.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
-/// No attempt has ended yet: they may take long.
+/// Maximum runs claimed ahead of the free slots.
+pub(crate) const MAX_AHEAD: usize = 1_000;
+/// A claimed run that has not started after this is released.
+pub(crate) const SLOT_WAIT: Duration = Duration::from_secs(1);
+/// No attempt has ended yet. They may take long.
 const UNKNOWN: u64 = u64::MAX;
-/// Each attempt moves the mean by one part in so many.
+/// Each attempt moves the mean by 1/WEIGHT of the difference.
 const WEIGHT: u64 = 16;
 
-/// What is known of the attempts of this worker.
+/// Durations of the worker's attempts, and its claimed runs that wait for a slot.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct Prefetch {
     concurrency: usize,
-    /// Mean duration of attempts in nanoseconds, of the latest most.
+    /// Moving mean of the durations of attempts, in nanoseconds.
     mean: AtomicU64,
-    /// Claimed, not started.
+    /// Claimed runs that have not started.
     waiting: AtomicUsize,
-    /// Something was started, or handed back.
+    /// Notified when a claimed run starts or is released.
     pub(crate) moved: Notify,
 }
 
-impl Pace {
+impl Prefetch {
     pub(crate) fn new(concurrency: u32) -> Self {
         Self {
             concurrency: usize::try_from(concurrency).unwrap_or(1),
@@ -43,41 +45,41 @@ impl Pace {
         }
     }
 
-    /// Notes how long an attempt took, or how long a slot was waited for in vain.
+    /// Records the duration of an attempt, or of a wait for a slot that timed out.
     pub(crate) fn ended(&self, took: Duration) {
         let took = u64::try_from(took.as_nanos()).unwrap_or(UNKNOWN - 1);
         let (Ok(_) | Err(_)) = self.mean.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |mean| {
-            // A long attempt counts at once and in full: being wrong in this direction strands work.
+            // A long attempt counts at once and in full: an estimate that is too short strands runs.
             Some(if mean == UNKNOWN || took > mean { took } else { mean - mean / WEIGHT + took / WEIGHT })
         });
     }
 
-    /// Notes claims.
-    pub(crate) fn claimed(&self, dispatches: usize) {
-        self.waiting.fetch_add(dispatches, Ordering::Relaxed);
-        metrics::gauge!("sched_claimed_ahead").increment(u32::try_from(dispatches).map_or(0.0, f64::from));
+    /// Records claimed runs.
+    pub(crate) fn claimed(&self, runs: usize) {
+        self.waiting.fetch_add(runs, Ordering::Relaxed);
+        metrics::gauge!("sched_claimed_ahead").increment(u32::try_from(runs).map_or(0.0, f64::from));
     }
 
-    /// Notes that a claimed dispatch was started or handed back.
+    /// Records that a claimed run started or was released.
     pub(crate) fn begun(&self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         metrics::gauge!("sched_claimed_ahead").decrement(1.0);
         self.moved.notify_one();
     }
 
-    /// How many may be claimed now with so many free slots; 0 while that is not worth a statement.
+    /// How many runs to claim now with so many free slots; 0 while that is not worth a statement.
     pub(crate) fn room(&self, free_slots: usize) -> usize {
         let ahead = self.ahead();
         let room = (free_slots + ahead).saturating_sub(self.waiting.load(Ordering::Relaxed));
-        // Ahead of the slots there is time to gather; a free slot with nothing to start is served at once.
+        // Prefetching can wait for a larger batch; a free slot without a run is filled at once.
         if room < ahead / 2 { 0 } else { room }
     }
 
-    /// How many to claim ahead of the free slots.
+    /// How many runs to claim ahead of the free slots.
     fn ahead(&self) -> usize {
         let mean = self.mean.load(Ordering::Relaxed).max(1);
         let each = u64::try_from(WINDOW.as_nanos()).unwrap_or(u64::MAX) / mean;
-        usize::try_from(each).unwrap_or(MOST_AHEAD).saturating_mul(self.concurrency).min(MOST_AHEAD)
+        usize::try_from(each).unwrap_or(MAX_AHEAD).saturating_mul(self.concurrency).min(MAX_AHEAD)
     }
 }
 
@@ -85,45 +87,45 @@ impl Pace {
 mod tests {
     use super::*;
 
-    fn after(durations: impl IntoIterator<Item = Duration>) -> Pace {
-        let pace = Pace::new(10);
-        durations.into_iter().for_each(|took| pace.ended(took));
-        pace
+    fn after(durations: impl IntoIterator<Item = Duration>) -> Prefetch {
+        let prefetch = Prefetch::new(10);
+        durations.into_iter().for_each(|took| prefetch.ended(took));
+        prefetch
     }
 
     #[test]
-    fn a_worker_that_knows_nothing_claims_for_its_free_slots() {
-        let pace = Pace::new(10);
-        assert_eq!(pace.room(10), 10);
-        pace.claimed(4);
-        assert_eq!((pace.room(10), pace.room(3)), (6, 0));
+    fn new_worker_claims_for_its_free_slots() {
+        let prefetch = Prefetch::new(10);
+        assert_eq!(prefetch.room(10), 10);
+        prefetch.claimed(4);
+        assert_eq!((prefetch.room(10), prefetch.room(3)), (6, 0));
     }
 
     #[test]
-    fn short_attempts_are_claimed_ahead_and_long_ones_are_not() {
+    fn short_attempts_are_prefetched_and_long_ones_are_not() {
         let short = after(std::iter::repeat_n(Duration::from_micros(20), 1_000));
-        assert_eq!(short.room(10), MOST_AHEAD + 10);
+        assert_eq!(short.room(10), MAX_AHEAD + 10);
         let middling = after(std::iter::repeat_n(Duration::from_millis(10), 1_000));
-        assert_eq!(middling.room(0), 100, "ten slots begin ten each within the window");
+        assert_eq!(middling.room(0), 100, "ten slots start ten each within the window");
         let long = after(std::iter::repeat_n(Duration::from_millis(101), 1_000));
         assert_eq!((long.room(0), long.room(7)), (0, 7));
     }
 
     #[test]
-    fn one_long_attempt_ends_claiming_ahead() {
-        let pace = after(std::iter::repeat_n(Duration::from_micros(20), 1_000));
-        pace.ended(Duration::from_secs(1));
-        assert_eq!(pace.room(3), 3);
+    fn one_long_attempt_ends_prefetching() {
+        let prefetch = after(std::iter::repeat_n(Duration::from_micros(20), 1_000));
+        prefetch.ended(Duration::from_secs(1));
+        assert_eq!(prefetch.room(3), 3);
     }
 
     #[test]
-    fn what_waits_is_refilled_when_half_of_it_was_begun() {
-        let pace = after(std::iter::repeat_n(Duration::from_micros(20), 1_000));
-        pace.claimed(MOST_AHEAD);
-        assert_eq!(pace.room(0), 0);
-        (0..MOST_AHEAD / 2 - 1).for_each(|_| pace.begun());
-        assert_eq!(pace.room(0), 0);
-        pace.begun();
-        assert_eq!(pace.room(0), MOST_AHEAD / 2);
+    fn prefetched_runs_are_refilled_at_half() {
+        let prefetch = after(std::iter::repeat_n(Duration::from_micros(20), 1_000));
+        prefetch.claimed(MAX_AHEAD);
+        assert_eq!(prefetch.room(0), 0);
+        (0..MAX_AHEAD / 2 - 1).for_each(|_| prefetch.begun());
+        assert_eq!(prefetch.room(0), 0);
+        prefetch.begun();
+        assert_eq!(prefetch.room(0), MAX_AHEAD / 2);
     }
 }

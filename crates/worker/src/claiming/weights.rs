@@ -1,24 +1,25 @@
-//! Weights of queues: how free slots are shared among the queues that have work.
+//! Weights of queues: how the free slots are shared among the queues that have runs.
 //!
-//! Pure arithmetic. Queues of equal weight are one group, claimed from together: there priority decides. As soon as two weights differ,
-//! each queue is a group of its own and gets places in proportion, spread evenly (`critical=5,default=1` is five, one, five, one). A group
-//! without work gives its places to the others and saves nothing up.
+//! Pure arithmetic. Queues of equal weight form one group with one claim, in which priority decides. As
+//! soon as two weights differ, each queue is its own group and gets places in proportion, spread
+//! evenly (`critical=5,default=1` means five, one, five, one). A group without runs leaves its places
+//! to the others and does not save them up.
 
 /// The largest weight of a queue.
 pub(crate) const HEAVIEST: u32 = 1_000;
 
-/// A queue that is not named as it should be.
+/// An invalid item of the setting `worker-queues`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum QueueError {
-    #[error("{0:?} has no weight between 1 and {most} after its =", most = HEAVIEST)]
+    #[error("{0:?} has no valid weight; write a number between 1 and {most} after the =", most = HEAVIEST)]
     Weight(String),
-    #[error("{0:?} has no name before its =")]
+    #[error("{0:?} has no queue name before the =")]
     Name(String),
-    #[error("{0:?} is named twice")]
+    #[error("queue {0:?} is listed twice")]
     Twice(String),
 }
 
-/// Reads `name` or `name=weight`; a plain name weighs 1.
+/// Parses `name` or `name=weight`; the weight of a plain name is 1.
 pub(crate) fn parse(items: &[String]) -> Result<(Vec<String>, Vec<u32>), QueueError> {
     let (mut names, mut weights) = (Vec::new(), Vec::new());
     for item in items {
@@ -41,22 +42,22 @@ pub(crate) fn parse(items: &[String]) -> Result<(Vec<String>, Vec<u32>), QueueEr
     Ok((names, weights))
 }
 
-/// What a place costs a group of weight 1; the heavier the group, the less it costs.
+/// Cost of a place for a group of weight 1. The heavier the group, the lower its cost.
 const COST: u64 = 1_000_000;
 
-/// A group of queues that are claimed from together.
+/// Queues that share one claim.
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
     pub(crate) queues: Vec<String>,
     cost: u64,
-    /// What it has paid for the places it used. The one that has paid least is next.
+    /// Sum of the costs of the places it has used. The group with the lowest sum is next.
     paid: u64,
-    /// It had no work when it was last asked.
+    /// The latest claim found no run in it.
     was_idle: bool,
 }
 
 impl Group {
-    /// Notes that it had work for so many places.
+    /// Records that it had runs for so many places.
     pub(crate) fn used(&mut self, places: usize) {
         self.paid += self.cost * u64::try_from(places).unwrap_or(0);
     }
@@ -78,10 +79,11 @@ pub(crate) fn groups(queues: &[String], weights: &[u32]) -> Vec<Group> {
     }
 }
 
-/// Deals out `places` among the groups that have work: how many each gets. Only what they use of it is held against them ([`Group::used`]).
-pub(crate) fn deal(groups: &mut [Group], has_work: &[bool], places: usize) -> Vec<usize> {
-    let mut dealt = vec![0; groups.len()];
-    // Who comes back has not saved up for what it could not use.
+/// Splits `places` among the groups with work; returns the places of each. A group pays only for the
+/// places that it uses ([`Group::used`]).
+pub(crate) fn split(groups: &mut [Group], has_work: &[bool], places: usize) -> Vec<usize> {
+    let mut shares = vec![0; groups.len()];
+    // A group that was idle does not save up unused places.
     let working = groups.iter().zip(has_work).filter(|(group, works)| **works && !group.was_idle);
     let least = working.map(|(group, _)| group.paid).min().unwrap_or(0);
     for (group, works) in groups.iter_mut().zip(has_work) {
@@ -93,14 +95,14 @@ pub(crate) fn deal(groups: &mut [Group], has_work: &[bool], places: usize) -> Ve
     let mut costs: Vec<u64> = groups.iter().map(|group| group.paid).collect();
     for _ in 0..places {
         let working =
-            groups.iter().zip(&mut costs).zip(&mut dealt).zip(has_work).filter(|(_, works)| **works);
+            groups.iter().zip(&mut costs).zip(&mut shares).zip(has_work).filter(|(_, works)| **works);
         let next = working.min_by_key(|(((group, cost), _), _)| **cost + group.cost);
-        if let Some((((group, cost), dealt), _)) = next {
+        if let Some((((group, cost), shares), _)) = next {
             *cost += group.cost;
-            *dealt += 1;
+            *shares += 1;
         }
     }
-    dealt
+    shares
 }
 
 #[cfg(test)]
@@ -116,11 +118,11 @@ mod tests {
         groups(&queues, &weights)
     }
 
-    /// Deals out places, all of which are used.
+    /// Splits places, and all of them are used.
     fn use_all(groups: &mut [Group], has_work: &[bool], places: usize) -> Vec<usize> {
-        let dealt = deal(groups, has_work, places);
-        groups.iter_mut().zip(&dealt).for_each(|(group, used)| group.used(*used));
-        dealt
+        let shares = split(groups, has_work, places);
+        groups.iter_mut().zip(&shares).for_each(|(group, used)| group.used(*used));
+        shares
     }
 
     #[test]
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_in_queues_are_told() {
+    fn invalid_queue_items_are_rejected() {
         for (text, error) in [
             ("a=0", QueueError::Weight("a=0".into())),
             ("a=1001", QueueError::Weight("a=1001".into())),
@@ -151,35 +153,35 @@ mod tests {
     }
 
     #[test]
-    fn places_are_dealt_in_proportion_also_one_at_a_time() {
+    fn places_are_split_by_weight_one_at_a_time() {
         let mut groups = groups_of("critical=5,default=1");
         assert_eq!(use_all(&mut groups, &[true, true], 12), [10, 2]);
         let mut sums = [0, 0];
         for _ in 0..60 {
-            let dealt = use_all(&mut groups, &[true, true], 1);
-            sums = [sums[0] + dealt[0], sums[1] + dealt[1]];
+            let shares = use_all(&mut groups, &[true, true], 1);
+            sums = [sums[0] + shares[0], sums[1] + shares[1]];
         }
         assert_eq!(sums, [50, 10]);
     }
 
     #[test]
-    fn a_heavy_group_that_never_has_work_changes_nothing_between_the_others() {
+    fn idle_heavy_group_does_not_affect_the_others() {
         let mut groups = groups_of("critical=3,bulk=1,idle=9");
         let mut sums = [0, 0];
         for _ in 0..40 {
-            // Nobody knows before the claim that it has none.
-            deal(&mut groups, &[true, true, true], 1);
-            let dealt = use_all(&mut groups, &[true, true, false], 1);
-            sums = [sums[0] + dealt[0], sums[1] + dealt[1]];
+            // Only the claim shows that it has no work.
+            split(&mut groups, &[true, true, true], 1);
+            let shares = use_all(&mut groups, &[true, true, false], 1);
+            sums = [sums[0] + shares[0], sums[1] + shares[1]];
         }
         assert_eq!(sums, [30, 10]);
     }
 
     #[test]
-    fn who_has_no_work_leaves_its_places_to_others_and_saves_nothing_up() {
+    fn idle_group_leaves_its_places_and_saves_none() {
         let mut groups = groups_of("a=5,b=1,c=1");
         assert_eq!(use_all(&mut groups, &[false, true, true], 10), [0, 5, 5]);
         assert_eq!(use_all(&mut groups, &[true, true, true], 7), [5, 1, 1]);
-        assert_eq!(deal(&mut groups, &[false, false, false], 7), [0, 0, 0]);
+        assert_eq!(split(&mut groups, &[false, false, false], 7), [0, 0, 0]);
     }
 }

@@ -1,17 +1,16 @@
-//! What the completer gathers and keeps, without a database.
+//! Tests: the bounds of the completer, without a database.
 
 use sched_model::domain::attempt::{AttemptOutcome, Verdict};
 use sched_model::domain::dispatch::DispatchEvent;
 use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId};
-use sched_model::running::attempts::{OutputChunk, Record};
-use sched_model::{DatabaseSettings, DbError};
 use uuid::Uuid;
 
 use super::*;
-use crate::completion::retry_budget::Patience;
+use crate::backend::{DbError, OutputChunk, Record};
+use crate::completion::retry_budget::RetryBudget;
 
-/// An attempt that wrote that many bytes.
-fn chatty(bytes: usize) -> Ended {
+/// An attempt with that many bytes of output.
+fn with_output(bytes: usize) -> Ended {
     let content = "x".repeat(bytes);
     let output = vec![OutputChunk { stream: "stdout", chunk: 0, content, dropped_bytes: 0 }];
     Ended {
@@ -37,18 +36,17 @@ fn chatty(bytes: usize) -> Ended {
     }
 }
 
-/// One whose database is nowhere.
+/// A completer without a database.
 fn completer() -> (Completer, CompleterHandle) {
-    let database = Database::new(&DatabaseSettings::new("postgres://nobody@127.0.0.1:1/none", "test"));
     let slots = Arc::new(tokio::sync::Semaphore::new(10));
-    Completer::new(database.unwrap(), Arc::new(Seen::new()), Arc::default(), slots)
+    Completer::new(Backend::unreachable(), Arc::new(Counters::new()), Arc::default(), slots)
 }
 
 #[tokio::test]
-async fn a_transaction_is_bounded_by_the_size_of_its_results_and_not_only_by_their_number() {
+async fn transaction_is_bounded_by_bytes() {
     let (mut completer, handle) = completer();
     for _ in 0..5 {
-        handle.send(None, chatty(MOST_BYTES / 2), None).await;
+        handle.send(None, with_output(MAX_BYTES / 2), None).await;
     }
     let mut sizes = Vec::new();
     for _ in 0..3 {
@@ -59,42 +57,45 @@ async fn a_transaction_is_bounded_by_the_size_of_its_results_and_not_only_by_the
 }
 
 #[tokio::test]
-async fn results_that_are_kept_are_bounded_by_their_size() {
+async fn kept_results_are_bounded_by_bytes() {
     let (_completer, handle) = completer();
     let first = handle.room_for(KEPT_BYTES - 10 * UNIT_BYTES).await;
     let small = handle.room_for(100).await;
     assert!(futures_util::FutureExt::now_or_never(handle.room_for(10 * UNIT_BYTES)).is_none());
     drop(small);
     drop(first);
-    assert!(handle.room_for(2 * KEPT_BYTES).await.is_some(), "one that is larger than all takes all");
+    assert!(
+        handle.room_for(2 * KEPT_BYTES).await.is_some(),
+        "a result larger than the bound takes all of it"
+    );
 }
 
 #[tokio::test]
-async fn results_that_find_no_room_are_given_up_when_the_worker_stops() {
+async fn results_without_room_are_dropped_when_the_worker_stops() {
     let (_completer, handle) = completer();
-    for _ in 0..MOST_AT_ONCE {
-        handle.send(None, chatty(1), None).await;
+    for _ in 0..MAX_RESULTS {
+        handle.send(None, with_output(1), None).await;
     }
     let all = handle.room_for(KEPT_BYTES).await;
-    let (waiting, no_room) = (handle.send(None, chatty(1), None), handle.room_for(1));
+    let (waiting, no_room) = (handle.send(None, with_output(1), None), handle.room_for(1));
     let gives_up = async { handle.give_up() };
     let ((), room, ()) = tokio::join!(waiting, no_room, gives_up);
     assert!(all.is_some() && room.is_none());
-    assert_eq!(handle.flushed().await, MOST_AT_ONCE + 1, "nobody has stored any");
+    assert_eq!(handle.flushed().await, MAX_RESULTS + 1, "none is stored");
 }
 
 #[test]
-fn results_that_get_no_answer_again_and_again_are_offered_in_halves() {
-    let mut patience = Patience::new();
+fn unanswered_results_are_halved() {
+    let mut budget = RetryBudget::new();
     let away = || DbError::Unavailable("reset".into());
-    assert_eq!([(); 3].map(|()| patience.is_unanswered(&away())), [false, false, true]);
-    assert!(!patience.is_unanswered(&DbError::NotFound), "an answer");
-    assert!(!patience.is_unanswered(&away()), "counted anew");
+    assert_eq!([(); 3].map(|()| budget.is_unanswered(&away())), [false, false, true]);
+    assert!(!budget.is_unanswered(&DbError::NotFound), "an answer");
+    assert!(!budget.is_unanswered(&away()), "the count restarts");
 }
 
 #[test]
-fn what_a_result_holds_is_counted_with_its_output() {
-    let mut ended = chatty(100);
+fn size_of_a_result_includes_its_output() {
+    let mut ended = with_output(100);
     ended.record.result = Some(serde_json::json!({"text": "y".repeat(50), "list": ["z".repeat(25)]}));
     assert!((175..300).contains(&bytes_of(&ended)), "{}", bytes_of(&ended));
 }

@@ -1,12 +1,13 @@
-//! What is counted of attempts when their end is stored, and only then: once each, whoever else may have offered them.
+//! Metrics of stored attempts. Each attempt counts once, when its end is stored.
 
 use std::collections::HashMap;
 
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::dispatch::DispatchEvent;
-use sched_model::running::attempts::Ended;
 
-/// What a worker stores. What was lost is the leader's to tell.
+use crate::backend::Ended;
+
+/// The outcomes that a worker stores. The leader counts lost attempts.
 const OUTCOMES: [AttemptOutcome; 5] = [
     AttemptOutcome::Completed,
     AttemptOutcome::Failed,
@@ -15,7 +16,7 @@ const OUTCOMES: [AttemptOutcome; 5] = [
     AttemptOutcome::Released,
 ];
 
-/// Shows the counters before anything is counted.
+/// Exports the counters with the value 0.
 pub(crate) fn show() {
     for outcome in OUTCOMES {
         metrics::counter!("sched_attempts_total", "status" => outcome.as_str()).increment(0);
@@ -24,9 +25,9 @@ pub(crate) fn show() {
     for part in ["kept", "dropped"] {
         metrics::counter!("sched_output_bytes_total", "part" => part).increment(0);
     }
-    metrics::describe_counter!("sched_attempts_total", "Attempts whose end was stored, by how they ended.");
+    metrics::describe_counter!("sched_attempts_total", "Attempts whose end was stored, by outcome.");
     metrics::describe_counter!("sched_retries_total", "Attempts that are followed by a retry.");
-    metrics::describe_counter!("sched_output_bytes_total", "Bytes that attempts wrote, kept and not.");
+    metrics::describe_counter!("sched_output_bytes_total", "Bytes of output of attempts, kept or dropped.");
     metrics::describe_histogram!(
         "sched_completion_seconds",
         "Time from the end of an attempt until it is stored."

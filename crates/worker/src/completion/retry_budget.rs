@@ -1,29 +1,30 @@
-//! How long the same results are offered to the database, and how often.
+//! How long and how often the writer retries the same batch.
 //!
-//! Judges errors and counts; it stores nothing, and is forgotten with the batch it belongs to.
+//! It classifies errors and counts them. It lives as long as its batch.
 
 use std::time::{Duration, Instant};
 
-use sched_model::DbError;
 use sched_runtime::monotonic_clock::monotonic;
+
+use crate::backend::DbError;
 
 use super::{HALVED_AFTER, PAUSES, REFUSED_AFTER};
 
-/// How long refusals are taken for something that passes, and how long to wait between two offers.
-pub(super) struct Patience {
+/// Decides whether a rejection is permanent, and how long to wait before the next try.
+pub(super) struct RetryBudget {
     since: Instant,
     pause: Duration,
-    /// Offers without an answer, in a row.
+    /// Tries without an answer, in a row.
     unanswered: u32,
 }
 
-impl Patience {
+impl RetryBudget {
     pub(super) fn new() -> Self {
         Self { since: monotonic(), pause: PAUSES.0, unanswered: 0 }
     }
 
-    /// Whether the error says that the same results will never be taken.
-    pub(super) fn is_over(&self, error: &DbError) -> bool {
+    /// Whether the database will reject the same batch always.
+    pub(super) fn is_permanent(&self, error: &DbError) -> bool {
         match error {
             DbError::Constraint { .. } => true,
             DbError::Other(_) | DbError::Corrupt { .. } | DbError::NotFound | DbError::TermOver => {
@@ -33,7 +34,8 @@ impl Patience {
         }
     }
 
-    /// Notes an error; whether offers have failed so often in a row without an answer that fewer results may fare better.
+    /// Records an error. Returns whether so many tries in a row had no answer that a smaller batch may
+    /// succeed.
     pub(super) fn is_unanswered(&mut self, error: &DbError) -> bool {
         let is_unanswered = matches!(error, DbError::Unavailable(_) | DbError::TimedOut(_));
         self.unanswered = if is_unanswered { self.unanswered + 1 } else { 0 };

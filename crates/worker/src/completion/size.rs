@@ -1,12 +1,13 @@
-//! How large a result is: an estimate that costs next to nothing, for the bounds of the completer.
+//! The size of a result: a cheap estimate for the bounds of the completer.
 
-use sched_model::running::attempts::Ended;
 use serde_json::Value;
 
-/// What a value needs besides its text.
+use crate::backend::Ended;
+
+/// Bytes of a JSON value besides its text.
 const EACH: usize = 8;
 
-/// About how many bytes a result is, as it lies in memory and as it is sent.
+/// Approximate bytes of a result, in memory and on the wire.
 pub(crate) fn bytes_of(ended: &Ended) -> usize {
     let record = &ended.record;
     let output: usize = record.output.iter().map(|chunk| chunk.content.len()).sum();

@@ -1,34 +1,38 @@
-//! Recovery where nobody leads: the work of dead workers is the leader's to give to others, and without one for long a worker does it.
+//! Recovery without a leader: usually the leader gives the runs of dead workers to other workers.
 //!
-//! What a leader does besides (firing schedules, ending what is overdue) needs one; but dispatches that are there can run without, and those of a
-//! worker that died should not wait for a scheduler. Each heartbeat brings word of how long the leader has been silent, so looking costs an idle fleet
-//! nothing. After [`LEASES`] leases without one, workers look whether others have died: about [`LOOKS`] times per lease in all, however many they are. One
-//! worker of all does so at a time, and none beside a leader that lives; should one come back at that moment, nothing is done twice, because every attempt is ended
-//! under its claim token ([`losses`](sched_model::recovery::lost_attempts)). Which worker is dead only the database's clock decides.
+//! The other work of a leader (firing schedules, ending overdue attempts) needs a scheduler. Existing
+//! runs need none, and the runs of a dead worker should not wait for one. Each heartbeat returns how
+//! long the leader has been silent, so an idle fleet pays nothing for the check. After [`LEASES`]
+//! leases without a leader, workers check whether other workers have died: about [`CHECKS`] times per
+//! lease in total, however many workers there are. Only one worker recovers at a time, and none while
+//! a leader lives. If a leader returns at that moment, nothing is done twice, because every attempt is
+//! ended under its claim token ([`lost_attempts`](sched_model::recovery::lost_attempts)). Only the
+//! database's clock decides which worker is dead.
 
 use std::time::{Duration, Instant};
 
 use rand::RngExt as _;
-use sched_model::recovery::lost_attempts::{By, Losses, Recovered, Recovery};
-use sched_model::{DbError, running::workers};
 
+use crate::backend::{DbError, Recovered};
 use crate::session::Session;
 
-/// For how many leases of workers nobody may lead before workers recover. A leader that dies is replaced in far less.
+/// Workers recover after this many leases without a leader. A standby replaces a dead leader much
+/// sooner.
 const LEASES: u32 = 3;
-/// How often all workers together look per lease.
-const LOOKS: f64 = 2.0;
-/// A run that takes longer is given up; what it has committed stays.
-const RUN_LIMIT: Duration = Duration::from_secs(60);
+/// Checks per lease of all workers together.
+const CHECKS: f64 = 2.0;
+/// A recovery that takes longer is aborted. Its committed transactions stay.
+const RECOVERY_LIMIT: Duration = Duration::from_secs(60);
 
-/// Since when nobody leads, as the heartbeats have it.
+/// Since when no scheduler leads, according to the heartbeats.
 #[derive(Debug, Default)]
 pub(crate) struct Vacancy {
     since: Option<Instant>,
 }
 
 impl Vacancy {
-    /// Notes what a heartbeat said; whether nobody has led for so long that workers recover.
+    /// Records the answer of a heartbeat. Returns whether no scheduler has led for so long that workers
+    /// recover.
     pub(crate) fn note(&mut self, now: Instant, leader_silence: Option<Duration>, lease: Duration) -> bool {
         if leader_silence.is_some_and(|silence| silence <= lease) {
             self.since = None;
@@ -39,13 +43,14 @@ impl Vacancy {
     }
 }
 
-/// Recovers whenever the heartbeat finds that nobody leads; the session drops the task when it needs it no more.
+/// Recovers whenever the heartbeat finds that no scheduler leads. The session drops the task at its
+/// end.
 pub(crate) async fn run(session: Session) {
     let lease = session.worker.config.lease.duration();
     loop {
         session.nobody_leads.notified().await;
         let mut living = 1;
-        match tokio::time::timeout(RUN_LIMIT, recover(&session, lease)).await {
+        match tokio::time::timeout(RECOVERY_LIMIT, recover(&session, lease)).await {
             Ok(Ok((recovered, others))) => {
                 living = others;
                 let Recovered { workers, attempts } = recovered;
@@ -53,16 +58,16 @@ pub(crate) async fn run(session: Session) {
                     tracing::warn!(
                         workers,
                         attempts,
-                        "Nobody leads, so this worker has given up dead workers and their attempts; start a scheduler."
+                        "no leader, so this worker recovered the attempts of dead workers; start a scheduler"
                     );
                 }
             }
             Ok(Err(error)) => tracing::warn!(
                 error = error.with_causes(),
-                "Nobody leads, and looking for dead workers failed; trying again."
+                "no leader, and the check for dead workers failed; retrying"
             ),
             Err(_elapsed) => {
-                tracing::warn!("Nobody leads, and looking for dead workers took too long; trying again.")
+                tracing::warn!("no leader, and the check for dead workers timed out; retrying")
             }
         }
         let share = rand::rng().random_range(0.75..1.25);
@@ -70,21 +75,18 @@ pub(crate) async fn run(session: Session) {
     }
 }
 
-/// How long one of so many living workers waits before it looks again: as long as makes [`LOOKS`] looks per lease of all, and a lease at least.
-/// `share` strews them.
+/// The pause of one of `living` workers between two checks. It gives [`CHECKS`] checks per lease of
+/// all workers together, and is at least one lease. `share` spreads the checks.
 fn pause(lease: Duration, living: u64, share: f64) -> Duration {
     let living = u32::try_from(living).map_or(f64::from(u32::MAX), f64::from);
-    lease.mul_f64((living / LOOKS).max(1.0) * share)
+    lease.mul_f64((living / CHECKS).max(1.0) * share)
 }
 
-/// Recovers what there is to recover, and counts the workers that live.
+/// Recovers the runs of dead workers, and counts the living workers.
 async fn recover(session: &Session, lease: Duration) -> Result<(Recovered, u64), DbError> {
     let worker = &session.worker;
-    let mut conn = worker.database.conn().await?;
-    let losses = Losses { max_attempts: worker.config.max_retry_attempts };
-    let recovery = Recovery { by: By::Worker, lease, losses };
-    let recovered = recovery.run(&mut conn, || session.stop_claiming.is_cancelled()).await?;
-    Ok((recovered, workers::living(&mut conn).await?))
+    let is_stopped = || session.stop_claiming.is_cancelled();
+    worker.backend.recover(lease, worker.config.max_retry_attempts, is_stopped).await
 }
 
 #[cfg(test)]
@@ -94,20 +96,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_recover_when_nobody_has_led_for_three_leases() {
+    fn workers_recover_after_three_leases_without_leader() {
         let lease = Duration::from_secs(30);
         let seconds = Duration::from_secs;
         let mut vacancy = Vacancy::default();
         let begun = monotonic();
         for (after, silence, expected) in [
             (0, Some(seconds(1)), false),
-            // It has died, and its row stays.
+            // The leader has died, and its row stays.
             (10, Some(seconds(31)), false),
             (50, Some(seconds(71)), false),
             (99, None, false),
             (100, None, true),
             (105, Some(seconds(500)), true),
-            // Somebody leads, and it begins anew.
+            // A scheduler leads, and the count restarts.
             (110, Some(seconds(30)), false),
             (115, None, false),
             (204, None, false),
@@ -118,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn all_workers_together_look_as_often_however_many_they_are() {
+    fn check_rate_does_not_depend_on_the_number_of_workers() {
         let lease = Duration::from_secs(30);
         for (living, leases) in [(0, 1), (1, 1), (2, 1), (4, 2), (100, 50), (1000, 500)] {
             assert_eq!(pause(lease, living, 1.0), lease * leases, "{living}");

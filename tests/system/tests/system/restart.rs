@@ -200,7 +200,7 @@ async fn restart_read_only_keeps_the_results_of_finished_work() {
     system.execute(&format!("ALTER DATABASE {name} SET default_transaction_read_only = on; {cut}")).await;
     wait_for("the worker to keep the result", PATIENCE, async || {
         let log = system.workers[0].stderr();
-        if log.contains("Storing results failed; they are kept.") { Ok(()) } else { Err(log) }
+        if log.contains("failed to store results; keeping them and retrying") { Ok(()) } else { Err(log) }
     })
     .await;
     system.execute(&format!("ALTER DATABASE {name} RESET default_transaction_read_only; {cut}")).await;

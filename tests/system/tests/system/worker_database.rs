@@ -100,7 +100,7 @@ async fn worker_whose_registration_comes_late_registers_anew_and_kills_nothing()
         "nothing was begun and given up"
     );
     let log = system.workers[0].stderr();
-    assert!(log.contains("Registering took longer than the lease is trusted; registering anew."), "{log}");
+    assert!(log.contains("registration took longer than the trust in the lease; registering again"), "{log}");
     let health = system.workers[0].health_addr().await;
     let metrics = http::get(health, "/metrics").await.unwrap().body;
     assert!(metrics.lines().any(|line| line == "sched_worker_leases_lost_total 0"), "{metrics}");

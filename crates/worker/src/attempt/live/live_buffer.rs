@@ -1,34 +1,33 @@
-//! What running attempts have told and the database has not been told yet. In memory, bounded, and no more than a courtesy.
+//! Live events of running attempts that are not written yet: in memory, bounded, best effort.
 //!
-//! An attempt has an entry from the first thing it tells until the database holds nothing of it. Pieces count their bytes from the
-//! beginning of their stream, so that a reader sees where something was dropped and can go on in the stored output afterwards. Locks
-//! are held for the move of a piece, never across an await.
+//! An attempt has an entry from its first event until the database has no row of it. Pieces carry
+//! their byte offset in their stream, so a reader sees gaps and can continue in the stored output
+//! afterwards. Locks are held while a piece is moved, never across an await.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sched_model::domain::ids::{ClaimToken, DispatchId};
-use sched_model::running::live_output::{Piece, Told};
 use tokio::sync::Notify;
 
+use crate::backend::{Piece, Told};
 use crate::handlers::LiveEvent;
 
-/// Most that one attempt may tell between two writes.
+/// Maximum bytes of one attempt between two writes.
 const ATTEMPT_BYTES: usize = 64 * 1024;
-/// Most that all of them may.
+/// Maximum bytes of all attempts between two writes.
 const ALL_BYTES: usize = 4 * 1024 * 1024;
-/// Pieces of one attempt between two writes; beyond, a piece is added to the last one of its stream and no longer stands in order
-/// with those of the others.
+/// Maximum pieces of one attempt between two writes. Beyond it, a piece is appended to the latest
+/// piece of its stream and loses its order relative to the other streams.
 const PIECES: usize = 64;
-/// What the database keeps of an attempt while it runs: so much of its latest output, in so many rows.
+/// The database keeps this much of the latest output of a running attempt, in so many rows.
 const KEPT_BYTES: usize = 256 * 1024;
 const KEPT_PIECES: usize = 1000;
-/// Longest message of progress, in characters.
+/// Maximum characters of a progress message.
 const MESSAGE_CHARS: usize = 500;
 
-/// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Board {
+pub(crate) struct LiveBuffer {
     state: Mutex<State>,
     work: Notify,
 }
@@ -36,7 +35,7 @@ pub(crate) struct Board {
 #[derive(Debug, Default)]
 struct State {
     attempts: HashMap<ClaimToken, Attempt>,
-    /// Bytes of all pieces that wait.
+    /// Bytes of all waiting pieces.
     bytes: usize,
 }
 
@@ -46,16 +45,16 @@ struct Attempt {
     pieces: Vec<Piece>,
     /// Bytes of `pieces`.
     bytes: usize,
-    /// How far each stream has come.
+    /// Bytes so far of each stream.
     positions: BTreeMap<&'static str, i64>,
     last_seq: i64,
-    /// Pieces up to this number were offered to the database and must not change any more.
+    /// Pieces up to this number were sent to the database and must not change any more.
     offered_seq: i64,
-    /// Numbers and lengths of what the database keeps.
+    /// Numbers and lengths of the pieces that the database keeps.
     kept: VecDeque<(i64, usize)>,
     kept_bytes: usize,
     progress: Option<(Option<f32>, String)>,
-    /// Whether the database may hold something of it.
+    /// Whether the database may have rows of it.
     has_rows: bool,
     is_over: bool,
 }
@@ -107,7 +106,7 @@ impl Attempt {
         }
     }
 
-    /// Notes what the database keeps from now on, and from which number on it is to.
+    /// Updates the list of pieces that the database keeps; returns the number of the first one.
     fn keep(&mut self) -> i64 {
         for piece in &self.pieces {
             if self.kept.back().is_none_or(|(seq, _)| *seq < piece.seq) {
@@ -124,8 +123,8 @@ impl Attempt {
     }
 }
 
-impl Board {
-    /// Takes what an attempt tells; returns whether there was room for it.
+impl LiveBuffer {
+    /// Adds an event of an attempt; returns whether there was room for it.
     pub(crate) fn take(&self, dispatch: DispatchId, token: ClaimToken, event: LiveEvent) -> bool {
         let mut state = self.state();
         let all_bytes = state.bytes;
@@ -145,7 +144,7 @@ impl Board {
             LiveEvent::Progress { percent, message } if is_taken => {
                 let percent =
                     percent.filter(|percent| percent.is_finite()).map(|percent| percent.clamp(0.0, 100.0));
-                attempt.progress = Some((percent, shown(&message)));
+                attempt.progress = Some((percent, storable(&message)));
             }
             LiveEvent::Output { .. } | LiveEvent::Progress { .. } => {}
         }
@@ -155,20 +154,21 @@ impl Board {
         is_taken
     }
 
-    /// Whether a piece of output of an attempt would be taken now.
+    /// Whether there is room for a piece of output of an attempt.
     pub(crate) fn has_room(&self, token: ClaimToken) -> bool {
         let state = self.state();
         let own = state.attempts.get(&token).map_or(0, |attempt| attempt.bytes);
         own < ATTEMPT_BYTES / 2 && state.bytes < ALL_BYTES / 2
     }
 
-    /// Notes that a stream went on by so many bytes that are not shown.
+    /// Advances a stream by dropped bytes.
     pub(crate) fn skip(&self, dispatch: DispatchId, token: ClaimToken, stream: &'static str, bytes: usize) {
         let mut state = self.state();
         skip(state.attempts.entry(token).or_insert_with(|| Attempt::new(dispatch)), stream, bytes);
     }
 
-    /// Notes that an attempt is over: nothing of it is shown any more. Tells whether that is news, for one that has told something.
+    /// Marks an attempt as ended: none of its events is written any more. Returns whether it had an
+    /// entry and was not ended before.
     pub(crate) fn close(&self, token: ClaimToken) -> bool {
         let mut state = self.state();
         let Some(attempt) = state.attempts.get_mut(&token) else { return false };
@@ -186,23 +186,23 @@ impl Board {
         was_open
     }
 
-    /// Waits until there may be something to write or to take away.
+    /// Waits until there may be rows to write or to delete.
     pub(super) async fn has_work(&self) {
         loop {
-            let told = self.work.notified();
+            let notified = self.work.notified();
             if self.state().attempts.values().any(|attempt| attempt.has_news() || attempt.is_over) {
                 return;
             }
-            told.await;
+            notified.await;
         }
     }
 
-    /// What is new. It stays until it is [`Self::written`].
+    /// The events that are not written yet. They stay until [`Self::written`].
     pub(super) fn news(&self) -> Vec<Told> {
         let mut state = self.state();
         let news = state.attempts.iter_mut().filter(|(_, attempt)| attempt.has_news());
         news.map(|(token, attempt)| {
-            // From here on the database may hold something, whatever becomes of the answer.
+            // From here on the database may have rows, even if the answer is lost.
             attempt.has_rows = true;
             attempt.offered_seq = attempt.last_seq;
             Told {
@@ -216,11 +216,11 @@ impl Board {
         .collect()
     }
 
-    /// Forgets what was written.
-    pub(super) fn written(&self, told: &[Told]) {
+    /// Removes written events.
+    pub(super) fn written(&self, news: &[Told]) {
         let mut state = self.state();
         let mut freed = 0;
-        for one in told {
+        for one in news {
             let Some(attempt) = state.attempts.get_mut(&one.token) else { continue };
             freed += forget_pieces(attempt, &one.pieces);
             if attempt.progress == one.progress {
@@ -230,14 +230,14 @@ impl Board {
         state.bytes = state.bytes.saturating_sub(freed);
     }
 
-    /// Attempts that are over and of which the database may still hold something.
+    /// Ended attempts of which the database may still have rows.
     pub(super) fn over(&self) -> Vec<(DispatchId, ClaimToken)> {
         let state = self.state();
         let over = state.attempts.iter().filter(|(_, attempt)| attempt.is_over);
         over.map(|(token, attempt)| (attempt.dispatch, *token)).collect()
     }
 
-    /// Forgets attempts of which the database holds nothing any more.
+    /// Removes the entries of attempts of which the database has no row any more.
     pub(super) fn forgotten(&self, gone: &[ClaimToken]) {
         let mut state = self.state();
         for token in gone {
@@ -246,7 +246,7 @@ impl Board {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic while the lock was held can have left no more than a piece too many or too few.
+        // A panic while the lock was held leaves at most one piece too many or too few.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -256,7 +256,7 @@ fn skip(attempt: &mut Attempt, stream: &'static str, bytes: usize) {
     *position = position.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
 }
 
-/// Removes what was written from what waits; returns the bytes of it.
+/// Removes written pieces from the waiting ones; returns their bytes.
 fn forget_pieces(attempt: &mut Attempt, written: &[Piece]) -> usize {
     let up_to = written.last().map_or(0, |piece| piece.seq);
     let freed =
@@ -266,8 +266,8 @@ fn forget_pieces(attempt: &mut Attempt, written: &[Piece]) -> usize {
     freed
 }
 
-/// A message that can be stored and shown on a line.
-fn shown(message: &str) -> String {
+/// A message that PostgreSQL can store, without NUL and of bounded length.
+fn storable(message: &str) -> String {
     message.chars().take(MESSAGE_CHARS).map(|c| if c == '\0' { '\u{FFFD}' } else { c }).collect()
 }
 
@@ -282,102 +282,102 @@ mod tests {
         DispatchId(Uuid::from_u128(1))
     }
 
-    fn say(board: &Board, stream: &'static str, text: &str) -> bool {
-        board.take(dispatch(), TOKEN, LiveEvent::Output { stream, text: text.into() })
+    fn say(buffer: &LiveBuffer, stream: &'static str, text: &str) -> bool {
+        buffer.take(dispatch(), TOKEN, LiveEvent::Output { stream, text: text.into() })
     }
 
-    fn pieces(board: &Board) -> Vec<(i64, &'static str, i64, String)> {
-        let news = board.news();
-        let all = news.into_iter().flat_map(|told| told.pieces);
+    fn pieces(buffer: &LiveBuffer) -> Vec<(i64, &'static str, i64, String)> {
+        let news = buffer.news();
+        let all = news.into_iter().flat_map(|news| news.pieces);
         all.map(|piece| (piece.seq, piece.stream, piece.starts_at, piece.content)).collect()
     }
 
     #[test]
-    fn an_attempt_that_is_over_before_the_first_write_leaves_nothing_to_do() {
-        let board = Board::default();
-        say(&board, "stdout", "short");
-        board.close(TOKEN);
-        assert!(board.news().is_empty() && board.over().is_empty());
-        assert_eq!(board.state().bytes, 0);
+    fn attempt_ended_before_first_write_leaves_no_work() {
+        let buffer = LiveBuffer::default();
+        say(&buffer, "stdout", "short");
+        buffer.close(TOKEN);
+        assert!(buffer.news().is_empty() && buffer.over().is_empty());
+        assert_eq!(buffer.state().bytes, 0);
     }
 
     #[test]
     fn pieces_stay_in_order_and_count_their_bytes() {
-        let board = Board::default();
+        let buffer = LiveBuffer::default();
         for (stream, text) in [("stdout", "a"), ("stdout", "b\n"), ("stderr", "oh"), ("stdout", "c")] {
-            assert!(say(&board, stream, text));
+            assert!(say(&buffer, stream, text));
         }
         let expected = [(1, "stdout", 0, "ab\n"), (2, "stderr", 0, "oh"), (3, "stdout", 3, "c")]
             .map(|(n, s, at, t)| (n, s, at, t.to_owned()));
-        assert_eq!(pieces(&board), expected);
-        assert_eq!(pieces(&board), expected, "unanswered, it is told again");
+        assert_eq!(pieces(&buffer), expected);
+        assert_eq!(pieces(&buffer), expected, "without an answer, they are sent again");
     }
 
     #[test]
-    fn what_was_written_is_not_written_again_and_what_came_meanwhile_is() {
-        let board = Board::default();
-        say(&board, "stdout", "one");
-        let told = board.news();
-        say(&board, "stdout", "two");
-        say(&board, "stderr", "three");
-        board.written(&told);
-        let rest = pieces(&board);
+    fn written_pieces_are_removed_and_newer_ones_kept() {
+        let buffer = LiveBuffer::default();
+        say(&buffer, "stdout", "one");
+        let news = buffer.news();
+        say(&buffer, "stdout", "two");
+        say(&buffer, "stderr", "three");
+        buffer.written(&news);
+        let rest = pieces(&buffer);
         assert_eq!(
             rest.iter().map(|(_, s, at, t)| (*s, *at, t.as_str())).collect::<Vec<_>>(),
             [("stdout", 3, "two"), ("stderr", 0, "three")]
         );
         assert!(rest.iter().all(|(seq, ..)| *seq > 1) && rest[0].0 < rest[1].0, "{rest:?}");
-        assert_eq!(board.state().bytes, 8);
-        board.written(&board.news());
-        assert_eq!((board.news().len(), board.state().bytes), (0, 0));
+        assert_eq!(buffer.state().bytes, 8);
+        buffer.written(&buffer.news());
+        assert_eq!((buffer.news().len(), buffer.state().bytes), (0, 0));
     }
 
     #[test]
-    fn what_is_beyond_the_bound_is_dropped_and_leaves_a_gap() {
-        let board = Board::default();
-        assert!(say(&board, "stdout", "head"));
-        assert!(!say(&board, "stdout", &"x".repeat(ATTEMPT_BYTES)));
-        assert!(say(&board, "stdout", "tail"));
-        let found = pieces(&board);
+    fn output_beyond_the_bound_leaves_a_gap() {
+        let buffer = LiveBuffer::default();
+        assert!(say(&buffer, "stdout", "head"));
+        assert!(!say(&buffer, "stdout", &"x".repeat(ATTEMPT_BYTES)));
+        assert!(say(&buffer, "stdout", "tail"));
+        let found = pieces(&buffer);
         let at = i64::try_from(ATTEMPT_BYTES).unwrap() + 4;
         assert_eq!((found[0].2, found[1].2, found[1].3.as_str()), (0, at, "tail"));
     }
 
     #[test]
-    fn many_changes_of_stream_do_not_make_many_pieces() {
-        let board = Board::default();
+    fn alternating_streams_share_pieces() {
+        let buffer = LiveBuffer::default();
         for number in 0..1000 {
-            say(&board, ["stdout", "stderr"][number % 2], "x");
+            say(&buffer, ["stdout", "stderr"][number % 2], "x");
         }
-        assert!(pieces(&board).len() <= PIECES + 2);
-        let bytes: usize = pieces(&board).iter().map(|(.., text)| text.len()).sum();
+        assert!(pieces(&buffer).len() <= PIECES + 2);
+        let bytes: usize = pieces(&buffer).iter().map(|(.., text)| text.len()).sum();
         assert_eq!(bytes, 1000);
     }
 
     #[test]
-    fn the_database_keeps_the_latest_output_of_a_talkative_attempt() {
-        let board = Board::default();
+    fn database_keeps_the_latest_output() {
+        let buffer = LiveBuffer::default();
         let mut keep_from = 0;
         for _ in 0..20 {
-            say(&board, "stdout", &"x".repeat(30_000));
-            let told = board.news();
-            keep_from = told[0].keep_from;
-            board.written(&told);
+            say(&buffer, "stdout", &"x".repeat(30_000));
+            let news = buffer.news();
+            keep_from = news[0].keep_from;
+            buffer.written(&news);
         }
         assert_eq!(keep_from, 20 - i64::try_from(KEPT_BYTES / 30_000).unwrap() + 1);
     }
 
     #[test]
-    fn an_attempt_with_rows_is_over_until_they_are_gone() {
-        let board = Board::default();
-        board.take(dispatch(), TOKEN, LiveEvent::Progress { percent: Some(120.0), message: "a\0b".into() });
-        let told = board.news();
-        assert_eq!(told[0].progress, Some((Some(100.0), "a\u{FFFD}b".into())));
-        board.close(TOKEN);
-        board.written(&told);
-        assert!(!say(&board, "stdout", "late"));
-        assert_eq!(board.over(), [(dispatch(), TOKEN)]);
-        board.forgotten(&[TOKEN]);
-        assert!(board.over().is_empty());
+    fn ended_attempt_stays_until_its_rows_are_gone() {
+        let buffer = LiveBuffer::default();
+        buffer.take(dispatch(), TOKEN, LiveEvent::Progress { percent: Some(120.0), message: "a\0b".into() });
+        let news = buffer.news();
+        assert_eq!(news[0].progress, Some((Some(100.0), "a\u{FFFD}b".into())));
+        buffer.close(TOKEN);
+        buffer.written(&news);
+        assert!(!say(&buffer, "stdout", "late"));
+        assert_eq!(buffer.over(), [(dispatch(), TOKEN)]);
+        buffer.forgotten(&[TOKEN]);
+        assert!(buffer.over().is_empty());
     }
 }

@@ -9,8 +9,8 @@ use super::Case;
 
 const COMPLETED: &str = "SELECT count(*) FROM job_dispatch WHERE status = 'COMPLETED'";
 const LOST: &str = "SELECT count(*) FROM job_execution_log WHERE status = 'LOST'";
-const REFUSED: &str = "Results were refused";
-const KILLED: &str = "The attempt was killed.";
+const REFUSED: &str = "results rejected because their claims were taken away";
+const KILLED: &str = "killed attempt";
 
 /// Waits until one of two workers has ended what it has lost: by itself, and reported in vain; or because a heartbeat told it.
 async fn loser_ended(system: &Installation) {
