@@ -18,9 +18,10 @@ use serde_json::Value;
 
 /// Longest schema, as compact JSON in bytes.
 pub const LONGEST_SCHEMA: usize = 32 * 1024;
-/// How much of a schema may apply to one value; a keyword counts one, with its list of values or names one each, and a pattern 25.
+/// Most parts of a schema that may apply to one value. A keyword counts one, each entry of its list
+/// of values or names one, and a pattern 25.
 pub const MOST_PARTS: u64 = 1000;
-/// How deep schemas lie in each other, `$ref` followed.
+/// Deepest nesting of schemas, with `$ref` resolved.
 pub const DEEPEST: usize = 64;
 /// Schema parts times values. Above this the arguments are rejected without an evaluation.
 const MOST_WORK: u64 = 500_000;
@@ -31,7 +32,7 @@ const WORK_FOR_ALL: u64 = 20_000;
 const MOST_MISTAKES: usize = 20;
 /// Largest compiled pattern, in bytes.
 const LARGEST_PATTERN: usize = 64 * 1024;
-/// How many schemas that were read are kept: jobs are written, and triggered, by the hundred.
+/// Number of parsed schemas in the cache: jobs are written, and triggered, by the hundred.
 const KEPT: usize = 4;
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
@@ -80,7 +81,7 @@ impl ArgsSchema {
             .with_format("regex", |_| true)
             .offline();
         let validator = options.build(schema).map_err(|error| {
-            let message = format!("is no JSON Schema (2020-12): {}", error.masked());
+            let message = format!("is not a valid JSON Schema (2020-12): {}", error.masked());
             Misfit::new(error.instance_path().as_str(), message)
         })?;
         Ok(Self { validator, parts })
@@ -91,7 +92,7 @@ impl ArgsSchema {
     pub fn misfits(&self, args: &Value) -> Vec<Misfit> {
         let work = work::weight(args).saturating_mul(self.parts);
         if work > MOST_WORK {
-            let message = "are too many to be held against the args_schema of the function; have fewer, or a simpler schema";
+            let message = "are too many to validate against the args_schema of the function; send fewer, or simplify the schema";
             return vec![Misfit::new("", message)];
         }
         if work > WORK_FOR_ALL {
@@ -121,14 +122,14 @@ pub fn misfits(schema: Option<&Value>, args: &Value) -> Vec<Misfit> {
         Ok(schema) => schema.misfits(args),
         Err(Misfit { pointer, message }) => {
             let message = format!(
-                "cannot be held against the args_schema of the function, which at {pointer:?} {message}"
+                "cannot be validated against the args_schema of the function, which at {pointer:?} {message}"
             );
             vec![Misfit::new("", message)]
         }
     }
 }
 
-/// Reads a schema, or finds it among those that were read last.
+/// Parses a schema, or returns it from the cache.
 fn read(schema: &Value) -> Result<Arc<ArgsSchema>, Misfit> {
     static READ: Mutex<VecDeque<(Value, Arc<ArgsSchema>)>> = Mutex::new(VecDeque::new());
     let known = || READ.lock().unwrap_or_else(PoisonError::into_inner);

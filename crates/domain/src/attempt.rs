@@ -10,16 +10,18 @@ use super::retry::RetryPolicy;
 /// it may be the cause.
 pub const POISON_AFTER_LOSSES: u32 = 3;
 
-/// Least time an attempt is given beyond its limit before it counts as overdue: for starting, killing and reporting.
+/// Shortest time beyond its limit before an attempt counts as overdue: for starting, killing and
+/// reporting.
 pub const OVERDUE_MARGIN: Duration = Duration::from_secs(30);
 
-/// Part of its limit that an attempt is given beyond it, where that is more: one in so many.
+/// The divisor of the limit for that time, if the result is longer.
 pub const OVERDUE_MARGIN_PART: u32 = 10;
 
-/// How long after its claim an attempt is overdue if its time-out and its grace together are `limit`.
+/// The time after its claim at which an attempt is overdue, if its timeout and its grace together
+/// are `limit`.
 ///
-/// Its worker kills it at `limit` and reports soon after. One that has done neither by then is not in charge of it any more,
-/// though it lives.
+/// Its worker kills it at `limit` and reports soon after. A worker that has done neither by then no
+/// longer controls the attempt, even if the worker is alive.
 #[must_use]
 pub fn overdue_after(limit: Duration) -> Duration {
     limit.saturating_add(OVERDUE_MARGIN.max(limit / OVERDUE_MARGIN_PART))
@@ -34,12 +36,12 @@ pub struct Failures {
     pub lost: u32,
 }
 
-/// What the end of an attempt does to its dispatch.
+/// The effect of the end of an attempt on its dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
     /// The event to apply to the dispatch.
     pub event: DispatchEvent,
-    /// How long the dispatch then waits before it may be claimed again; `None` unless it goes back to waiting.
+    /// Delay until the dispatch may be claimed again; `None` unless it becomes pending again.
     pub wait: Option<Duration>,
 }
 
@@ -56,7 +58,7 @@ impl Verdict {
     }
 }
 
-/// Decides what the end of an attempt does to its dispatch. `random` (0 to 1) is the jitter.
+/// Decides the effect of the end of an attempt on its dispatch. `random` (0 to 1) is the jitter.
 #[must_use]
 pub fn decide(
     outcome: AttemptOutcome,
@@ -94,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn endings_and_what_they_do() {
+    fn outcomes_map_to_verdicts() {
         use {AttemptOutcome as O, DispatchEvent as E};
         let table = [
             (O::Completed, 0, 0, 3, E::Succeed),
@@ -116,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn every_verdict_is_a_legal_event_of_a_running_dispatch() {
+    fn every_verdict_is_legal_for_a_running_dispatch() {
         for outcome in AttemptOutcome::ALL {
             for max in 1..4 {
                 for retried in 0..max {
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_is_asked_for_lengthens_what_follows_and_makes_nothing_follow() {
+    fn requested_wait_delays_a_retry_and_adds_none() {
         let wait = |outcome, asked: u64| {
             let policy = RetryPolicy { backoff_seconds: 10, ..RetryPolicy::standard(3) };
             let verdict = decide(outcome, None, Failures::default(), &policy, 0.0);
@@ -151,14 +153,14 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_is_overdue_half_a_minute_or_a_tenth_after_its_limit() {
+    fn attempt_is_overdue_after_its_limit_and_margin() {
         let seconds = |limit| overdue_after(Duration::from_secs(limit)).as_secs();
         assert_eq!([seconds(0), seconds(10), seconds(300), seconds(3_600)], [30, 40, 330, 3_960]);
         assert_eq!(overdue_after(Duration::MAX), Duration::MAX);
     }
 
     #[test]
-    fn a_non_retryable_error_is_final_at_once() {
+    fn non_retryable_error_is_final() {
         let policy = RetryPolicy { non_retryable: vec!["bad_input".into()], ..RetryPolicy::standard(5) };
         let event =
             decide(AttemptOutcome::Failed, Some("bad_input"), Failures::default(), &policy, 0.0).event;

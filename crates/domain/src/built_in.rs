@@ -9,13 +9,13 @@ use super::job::{OverlapPolicy, Scope};
 use super::retry::{BackoffType, RetryPolicy};
 use sched_timetable::JobType;
 
-/// What the names of built-in handlers begin with. No other handler may have such a name.
+/// Prefix of the names of built-in handlers. No other handler may have such a name.
 pub const PREFIX: &str = "sched.";
 
 /// The queue of the built-in jobs.
 pub const QUEUE: &str = "system";
 
-/// Whether a handler's name is kept for built-in ones.
+/// Whether the name is reserved for built-in handlers.
 #[must_use]
 pub fn is_reserved(name: &str) -> bool {
     name.starts_with(PREFIX)
@@ -35,19 +35,19 @@ pub struct Builtin {
     pub schedule: Value,
     /// Longest run, in seconds.
     pub timeout_seconds: i32,
-    /// What happens when it is to run again while it runs.
+    /// The overlap policy of the job.
     pub overlap: OverlapPolicy,
-    /// When failed attempts are tried again; `None` for the worker's standard.
+    /// `None` uses the default of the worker.
     pub retry_policy: Option<RetryPolicy>,
-    /// Why the job is not enabled from the start; `None` when it is.
+    /// Why the job starts disabled; `None` if it starts enabled.
     pub disabled_reason: Option<&'static str>,
 }
 
 /// Deletes finished rows that are older than the retention settings.
 pub const RETENTION: &str = "sched.retention";
-/// Makes months of history ahead and removes those behind.
+/// Creates future months of history and removes old ones.
 pub const PARTITIONS: &str = "sched.partitions";
-/// Removes registrations of processes that are long gone.
+/// Removes registrations of stopped processes.
 pub const STALE_INSTANCES: &str = "sched.stale_instances";
 /// Archives detached months.
 pub const ARCHIVE: &str = "sched.archive";
@@ -97,9 +97,9 @@ pub fn builtins() -> [Builtin; 6] {
             job_type: JobType::Manual,
             schedule: json!({}),
             timeout_seconds: 60,
-            // Messages do not wait for each other.
+            // Messages are independent of each other.
             overlap: OverlapPolicy::Allow,
-            // Tried for about two hours, so that the other side may be restarted or moved.
+            // Retries for about two hours, so that the receiver can be restarted or moved.
             retry_policy: Some(RetryPolicy {
                 max_attempts: 12,
                 backoff_seconds: 5,
@@ -113,7 +113,7 @@ pub fn builtins() -> [Builtin; 6] {
         Builtin {
             name: PARTITIONS,
             display_name: "Maintain partitions",
-            description: "Makes the months of history to come, and drops or detaches those that are over and old.",
+            description: "Creates the history partitions of the coming months, and drops or detaches old ones.",
             scope: Scope::System,
             job_type: JobType::Cron,
             schedule: json!({"expression": "10 0 * * *"}),
@@ -124,7 +124,7 @@ pub fn builtins() -> [Builtin; 6] {
         },
         Builtin {
             name: RETENTION,
-            display_name: "Remove what is old",
+            display_name: "Remove old rows",
             description: "Removes finished dispatches, records of skipped fires, idempotency keys and audit entries that are old enough.",
             scope: Scope::System,
             job_type: JobType::Interval,
@@ -155,7 +155,7 @@ mod tests {
     use crate::handler_config::check_handler_name;
 
     #[test]
-    fn built_in_names_are_reserved_good_names_in_order() {
+    fn built_in_names_are_valid_reserved_and_sorted() {
         let names = builtins().map(|builtin| builtin.name);
         for name in names {
             assert!(is_reserved(name), "{name}");

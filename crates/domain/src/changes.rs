@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_that_differ_are_pointed_at() {
+    fn differences_have_pointers() {
         let before = json!({"a": 1, "same": [1], "config": {"x/y": 1, "gone": null}, "list": [1, 2]});
         let after = json!({"a": 2, "same": [1], "config": {"x/y": 2, "new": {}}, "list": [1]});
         let found = differences(&before, &after);

@@ -16,22 +16,22 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// How much further or less far than our monotonic clock the database's may have advanced between two readings.
+/// Largest accepted difference between the advance of the database's clock and of our monotonic
+/// clock between two readings.
 pub const MAX_DRIFT: TimeDelta = TimeDelta::seconds(1);
 
 /// One reading of the database's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
-    /// Before the question was sent.
+    /// Before the query was sent.
     pub sent: Instant,
-    /// After the answer had arrived.
+    /// After the response had arrived.
     pub received: Instant,
     /// The value of the database's clock.
     pub database: DateTime<Utc>,
 }
 
 impl Reading {
-    /// How long the answer took.
     #[must_use]
     pub fn round_trip(self) -> Duration {
         self.received.saturating_duration_since(self.sent)
@@ -48,7 +48,7 @@ impl Reading {
 /// A jump of the database's clock against ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Jump {
-    /// How far it jumped at least; negative when back.
+    /// Least size of the jump; negative for a jump back.
     pub by: TimeDelta,
 }
 
@@ -59,7 +59,8 @@ pub struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// Compares a reading with the one before, and takes it as the base for the next in any case.
+    /// Compares a reading with the previous one. It becomes the base of the next comparison in any
+    /// case.
     pub fn observe(&mut self, reading: Reading) -> Option<Jump> {
         let before = self.last.replace(reading)?;
         let advance = reading.database - before.database;
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_advance_alike_do_not_jump_whatever_they_say() {
+    fn equal_advance_is_no_jump() {
         for offset in [0, -3_600_000, 86_400_000] {
             assert_eq!(jump((0, 2, offset + 1), (1_000, 1_002, offset + 1_001)), None);
         }
@@ -139,8 +140,8 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_answer_is_no_jump() {
-        // Ten seconds from question to answer: the clock may have been read at any time of them.
+    fn slow_response_is_not_a_jump() {
+        // Ten seconds from query to response: the clock may have been read at any time between.
         assert_eq!(jump((0, 2, 1), (1_000, 11_000, 1_001)), None);
         assert_eq!(jump((0, 2, 1), (1_000, 11_000, 10_999)), None);
         assert_eq!(jump((0, 10_000, 1), (10_001, 10_002, 10_001)), None);

@@ -16,20 +16,20 @@ use super::job::check_name;
 pub use self::cycle::find_cycle;
 pub use self::follow::{Edge, End, Run, follow};
 
-/// Most jobs that one job may run after.
+/// Most predecessors of one job.
 pub const MAX_AFTER: usize = 20;
 
-/// Most jobs that may run after one job, so that its end stays one short transaction.
+/// Most jobs that run after one job, so that its end stays one short transaction.
 pub const MAX_FOLLOWERS: i64 = 1000;
 
-/// A job to run after.
+/// A predecessor of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct After {
     pub job: String,
     pub on: AfterCondition,
 }
 
-/// Everything that is wrong with what the job called `name` is to run after.
+/// All mistakes in the predecessors of the job `name`.
 #[must_use]
 pub fn mistakes(name: &str, after: &[After], mode: AfterMode) -> Vec<FieldError> {
     let mut found = Vec::new();
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn only_final_states_that_nobody_asked_for_meet_a_condition() {
+    fn cancelled_and_open_states_meet_no_condition() {
         use {AfterCondition as C, DispatchStatus as S};
         let met = |status: S| {
             C::ALL
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_told_with_its_field() {
+    fn every_mistake_has_a_field() {
         let fields = |after: &[After], mode| -> Vec<String> {
             mistakes("me", after, mode).into_iter().map(|error| error.field).collect()
         };

@@ -41,7 +41,7 @@ pub struct Evidence {
     pub tenant: TenantId,
     /// When the job was created; nothing fired before.
     pub created_at: DateTime<Utc>,
-    /// Every fire time up to and including this instant has had its fate.
+    /// Every fire time up to and including this instant has been decided.
     pub settled_until: DateTime<Utc>,
     pub cursor: Option<DateTime<Utc>>,
     /// Whether the job is enabled now.
@@ -50,7 +50,7 @@ pub struct Evidence {
     pub is_paused: bool,
     /// When that pause ends automatically.
     pub paused_until: Option<DateTime<Utc>>,
-    /// The scheduler leaves the job alone until this instant.
+    /// The scheduler holds the job until this instant.
     pub held_until: Option<DateTime<Utc>>,
     /// Records of fire times up to this instant may have been removed by retention.
     pub ledger_starts_at: Option<DateTime<Utc>>,
@@ -65,7 +65,7 @@ pub struct Evidence {
     pub disabled_at: Vec<DateTime<Utc>>,
     /// Ranges of skipped fires that touch the window, by their first fire time.
     pub skips: Vec<Skip>,
-    /// What the scheduler dispatched in the window, by fire time.
+    /// Dispatches by the scheduler in the window, by fire time.
     pub dispatches: Vec<Dispatched>,
     /// Runs in the window that the schedule did not create, by time.
     pub triggers: Vec<Dispatched>,
@@ -79,9 +79,9 @@ pub struct Version {
     pub change: String,
     /// The settings, or why they cannot be read.
     pub settings: Result<JobSettings, String>,
-    /// Fires after this instant are those of these settings.
+    /// Fires after this instant follow these settings.
     pub changed_at: DateTime<Utc>,
-    /// Which component or whose e-mail made the change.
+    /// The component, or the e-mail address of the user.
     pub changed_by: String,
     /// Why the job was paused, where the change is a pause.
     pub pause_reason: Option<String>,
@@ -105,19 +105,20 @@ pub struct Skip {
     pub first: DateTime<Utc>,
     /// The last one, included.
     pub last: DateTime<Utc>,
-    /// How many they are, or at least are.
+    /// Number of fire times; a lower bound unless exact.
     pub count: u64,
     /// Whether that number is exact.
     pub is_count_exact: bool,
     pub reason: SkipReason,
     pub detail: Option<String>,
-    /// When the range was begun to be recorded.
+    /// When the record of the range began.
     pub recorded_at: DateTime<Utc>,
     /// Term of the leader that recorded it; `None` when the API did.
     pub term: Option<Term>,
     /// For a misfire before that term: the leader of that time.
     pub lead: Option<Lead>,
-    /// Of an overlap: dispatches that were open when the range was begun to be recorded, some of them if they are many.
+    /// For an overlap: dispatches that were open when the record of the range began; only some if
+    /// they are many.
     pub in_the_way: Vec<InTheWay>,
 }
 
@@ -126,11 +127,11 @@ pub struct Skip {
 pub struct Lead {
     /// When the next term began.
     pub next_at: DateTime<Utc>,
-    /// When the term of then, or the last one before, ended, by resignation or because another took over, and why; `None` where none is known.
+    /// When and why the term of that time, or the last one before, ended; `None` if unknown.
     pub former_end: Option<(DateTime<Utc>, TermEnd)>,
 }
 
-/// A dispatch that kept a fire of its job from being dispatched.
+/// A dispatch that blocked a fire of its job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InTheWay {
     pub id: DispatchId,
@@ -181,7 +182,7 @@ pub struct Dispatched {
     pub waits: Vec<Wait>,
 }
 
-/// The fire that took the place of a dispatch.
+/// The fire that replaced a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Successor {
     pub id: DispatchId,
@@ -255,10 +256,10 @@ pub enum Fate {
     /// It lies in a record of skipped fires.
     Skipped {
         skip: Box<Skip>,
-        /// Where the reason is a pause of the job: that pause.
+        /// The pause, if the reason is a pause of the job.
         pause: Option<PauseInForce>,
     },
-    /// No clock showed it, and it was not to be shifted.
+    /// No clock showed it, and the job does not shift it.
     Suppressed,
     /// It has passed and a calendar excludes it, which is recorded together with the next fire.
     Excluded,
@@ -276,7 +277,7 @@ pub enum Fate {
     Undecided {
         /// When it became due, or when the scheduler must decide again.
         since: DateTime<Utc>,
-        /// The scheduler leaves the job alone until then.
+        /// The scheduler holds the job until then.
         held_until: Option<DateTime<Utc>>,
     },
     /// The job did not exist yet.
@@ -288,7 +289,7 @@ pub enum Fate {
         /// The user; `None` if the scheduler did it or no record has it.
         by: Option<String>,
     },
-    /// No fire time, because the job had had its last run.
+    /// No fire time, because the job had ended.
     Ended,
     /// Retention may have removed its record.
     Pruned,
@@ -301,14 +302,14 @@ pub enum Fate {
         dispatch: Box<Dispatched>,
         skip: Box<Skip>,
     },
-    /// It must have a record and has none: a defect, or a record that was lost.
+    /// Its record is missing: a defect, or a lost record.
     Unaccounted,
 }
 
 /// Why there is no explanation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ExplainError {
-    /// The window holds too much.
+    /// The window has too many fire times.
     #[error("the window has more than {MAX_FIRE_TIMES} fire times; choose a shorter one")]
     TooMany,
     #[error("must be later than the beginning of the window")]

@@ -15,26 +15,26 @@ compile_error!("the feature `broken-fences` takes guards away for tests; a relea
 /// A guard that prevents the same work in two processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fence {
-    /// Every transaction of a leader proves its term and holds the row that a take-over needs.
+    /// Every transaction of a leader proves its term and locks the row that a take-over needs.
     LeaderTerm,
     /// The tick locks the jobs it has read.
     CursorLock,
-    /// The tick moves a cursor only from where it has read it.
+    /// The tick moves a cursor only if it still has the value that was read.
     CursorCas,
-    /// A claim locks the dispatches it picks.
+    /// A claim locks the selected dispatches.
     ClaimLock,
-    /// A claim tests the status again when it writes.
+    /// A claim checks the status again when it writes.
     ClaimStatus,
-    /// Claims from a queue with a limit come one after the other.
+    /// Claims from a queue with a limit run one after the other.
     LimitLock,
-    /// What an attempt writes at its end carries the token of its claim.
+    /// The writes at the end of an attempt carry the token of its claim.
     ClaimToken,
-    /// A worker whose lease is lost kills its work.
+    /// A worker that lost its lease kills its attempts.
     WorkerLease,
     /// The holder of a lease that it cannot renew stops trusting it before another process may take
     /// over.
     TrustWindow,
-    /// A program whose time is up is ended.
+    /// A program that exceeds its timeout is stopped.
     JobTimeout,
     /// A program that ignores the stop signal is killed.
     JobKill,
@@ -88,7 +88,8 @@ impl Fence {
                 ("claim_limited.sql", "FOR UPDATE SKIP LOCKED", ""),
                 ("claim_lone.sql", "FOR UPDATE OF w SKIP LOCKED", ""),
             ],
-            // With where it was locked, which refuses a row that was changed since as well.
+            // Including the row version (`ctid`) from the lock, which also rejects a row that
+            // changed since.
             Self::ClaimStatus => &[
                 ("claim.sql", PICKED, "d.id = picked.id"),
                 ("claim_limited.sql", PICKED, "d.id = picked.id"),
@@ -126,7 +127,7 @@ mod broken {
 
     use super::Fence;
 
-    /// The fences that this process does without.
+    /// The fences that this process lacks.
     fn broken() -> &'static [Fence] {
         static BROKEN: OnceLock<Vec<Fence>> = OnceLock::new();
         BROKEN.get_or_init(|| {
@@ -136,7 +137,7 @@ mod broken {
         })
     }
 
-    /// A name that is mistaken must not pass for a fence that is broken and makes no difference.
+    /// A misspelt name must not count as a removed fence that makes no difference.
     fn by_name(name: &str) -> Fence {
         Fence::ALL
             .into_iter()
@@ -150,7 +151,7 @@ mod broken {
         !broken().contains(&fence)
     }
 
-    /// The text of a statement without the fences that are broken.
+    /// The text of a statement without the removed fences.
     pub fn statement(file: &'static str, text: &'static str) -> &'static str {
         static WITHOUT: OnceLock<Mutex<HashMap<&'static str, &'static str>>> = OnceLock::new();
         let mut text = text;
@@ -159,7 +160,7 @@ mod broken {
                 assert!(text.contains(*fence), "{file} has no {fence:?}");
                 let mut known =
                     WITHOUT.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
-                // Made once and kept, as the text of a statement is.
+                // Leaked once and reused, because the text of a statement is static.
                 text = known.entry(text).or_insert_with(|| text.replace(fence, without).leak());
             }
         }
@@ -204,9 +205,9 @@ mod tests {
         }
     }
 
-    /// Both ways to claim have their guards, and both are taken away together.
+    /// All claim statements have their guards, and a test removes them together.
     #[test]
-    fn no_statement_that_claims_is_without_fences() {
+    fn every_claim_statement_has_fences() {
         let claiming = statements().into_iter().filter(|path| {
             std::fs::read_to_string(path).unwrap().contains("claim_token = nextval('claim_token_seq')")
         });
@@ -227,7 +228,7 @@ mod tests {
 
     #[cfg(not(feature = "broken-fences"))]
     #[test]
-    fn fences_stand_in_the_product() {
+    fn fences_are_active_in_the_product() {
         assert!(Fence::ALL.into_iter().all(super::stands));
         assert_eq!(super::statement("claim.sql", " AND d.status = 'PENDING'"), " AND d.status = 'PENDING'");
     }

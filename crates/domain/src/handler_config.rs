@@ -54,7 +54,7 @@ impl Mistakes {
         self.0.push(FieldError { field: field.into(), message: message.into() });
     }
 
-    /// Notes that `field` names too many secrets.
+    /// Reports too many secrets in `field`.
     fn check_secrets<'a>(&mut self, field: &str, values: impl Iterator<Item = &'a TextOrSecret>) {
         let names = values.filter_map(|value| match value {
             TextOrSecret::Secret(name) => Some(name.secret.as_str()),

@@ -5,7 +5,7 @@ use sha2::{Digest as _, Sha256};
 /// Longest idempotency key; equal to the limit of its column.
 pub const LONGEST_KEY: usize = 200;
 
-/// Whether this may name a request.
+/// Whether the text is a valid idempotency key.
 #[must_use]
 pub fn is_key(text: &str) -> bool {
     (1..=LONGEST_KEY).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
@@ -22,7 +22,8 @@ pub fn digest(bytes: &[u8]) -> [u8; 32] {
 }
 
 impl Fingerprint {
-    /// The fingerprint of a request whose body has this digest. No part can pass for the end of the one before it: none holds a line feed.
+    /// The fingerprint of a request whose body has this digest. The separator is a line feed, which
+    /// no part contains, so parts cannot be shifted.
     #[must_use]
     pub fn of(method: &str, path: &str, query: &str, body: &[u8; 32]) -> Self {
         let mut hasher = Sha256::new();

@@ -315,12 +315,12 @@ mod tests {
     }
 
     #[test]
-    fn good_settings_have_nothing_wrong() {
+    fn valid_settings_have_no_mistakes() {
         assert_eq!(settings().check(), []);
     }
 
     #[test]
-    fn everything_wrong_is_said_at_once() {
+    fn all_mistakes_are_reported_at_once() {
         let bad = JobSettings {
             name: "Nightly Job".into(),
             project: None,
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_one_offs_the_earliest_is_not_dropped_though_it_has_passed() {
+    fn earliest_past_one_off_is_kept() {
         let at = |text: &str| text.parse::<DateTime<Utc>>().unwrap();
         let several = JobSettings {
             job_type: JobType::OneOff,

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_leader_that_is_silent_for_longer_than_its_lease_leads_no_more() {
+    fn silent_leader_stops_leading_after_its_lease() {
         let lease = Duration::from_secs(5);
         for (silence, word, ago) in [
             (None, "none", None),

@@ -49,7 +49,7 @@ impl Target<'_> {
             },
             ChannelKind::Chat => {
                 if has_url {
-                    let hint = "is not for a chat, whose URL lets anybody write there; set it as a secret and name that in `secret`";
+                    let hint = "is not allowed for a chat, because its URL is a credential; store it as a secret and name that in `secret`";
                     found.push(("url", hint.to_owned()));
                 }
                 if !has_secret {
@@ -89,7 +89,7 @@ fn addresses_mistake(addresses: &[String]) -> Option<String> {
         return Some(format!("must be 1 to {MOST_ADDRESSES} addresses"));
     }
     let wrong = addresses.iter().find(|address| !is_address(address))?;
-    Some(format!("{wrong:?} is no plain e-mail address, such as ops@example.com"))
+    Some(format!("{wrong:?} is not a plain e-mail address, such as ops@example.com"))
 }
 
 /// A plain address, as in a header and in SMTP. Whether the mailbox exists is unknown until mail is
@@ -125,7 +125,7 @@ pub fn text(kind: MessageKind, body: &Value) -> (String, String) {
     }
     let what = match kind {
         MessageKind::Failure | MessageKind::Test => "failed",
-        MessageKind::DeadLetter => "failed for good and is a dead letter",
+        MessageKind::DeadLetter => "failed permanently and is a dead letter",
         MessageKind::Missed => "was missed",
         MessageKind::Recovery => "works again",
     };
@@ -146,7 +146,7 @@ pub fn text(kind: MessageKind, body: &Value) -> (String, String) {
     lines.extend(field("dispatch_id").map(|id| format!("Run: {id}")));
     lines.extend(
         number("held_back")
-            .map(|more| format!("Not told since the message before: {more} more of this kind")),
+            .map(|more| format!("Suppressed since the last message: {more} more of this kind")),
     );
     (subject, lines.join("\n"))
 }
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_says_what_its_kind_needs_and_nothing_else() {
+    fn channel_accepts_only_the_fields_of_its_kind() {
         use ChannelKind::{Chat, Email, Webhook};
         let url = Some("https://example.com/hooks?x=1");
         assert_eq!(fields(Webhook, url, Some("key"), &[]), [""; 0]);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_says_what_happened_to_what_and_what_was_not_told() {
+    fn message_names_event_job_and_suppressed_count() {
         let body = json!({
             "tenant": "acme", "project": "billing", "job": "nightly", "error": "exit code 3", "attempt": 2, "held_back": 4,
             "fire_time": "2026-11-22T01:00:00+00:00", "dispatch_id": "0190",
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(subject, "Job nightly failed (acme, billing)");
         assert_eq!(
             text,
-            "exit code 3\nDue: 2026-11-22T01:00:00+00:00\nAttempt: 2\nRun: 0190\nNot told since the message before: 4 more of this kind"
+            "exit code 3\nDue: 2026-11-22T01:00:00+00:00\nAttempt: 2\nRun: 0190\nSuppressed since the last message: 4 more of this kind"
         );
         let missed = json!({"tenant": "acme", "job": "nightly", "missed_fires": 3, "held_back": 0});
         assert_eq!(
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn repetitions_are_counted_and_told_with_the_next_message() {
+    fn suppressed_events_are_counted_in_the_next_message() {
         let key = |job| HoldKey {
             tenant: TenantId(Uuid::nil()),
             rule: Uuid::from_u128(1),

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn cutoffs_lie_the_days_back_at_a_whole_hour() {
+    fn cutoffs_are_whole_hours() {
         let retention = Retention { finished_days: 30, dead_letter_days: 90, audit_days: 365 };
         let cutoffs = retention.cutoffs(at("2026-11-21T10:59:59.999Z"));
         let expected = Cutoffs {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_before_its_time_is_over() {
+    fn nothing_is_removed_before_its_age() {
         let retention = Retention { finished_days: 1, dead_letter_days: 1, audit_days: 1 };
         for minutes in 0..180 {
             let now = at("2026-03-29T00:30:00Z") + TimeDelta::minutes(minutes);

@@ -24,7 +24,7 @@ pub const MOST_PARAMETERS: usize = 50;
 /// A mistake and its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
-    /// A JSON pointer, into the template or into the values as the case may be.
+    /// A JSON pointer, into the template or into the values.
     pub pointer: String,
     /// The mistake and the fix.
     pub message: String,
@@ -40,7 +40,7 @@ impl Wrong {
 pub struct Template {
     /// The parameters of a job that is created from it.
     pub parameters: Parameters,
-    /// The fields of a job, with places.
+    /// The fields of a job, with placeholders.
     pub job: Map<String, Value>,
 }
 
@@ -49,7 +49,7 @@ pub struct Template {
 pub struct MadeFrom {
     pub template: String,
     pub version: i64,
-    /// The parameters that were given.
+    /// The given parameters.
     pub parameters: Map<String, Value>,
 }
 
@@ -115,7 +115,7 @@ impl Template {
                 continue;
             }
             if !parameter.kind.is_scalar() {
-                let message = format!("{name} is of type {} and cannot stand within text", parameter.kind);
+                let message = format!("{name} is of type {} and cannot be used within text", parameter.kind);
                 found.push(Wrong::at(at, message));
             } else if !parameter.always_has_value() {
                 let message =
@@ -136,7 +136,7 @@ impl Template {
             let next = match node {
                 Value::Object(fields) => fields.get(&step),
                 Value::Array(items) => step.parse::<usize>().ok().and_then(|index| items.get(index)),
-                // The value of a place may go deeper than the place.
+                // The value of a placeholder may be nested deeper than the placeholder.
                 Value::String(_) => break,
                 Value::Null | Value::Bool(_) | Value::Number(_) => None,
             };
@@ -148,17 +148,17 @@ impl Template {
         found
     }
 
-    /// Which parameters there are, for people.
+    /// The names of the parameters, for messages.
     fn known(&self) -> String {
         if self.parameters.is_empty() {
-            return "there are none".to_owned();
+            return "it has no parameters".to_owned();
         }
         let names: Vec<&str> = self.parameters.keys().map(String::as_str).collect();
-        format!("there are {}", names.join(", "))
+        format!("use one of {}", names.join(", "))
     }
 }
 
-/// Whether a part of a template has places.
+/// Whether a part of a template has placeholders.
 #[must_use]
 pub fn has_places(value: &Value) -> bool {
     let mut found = Vec::new();

@@ -9,7 +9,7 @@ use chrono::{DateTime, Datelike as _, NaiveDate, NaiveDateTime, NaiveTime, Secon
 
 use sched_timetable::Zone;
 
-/// How times on a clock may be written.
+/// Accepted forms of a wall-clock time.
 const FORMATS: [&str; 4] = ["%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M"];
 
 /// An instant as written.
@@ -48,19 +48,17 @@ pub fn moment(text: &str, now: DateTime<Utc>, timezone: &str) -> Result<DateTime
         Moment::OnClock(local) => Some(nearby(local, timezone)),
     });
     found.filter(|at| (1..=9999).contains(&at.year())).ok_or_else(|| {
-        "is no instant; write RFC 3339 such as `2026-11-21T10:00:00Z`, a time such as `2026-11-21 10:00` on the clock of the job's zone \
+        "is not a valid time; use RFC 3339 such as `2026-11-21T10:00:00Z`, a time such as `2026-11-21 10:00` on the clock of the job's zone \
          (UTC where it is about no one job), or a distance from now such as `-2h` or `+90min` (s, min, h, d, w; in an address `+` is `%2B`)"
             .to_owned()
     })
 }
 
-/// The one instant at which the clocks of a zone show `local`.
-///
-/// # Errors
-/// When they never do, or do so twice, with what to write instead.
+/// The only instant at which the clocks of a zone show `local`. If there is none, or two, the error
+/// names the alternatives.
 pub fn exact(local: NaiveDateTime, zone: &Zone) -> Result<DateTime<Utc>, String> {
     let guess = local.and_utc();
-    // No zone is further than a day from UTC, and none changes its offset twice within two days.
+    // No zone is more than a day from UTC, and none changes its offset twice within two days.
     let around = [-1, 1].map(|days| guess.checked_add_signed(TimeDelta::days(days)).unwrap_or(guess));
     let offsets: BTreeSet<TimeDelta> = around.iter().map(|at| zone.offset_at(*at)).collect();
     let instants = offsets
@@ -81,7 +79,7 @@ pub fn exact(local: NaiveDateTime, zone: &Zone) -> Result<DateTime<Utc>, String>
     }
 }
 
-/// A length such as `90m` or `1d12h`, in the units that durations have elsewhere.
+/// A duration such as `90m` or `1d12h`, in the units of other durations.
 fn length(text: &str) -> Option<TimeDelta> {
     let mut seconds = 0_i64;
     let mut rest = text.trim_start();
@@ -112,7 +110,7 @@ fn local(text: &str) -> Option<NaiveDateTime> {
 
 /// Of a time that clocks show twice, or not at all, an instant nearby.
 fn nearby(local: NaiveDateTime, timezone: &str) -> DateTime<Utc> {
-    // A job's zone has been checked; if its table is gone since, UTC is as good as anything.
+    // A job's zone has been checked. If its table no longer exists, UTC is the fallback.
     let zone = Zone::parse(timezone).unwrap_or_else(|_gone| Zone::utc());
     let guess = local.and_utc();
     let nearby = guess.checked_sub_signed(zone.offset_at(guess)).unwrap_or(guess);
@@ -159,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_instant_is_answered_with_what_would_be_one() {
+    fn invalid_instant_error_names_accepted_forms() {
         let now = at("2026-11-21T12:00:00Z");
         let endless = format!("-{}w", i64::MAX);
         for bad in

@@ -36,7 +36,7 @@ impl TraceContext {
         (trace != 0 && span != 0).then_some(Self { trace, span, flags: flags & SAMPLED })
     }
 
-    /// A trace that begins, from 16 and 8 random bytes.
+    /// A new trace, from 16 and 8 random bytes.
     #[must_use]
     pub fn begin(trace: u128, span: u64) -> Self {
         // Zeros mean absence.
@@ -49,7 +49,7 @@ impl TraceContext {
         traceparent.and_then(Self::parse).unwrap_or_else(|| Self::begin(id.0.as_u128(), id.0.as_u64_pair().1))
     }
 
-    /// Another span of the trace, which is part of this one.
+    /// A child span of this one.
     #[must_use]
     pub fn child(self, span: u64) -> Self {
         Self { span: span.max(1), ..self }
@@ -93,7 +93,7 @@ impl fmt::Display for TraceContext {
     }
 }
 
-/// A number of so many hex digits, in lower case alone.
+/// A number of exactly this many hex digits, in lower case.
 fn hex(text: &str, digits: usize) -> Option<u128> {
     let is_hex = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
     (text.len() == digits && is_hex).then(|| u128::from_str_radix(text, 16).ok()).flatten()
@@ -110,12 +110,12 @@ mod tests {
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 
     #[test]
-    fn only_a_sound_context_is_read() {
+    fn malformed_trace_context_is_ignored() {
         let sound = format!("00-{TRACE}-b7ad6b7169203331-01");
         for (text, expected) in [
             (sound.clone(), Some(sound.clone())),
             (format!("00-{TRACE}-b7ad6b7169203331-00"), Some(format!("00-{TRACE}-b7ad6b7169203331-00"))),
-            // Flags without a meaning, and later versions, are not handed on.
+            // Unknown flags and later versions are not passed on.
             (format!("00-{TRACE}-b7ad6b7169203331-ff"), Some(sound.clone())),
             (format!("cc-{TRACE}-b7ad6b7169203331-01-more"), Some(sound.clone())),
             (format!("{sound}-more"), None),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dispatch_is_in_the_trace_of_what_asked_for_it_or_begins_one() {
+    fn run_joins_the_trace_of_its_request() {
         let id = DispatchId(time_ordered(DateTime::from_timestamp_millis(1_790_000_000_000).unwrap()));
         let asked = TraceContext::of_dispatch(id, Some(&format!("00-{TRACE}-b7ad6b7169203331-01")));
         assert_eq!((asked.trace_id().as_str(), asked.span_id().as_str()), (TRACE, "b7ad6b7169203331"));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn every_attempt_is_a_span_of_its_own_in_the_trace_of_its_dispatch() {
+    fn attempts_are_separate_spans_of_one_trace() {
         let at = DateTime::from_timestamp_millis(1_790_000_000_000).unwrap();
         let id = DispatchId(time_ordered(at));
         let dispatch = TraceContext::of_dispatch(id, None);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_ever_all_zeros() {
+    fn trace_ids_are_never_zero() {
         let none = DispatchId(Uuid::nil());
         let context = TraceContext::of_dispatch(none, None).attempt(ExecutionId(Uuid::nil()));
         assert!(TraceContext::parse(&context.to_string()).is_some());

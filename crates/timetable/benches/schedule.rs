@@ -1,12 +1,13 @@
-//! What questions about a schedule cost: the next fire time, reading an expression, a plan after an outage.
+//! The cost of schedules: the next fire time, parsing of an expression, a plan after an outage.
 //!
-//! Run with `cargo bench -p sched-model --bench schedule`; words behind `--` select. The bars: a typical `next` under
-//! 2 µs, the worst that is accepted under 50 ms, a plan that does not grow with the outage. `bare_engine` asks saffron
-//! itself the same questions in the same run: what `typical_in_utc` costs more is our guards, what
-//! `typical_in_berlin` costs more again is the zone.
+//! Run with `cargo bench -p sched-timetable --bench schedule`; arguments after `--` filter. The
+//! limits: a typical `next` under 2 µs, the worst accepted expression under 50 ms, and a plan that
+//! does not grow with the outage. `bare_engine` runs saffron alone on the same input. The
+//! difference to `typical_in_utc` is the cost of our guards; the difference from there to
+//! `typical_in_berlin` is the cost of the zone.
 //!
-//! Typical questions are asked at a thousand instants in turn, so that no lucky one decides; each sparse and worst one
-//! at the instant before its longest search.
+//! Typical expressions run at a thousand instants in turn, so that no fast instant dominates; each
+//! sparse or worst one runs at the instant before its longest search.
 
 #![expect(clippy::expect_used, reason = "a benchmark that cannot be set up has nothing to measure")]
 
@@ -16,10 +17,11 @@ use chrono::{DateTime, TimeDelta, Utc};
 use divan::{Bencher, black_box};
 use sched_timetable::{CronSchedule, CronSpec, DstGap, MisfirePolicy, Schedule, Zone, plan};
 
-/// The same text means the same to us and to the bare engine.
+/// The text has the same meaning for us and for the bare engine.
 const TYPICAL: [&str; 4] = ["* * * * *", "*/5 * * * *", "0 9 * * MON-FRI", "30 2 1,15 * *"];
 
-/// Expression and the instant it is asked at: a century without a leap day, and leap days on one weekday around it.
+/// Expression and start instant: a century without a leap day, and leap days on one weekday around
+/// it.
 const SPARSE: [(&str, &str); 4] = [
     ("0 0 29 2 *", "2096-02-29T12:00:00Z"),
     ("0 0 * 2 FRI#5", "2092-03-01T00:00:00Z"),
@@ -27,7 +29,7 @@ const SPARSE: [(&str, &str); 4] = [
     ("59 23 L-30,29W,30W,31W 2 MON#5,TUE#5,WED#5,THU#5", "2096-03-01T00:00:00Z"),
 ];
 
-/// What a plan is made of: every minute, every weekday, and a burst that ended long ago.
+/// Every minute, every weekday, and a burst that ended long ago.
 const PLANNED: [&str; 3] = ["* * * * *", "0 9 * * MON-FRI", "* * * 1-6 *"];
 
 fn main() {
@@ -43,7 +45,7 @@ fn schedule(expression: &str, zone: &str, gap: Option<DstGap>) -> Schedule {
     Schedule::Cron(CronSchedule::new(spec, Zone::parse(zone).expect("a zone"), gap, None))
 }
 
-/// Asks at a thousand instants in turn.
+/// Runs at a thousand instants in turn.
 fn in_turn<T>(bencher: Bencher<'_, '_>, start: &str, step: TimeDelta, ask: impl Fn(DateTime<Utc>) -> T) {
     let (start, turn) = (at(start), Cell::new(0));
     bencher.bench_local(|| {
@@ -65,7 +67,7 @@ fn next_at(bencher: Bencher<'_, '_>, schedule: &Schedule, after: &str) {
 mod next {
     use super::{Bencher, DstGap, SPARSE, TYPICAL, TimeDelta, in_turn, next_at, next_in_turn, schedule};
 
-    /// A year of questions, at all hours.
+    /// Instants of a year, at all hours.
     const START: &str = "2026-01-15T12:00:00Z";
     const STEP: TimeDelta = TimeDelta::hours(9);
 
@@ -108,7 +110,8 @@ mod next {
         next_at(bencher, &schedule(expression, "Europe/Berlin", None), after);
     }
 
-    /// The longest search there is: a time that exists only in gaps, which are skipped, so it ends with the calendar.
+    /// The longest search: a time that exists only in gaps, which are skipped, so the search ends
+    /// with the calendar.
     #[divan::bench(args = [
         ("30 2 * 3 SUNL", "Europe/Berlin"),
         ("* 2 * 3 SUNL", "Antarctica/Troll"),
@@ -127,7 +130,7 @@ mod parse {
         bencher.bench_local(|| CronSpec::parse(black_box(expression)).expect("an expression"));
     }
 
-    /// As long as it may be, with as many day rules as fit.
+    /// The longest expression, with as many day rules as fit.
     #[divan::bench]
     fn longest(bencher: Bencher<'_, '_>) {
         let rules = "L,L-1,L-2,L-3,L-4,L-5,L-6,L-7,LW,1W,2W,3W,4W,5W,6W,7W,8W,9W,10W,11W,12W,13W,14W,15W,16W,17W,18W,19W,20W";

@@ -1,9 +1,10 @@
-//! Calendars: at which local times nothing may fire.
+//! Calendars: the local times at which nothing may fire.
 //!
-//! A calendar is a definition in JSON: dates, days of the year, days and windows of the week, single windows, and
-//! RFC 5545 rules; and days on which none of them counts. Responsible for what a definition means: whether a local
-//! time is excluded, until when, and where the next exclusion begins. Not for what becomes of a fire that falls into
-//! one (skipped or moved), nor for zones: it may name one, but is asked in that zone's local time. A day is therefore
+//! A calendar is a definition in JSON: dates, days of the year, days and windows of the week,
+//! single windows, and RFC 5545 rules; and exceptions, which are days without any exclusion. This
+//! module defines the meaning: whether a local time is excluded, until when, and where the next
+//! exclusion begins. It does not decide about an excluded fire (skipped or moved), and it knows no
+//! zones: a definition may name a zone, but callers pass that zone's local time. A day is therefore
 //! the day of the local calendar, however long daylight saving makes it.
 //!
 //! ```json
@@ -19,10 +20,10 @@
 //! }
 //! ```
 //!
-//! Every end of a range of days is included, every `until` is not. Rules are expanded when a definition is read, up to
-//! the end of the year 2100; the rest is arithmetic and holds from the year 1 to 9999, outside of which nothing is
-//! excluded. Reading is bounded in time and memory and fails with the path of the wrong entry; after that nothing
-//! fails. Immutable, cheap to clone, freely shared.
+//! Ranges of days include their end, an `until` is excluded. Parsing expands rules up to the end of
+//! the year 2100; the other entries are arithmetic and hold from the year 1 to 9999, outside of
+//! which nothing is excluded. Parsing is bounded in time and memory and fails with the path of the
+//! wrong entry; after that nothing fails. Immutable, cheap to clone, freely shared.
 
 mod definition;
 mod frequency;
@@ -78,7 +79,7 @@ struct Compiled {
 }
 
 impl Calendar {
-    /// Reads a definition. Errors carry the path of the entry, such as `definition.weekly.1.from`.
+    /// Parses a definition. Errors have the path of the entry, such as `definition.weekly.1.from`.
     pub fn parse(definition: &Value) -> Result<Self, ScheduleError> {
         let parsed = Definition::parse(definition)?;
         let days = |(first, last): &(NaiveDate, NaiveDate)| Stretch::days(*first, *last);
@@ -93,8 +94,8 @@ impl Calendar {
             words: words::describe(&parsed),
             zone: parsed.zone,
         };
-        // Every day of the year falls on every day of the week in some year, so if both lists leave something, they
-        // leave something together; one of them alone must be everything.
+        // Every day of the year falls on every day of the week in some year. So if neither list
+        // excludes everything, both together do not; one list alone must exclude everything.
         let list = if compiled.weekly.is_everything() {
             "weekly"
         } else if compiled.yearly.is_everything() {
@@ -111,7 +112,7 @@ impl Calendar {
         Ok(Self(Arc::new(compiled)))
     }
 
-    /// The zone in whose local time it is to be asked; `None` means that of each job.
+    /// The zone of the local times that it takes; `None` means the zone of each job.
     pub fn zone(&self) -> Option<&Zone> {
         self.0.zone.as_ref()
     }
@@ -127,10 +128,11 @@ impl Calendar {
         Some(self.0.except.next_start(local).map_or(end, |except| end.min(except)))
     }
 
-    /// The first local time not before `after` that is excluded; `None` if there is none up to the year 9999.
+    /// The first excluded local time at or after `after`; `None` if there is none up to the year
+    /// 9999.
     pub fn next_exclusion(&self, after: NaiveDateTime) -> Option<NaiveDateTime> {
         let mut at = after.max(midnight(FIRST_DAY));
-        // Every second round leaves a stretch of `except` behind for good.
+        // At least every second iteration passes a stretch of `except`, so the loop ends.
         while in_range(at) {
             at = match (self.0.except.covering(at), self.0.covering(at)) {
                 (Some(end), _) => end,
@@ -141,19 +143,19 @@ impl Calendar {
         None
     }
 
-    /// What it excludes, in English: one fragment for each kind of entry it has.
+    /// Its exclusions in English: one fragment for each kind of entry.
     pub fn describe(&self) -> Vec<String> {
         self.0.words.clone()
     }
 }
 
 impl Compiled {
-    /// The end of what covers a time, `except` left aside.
+    /// The end of the exclusion that covers a time, without regard to `except`.
     fn covering(&self, at: NaiveDateTime) -> Option<NaiveDateTime> {
         self.fixed.covering(at).max(self.yearly.covering(at)).max(self.weekly.covering(at))
     }
 
-    /// The first beginning after a time that nothing covers, `except` left aside.
+    /// The first beginning of an exclusion after an uncovered time, without regard to `except`.
     fn next_start(&self, after: NaiveDateTime) -> Option<NaiveDateTime> {
         let starts =
             [self.fixed.next_start(after), self.yearly.next_start(after), self.weekly.next_start(after)];

@@ -1,7 +1,9 @@
-//! A job's schedule as it is stored and sent: `schedule_config`, the time zone and the daylight-saving choices.
+//! A job's schedule as stored and sent: `schedule_config`, the time zone and the daylight-saving
+//! choices.
 //!
-//! Responsible for shapes, types and names of fields; what they mean is each schedule's own module. One schedule, or
-//! several of the same kind in `any_of`. A field nobody knows is refused, so that a misspelt one cannot be ignored. Pure; every error carries the path of the field.
+//! Defines the shapes, types and names of fields; the module of each schedule defines the meaning.
+//! One schedule, or several of the same kind in `any_of`. An unknown field is rejected, so that a
+//! misspelt one is not ignored. Pure; every error has the path of the field.
 
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
@@ -22,7 +24,7 @@ const PERIOD_FIELDS: [&str; 5] = ["weeks", "days", "hours", "minutes", "seconds"
 /// The field that holds several schedules.
 pub(super) const ANY_OF: &str = "any_of";
 
-/// A schedule that does not fire after this instant has nothing ahead of it.
+/// A schedule without a fire after this instant has no future fires.
 const PROBE: DateTime<Utc> = match DateTime::from_timestamp(4_102_444_800, 0) {
     Some(at) => at,
     None => panic!("chrono has the year 2100"),
@@ -31,7 +33,7 @@ const PROBE: DateTime<Utc> = match DateTime::from_timestamp(4_102_444_800, 0) {
 /// Most schedules of one job.
 const MOST_MEMBERS: usize = 20;
 
-/// What a schedule is read from: the columns of a job that say when it fires.
+/// The columns of a job that define its schedule.
 #[derive(Debug, Clone, Copy)]
 pub struct ScheduleSource<'a> {
     /// The kind, which decides what `config` may hold.
@@ -39,20 +41,21 @@ pub struct ScheduleSource<'a> {
     pub config: &'a Value,
     /// IANA name of the zone in which wall-clock times are read.
     pub timezone: &'a str,
-    /// What becomes of wall-clock times that do not exist; `None` leaves it to the schedule.
+    /// Policy for wall-clock times that do not exist; `None` means the default of the schedule.
     pub dst_gap: Option<DstGap>,
-    /// What becomes of wall-clock times that occur twice; `None` leaves it to the schedule.
+    /// Policy for wall-clock times that occur twice; `None` means the default of the schedule.
     pub dst_overlap: Option<DstOverlap>,
     /// When the job was created: the anchor of an interval that names none.
     pub created_at: DateTime<Utc>,
-    /// What `H` in a cron expression is computed from: [`hash_key()`] of a job, or any text for an example.
+    /// Input of the hash for `H` in a cron expression: [`hash_key()`] of a job, or any text for an
+    /// example.
     pub hash_key: &'a str,
 }
 
-/// What the `H` of a job's cron expression is computed from.
+/// Input of the hash for the `H` of a job's cron expression.
 ///
-/// The name, not the id: a job that is deleted and created anew keeps its times. The tenant, so that a name that many tenants
-/// use does not bring all of them to one minute.
+/// The name and not the id, so that a job that is deleted and created again keeps its times. The
+/// tenant, so that jobs with a common name of many tenants do not all run in one minute.
 pub fn hash_key(tenant: uuid::Uuid, job_name: &str) -> String {
     format!("{tenant}/{job_name}")
 }
@@ -98,11 +101,11 @@ impl Place {
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         Err(ScheduleError::invalid(
             self.0.clone(),
-            format!("{} is no field of this kind of schedule; allowed are {known}", Quoted(unknown)),
+            format!("{} is not a field of this kind of schedule; allowed are {known}", Quoted(unknown)),
         ))
     }
 
-    /// An RFC 3339 instant, cut to the microsecond.
+    /// An RFC 3339 instant, truncated to the microsecond.
     fn instant(
         &self,
         config: &Map<String, Value>,
@@ -115,7 +118,7 @@ impl Place {
             Err(error) => Err(ScheduleError::invalid(
                 self.field(field),
                 format!(
-                    "is no instant ({error}); write RFC 3339 with an offset, such as `2030-01-31T09:00:00Z`, not {}",
+                    "is not a valid time ({error}); write RFC 3339 with an offset, such as `2030-01-31T09:00:00Z`, not {}",
                     Quoted(&value.to_string())
                 ),
             )),
@@ -170,7 +173,7 @@ impl Reader<'_> {
         if let Some(field) = config.keys().find(|key| cron::field_names(true).contains(&key.as_str())) {
             return Err(ScheduleError::invalid(
                 place.field(field),
-                "stands beside `expression`; give one or the other",
+                "cannot be combined with `expression`; give one or the other",
             ));
         }
         place.refuse_unknown(config, &["expression", "seconds"])?;
@@ -196,7 +199,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The field form; naming a second is asking for seconds.
+    /// The field form; a given second implies seconds.
     fn cron_fields(&self, config: &Map<String, Value>, place: &Place) -> Result<CronSpec, ScheduleError> {
         place.refuse_unknown(config, &[&["expression"][..], cron::field_names(true)].concat())?;
         let options = CronOptions { hash_key: self.source.hash_key, seconds: config.contains_key("second") };

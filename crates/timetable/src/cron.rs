@@ -1,20 +1,22 @@
-//! Cron: wall-clock times named by a crontab expression, or by its field form.
+//! Cron: wall-clock times of a crontab expression, or of its field form.
 //!
-//! Responsible for the dialect users write and for the next matching wall-clock time. Knows no zone: what a
-//! wall-clock time means in a zone is `wall_clock`'s. The text is read by our own parser (`split`, `field`, `reader`)
-//! and handed to the saffron engine as explicit values only (`engine`), so none of that engine's parsing faults can be
-//! met.
+//! Defines the dialect for users and finds the next matching wall-clock time. Knows no zone;
+//! `wall_clock` maps wall-clock times to instants. Our own parser (`split`, `field`, `reader`)
+//! reads the text and passes only explicit values to the saffron engine (`engine`), so none of that
+//! engine's parsing faults can occur.
 //!
-//! The dialect: five fields `minute hour day month day_of_week`, or six with `second` before them where the caller asks
-//! for seconds ([`CronOptions`]), which for a nickname is second 0; 0 and 7 are Sunday, 1 is Monday; names in any case;
-//! lists, ranges, steps; a range whose start is greater than its end goes round (`22-2` is 22, 23, 0, 1, 2); `?` is
-//! `*`; `L`, `L-n`, `LW`, `nW`, `n#k`, `nL`, each also in a list; `H`, `H/n`, `H(a-b)`, `H(a-b)/n` (`hash`);
-//! nicknames. Where both day fields are restricted, a day that matches either matches; `*/1` is `*`, every other step
-//! restricts. `nW` is a day of months that have a day n: `31W` skips April instead of moving to its end, which is what
-//! `LW` is for.
+//! The dialect: five fields `minute hour day month day_of_week`, or six with `second` before them
+//! if the caller sets seconds ([`CronOptions`]), which for a nickname is second 0; 0 and 7 are
+//! Sunday, 1 is Monday; names in any case; lists, ranges, steps; a range whose start is greater
+//! than its end wraps (`22-2` is 22, 23, 0, 1, 2); `?` is `*`; `L`, `L-n`, `LW`, `nW`, `n#k`, `nL`,
+//! each also in a list; `H`, `H/n`, `H(a-b)`, `H(a-b)/n` (`hash`); nicknames. If both day fields
+//! are restricted, a day that matches either matches; `*/1` is `*`, every other step restricts.
+//! `nW` is a day of months that have a day n: `31W` skips April instead of moving to its end; `LW`
+//! is the last workday.
 //!
-//! A `CronSpec` is immutable and freely shared. Parsing fails with the field, the offending text and what is allowed;
-//! `next_naive` does not panic and is bounded, and an engine that misbehaves all the same becomes an error.
+//! A `CronSpec` is immutable and freely shared. Parsing fails with the field, the offending text
+//! and the accepted values. `next_naive` does not panic and is bounded; a misbehaving engine
+//! becomes an error.
 
 mod engine;
 #[cfg(test)]
@@ -48,27 +50,28 @@ pub(super) use pitfalls::pitfalls;
 /// Longest expression accepted, in bytes.
 pub const MAX_EXPRESSION_LENGTH: usize = 256;
 
-/// The field name that errors about an expression as a whole carry.
+/// The field of errors about a whole expression.
 const EXPRESSION: &str = "expression";
 
-/// How an expression is to be read.
+/// Options of the parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CronOptions<'a> {
-    /// What `H` is computed from, by the rule in the module `hash`: the same for one job for ever, another for another
-    /// job. With the empty key `H` is an example.
+    /// Input of the hash for `H`, see the module `hash`: stable for one job, different for another
+    /// job. The empty key gives an example.
     pub hash_key: &'a str,
     /// Six fields, the first being the second, instead of five.
     pub seconds: bool,
 }
 
-/// A cron expression, checked and ready to be asked for its next time.
+/// A checked cron expression.
 ///
-/// Two are equal when their normal text and the values that `H` stands for are.
+/// Two are equal when their normal text and the values of `H` are.
 #[derive(Clone)]
 pub struct CronSpec {
     canonical: String,
     wildcard_time: bool,
-    /// Boxed, for it is needed only for words and would make every schedule three times as large.
+    /// Boxed, because only the sentence needs it, and it would make every schedule three times as
+    /// large.
     fields: Box<Fields>,
     /// The seconds of a minute at which it fires; `None` if it has no such field and fires on whole minutes.
     seconds: Option<ValueSet>,
@@ -100,13 +103,15 @@ impl Fields {
 }
 
 impl CronSpec {
-    /// Reads a crontab expression of five fields or a nickname such as `@daily`, `H` with the empty key.
+    /// Parses a crontab expression of five fields or a nickname such as `@daily`, with the empty
+    /// key for `H`.
     pub fn parse(text: &str) -> Result<Self, ScheduleError> {
         Self::parse_with(text, &CronOptions::default())
     }
 
-    /// Reads a crontab expression or a nickname such as `@daily`. Errors carry the name of the cron field that is
-    /// wrong (`second`, `minute`, `hour`, `day`, `month`, `day_of_week`), or `expression`.
+    /// Parses a crontab expression or a nickname such as `@daily`. Errors have the name of the
+    /// wrong cron field (`second`, `minute`, `hour`, `day`, `month`, `day_of_week`), or
+    /// `expression`.
     pub fn parse_with(text: &str, options: &CronOptions<'_>) -> Result<Self, ScheduleError> {
         let reading = Reading { weekdays: Weekdays::FromSunday, hash_key: options.hash_key };
         let field = |kind, text| Field::parse(kind, reading, text);
@@ -168,7 +173,7 @@ impl CronSpec {
         &self.canonical
     }
 
-    /// The expression as an English sentence, on a 24-hour clock. `H` is said as the values it stands for.
+    /// The expression as an English sentence, on a 24-hour clock. Shows the values of `H`.
     pub fn sentence(&self) -> String {
         crate::cron::names::sentence(&self.fields)
     }
@@ -179,9 +184,9 @@ impl CronSpec {
         values(self.fields.minute.values) * values(self.fields.hour.values) * self.seconds.map_or(1, values)
     }
 
-    /// Whether the minute or the hour field starts with `*` or with `H/n`, which is `*/n` spread over the jobs, so that
-    /// the schedule follows elapsed time over a daylight-saving change instead of a time on the clock. `H` alone and
-    /// `H` with a range are times on the clock, and the second field has no say.
+    /// Whether the minute or the hour field starts with `*` or with `H/n` (`*/n` spread over the
+    /// jobs). Such a schedule follows elapsed time over a daylight-saving change instead of the
+    /// clock. `H` alone and `H` with a range are times on the clock. The second field is ignored.
     pub fn wildcard_time(&self) -> bool {
         self.wildcard_time
     }

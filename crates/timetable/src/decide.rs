@@ -1,23 +1,27 @@
-//! What becomes of the fire times of a job that have come due: everything that policies say, put together.
+//! The decision about the due fire times of a job: all policies together.
 //!
-//! [`decide`] takes what is stored of a job (its cursor, how far its books are settled, how many dispatches are open) and the
-//! present, and says which fires to dispatch, which skips to record, and what is next. The steps:
+//! [`decide`] takes the stored state of a job (its cursor, `settled_until`, the number of open
+//! dispatches) and the present. It returns the fires to dispatch, the skips to record, and the next
+//! cursor. The steps:
 //!
-//! 1. the misfire policy ([`super::misfire`]) picks among the fires that are due; a kill switch instead holds all of them;
-//! 2. the overlap policy ([`super::overlap`]) admits those for which there is room;
+//! 1. the misfire policy ([`super::misfire`]) selects among the due fires; a kill switch instead
+//!    skips all of them;
+//! 2. the overlap policy ([`super::overlap`]) admits as many as have room;
 //! 3. `max_runs` ends the job: fires beyond it are recorded as `ended`;
-//! 4. the books are settled: what calendars excluded, and changes of the clocks suppressed, between all of these is recorded.
+//! 4. the interval is settled: fires between all of these that calendars excluded or clock
+//!    changes suppressed are recorded.
 //!
-//! So every nominal fire time in `(settled_until, new settled_until]` ends as exactly one of: a dispatch, a place inside a
-//! skipped range, or a move to another day that is itself one of these. (An excluded fire time inside the range of an outage
-//! belongs to that range.) Where nothing will fire any more before the end of the job, its last excluded fire is visited, so
-//! that these have their record too. The books are never settled further than the present.
+//! So every nominal fire time in `(settled_until, new settled_until]` ends as exactly one of: a
+//! dispatch, a position inside a skipped range, or a move to another day that is itself one of
+//! these. (An excluded fire time inside the range of an outage belongs to that range.) If nothing
+//! will fire any more before the end of the job, the cursor visits its last excluded fire, so that
+//! these get their record too. `settled_until` never passes the present.
 //!
-//! A change of a job may leave a fire behind that is due and was not the change's to swallow: a cursor at or before
-//! `settled_until`. It is decided about by itself, and the books go on behind it.
+//! A change of a job may leave a due fire that the change must not drop: a cursor at or before
+//! `settled_until`. It is decided separately, and settling continues after it.
 //!
-//! Pure. The cost does not grow with the length of an outage, but for `fire_all` with the fires it catches up. Fails as
-//! the schedule does, and with nothing half decided.
+//! Pure. The cost does not grow with the length of an outage, except for `fire_all` with the fires
+//! it catches up. Fails as the schedule does, and then nothing is decided.
 
 use std::time::Duration;
 
@@ -36,47 +40,47 @@ use super::{
 #[derive(Debug, Clone, Copy)]
 pub struct Situation<'a> {
     pub timetable: &'a Timetable,
-    /// Every fire time up to and including this one has had its fate.
+    /// Every fire time up to and including this one has been decided.
     pub settled_until: DateTime<Utc>,
-    /// Its next fire as it is stored: a fire, whatever the timetable says of it by now, or a visit to the last excluded one.
+    /// Its stored next fire: a fire even if the current timetable does not name it, or a visit to
+    /// the last excluded fire.
     pub cursor: DateTime<Utc>,
     /// The present, by the database's clock.
     pub now: DateTime<Utc>,
-    /// What becomes of fires that are late.
+    /// Policy for late fires.
     pub misfire: MisfirePolicy,
     /// How late a fire may be and still be on time; `None` for [`misfire::DEFAULT_GRACE`].
     pub grace: Option<Duration>,
-    /// What becomes of fires while others are open.
+    /// Policy for fires while other runs are open.
     pub overlap: OverlapPolicy,
     pub load: Load,
     /// How many fires may still be dispatched; `None` for any number.
     pub runs_left: Option<u64>,
-    /// The kill switch that holds every fire, if one does.
+    /// The kill switch that skips every fire, if one is active.
     pub held_by: Option<SkipReason>,
-    /// Most dispatches there is room for, at least one; what is left stays due.
+    /// Most dispatches in this decision, at least one; the remaining fires stay due.
     pub limit: usize,
 }
 
-/// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     /// To be dispatched, ascending.
     pub fires: Vec<DateTime<Utc>>,
-    /// How many of them, the last ones, wait in line until others have ended.
+    /// How many of them, the last ones, are queued until other runs have ended.
     pub waiting: usize,
-    /// How many of the oldest open dispatches are to be cancelled.
+    /// How many of the oldest open dispatches to cancel.
     pub cancelled: usize,
     /// To be recorded as not dispatched, ascending and disjoint.
     pub skipped: Vec<SkippedRange>,
     /// The new cursor; `None` if it never fires again.
     pub next: Option<DateTime<Utc>>,
-    /// How far the books are settled with this.
+    /// The new value of `settled_until`.
     pub settled_until: DateTime<Utc>,
-    /// Whether the job has had its last run.
+    /// Whether the job has reached `max_runs` or its end.
     pub is_over: bool,
 }
 
-/// Decides about the fires of a job that are due.
+/// Decides the due fires of a job.
 pub fn decide(situation: &Situation<'_>) -> Result<Decision, ScheduleError> {
     let Situation { timetable, cursor, now, settled_until, .. } = *situation;
     let plan = due(situation)?;
@@ -103,13 +107,13 @@ pub fn decide(situation: &Situation<'_>) -> Result<Decision, ScheduleError> {
     Ok(decision)
 }
 
-/// What the misfire policy, or a kill switch, makes of the fires that are due.
+/// The plan of the misfire policy, or of a kill switch, for the due fires.
 fn due(situation: &Situation<'_>) -> Result<misfire::Plan, ScheduleError> {
     let Situation { timetable, settled_until, cursor, now, .. } = *situation;
     let begin = match cursor {
-        // A fire that a change of the job has left: the books go on behind it.
+        // A fire left by a change of the job: settling continues after it.
         left if left <= settled_until => timetable.next_after(settled_until)?,
-        // Nobody but the books comes by here.
+        // A visit exists only for the records of excluded fires.
         visited if timetable.is_excluded(visited) => timetable.next_after(visited)?,
         fire => Some(fire),
     };
@@ -146,16 +150,17 @@ fn due_from(situation: &Situation<'_>, begin: DateTime<Utc>) -> Result<misfire::
         let Situation { misfire, grace, limit, .. } = *situation;
         return misfire::plan_some(timetable, begin, now, misfire, grace, limit.max(1));
     }
-    // Everything due is skipped, even what is due at this very instant: a tick later it would be late.
+    // Every due fire is skipped, also one that is due at this very instant: one tick later it would
+    // be late.
     let just_after = now.checked_add_signed(TICK).unwrap_or(now);
     let mut plan = misfire::plan(timetable, begin, just_after, MisfirePolicy::Skip, Some(Duration::ZERO))?;
-    // What is due one tick from now stays due.
+    // A fire that is due one tick from now stays due.
     plan.next = plan.fires.first().copied().or(plan.next);
     plan.fires.clear();
     Ok(plan)
 }
 
-/// How the books of a job are settled at `now` when nothing of it is due: what calendars have excluded since.
+/// Settles a job without due fires at `now`: the fires that calendars have excluded since.
 pub fn settle_quiet(
     timetable: &Timetable,
     settled_until: DateTime<Utc>,
@@ -189,8 +194,8 @@ fn admitted(situation: &Situation<'_>, plan: misfire::Plan) -> Result<Decision, 
         dispatched.end = end;
     }
     let mut skipped = plan.skipped;
-    // Fires that were due together and did not all find room overlap with what is open, or, when nothing is, only with each
-    // other, because they were not seen in time.
+    // Fires that were due together and did not all find room overlap with open runs. If no run is
+    // open, they overlap only with each other, because the scheduler saw them too late.
     let no_room = if load.open > 0 { SkipReason::Overlap } else { SkipReason::Misfire };
     let mut skip = |positions: std::ops::Range<usize>| {
         let goes_on = positions.start == 0;
@@ -199,7 +204,8 @@ fn admitted(situation: &Situation<'_>, plan: misfire::Plan) -> Result<Decision, 
         if let (Some(first), Some(last)) = (fires.first(), fires.last()) {
             let count = Count::Exact(u64::try_from(fires.len()).unwrap_or(u64::MAX));
             let range = SkippedRange { first: *first, last: *last, count, reason: no_room };
-            // What the misfire policy skipped comes right before the first fires: for the same reason it is one range.
+            // The skips of the misfire policy directly precede the first fires; with the same
+            // reason they are one range.
             match skipped
                 .last_mut()
                 .filter(|before| goes_on && before.reason == no_room && before.first > settled_until)
@@ -208,7 +214,7 @@ fn admitted(situation: &Situation<'_>, plan: misfire::Plan) -> Result<Decision, 
                 None => skipped.push(range),
             }
         }
-        // Others have had their fate between a fire that a change has left and these.
+        // Fires between one that a change of the job left and these have already been decided.
         let single = |at: &DateTime<Utc>| SkippedRange {
             first: *at,
             last: *at,
@@ -219,7 +225,7 @@ fn admitted(situation: &Situation<'_>, plan: misfire::Plan) -> Result<Decision, 
     };
     skip(0..dispatched.start);
     if is_over {
-        // All that is due beyond the last run, listed or not.
+        // All due fires beyond the last run, listed or not.
         let first = plan.fires.get(dispatched.end).copied().or(plan.next.filter(|next| *next <= now));
         if let Some(first) = first {
             let (last, count) = misfire::until(timetable, first, now)?;
@@ -233,7 +239,8 @@ fn admitted(situation: &Situation<'_>, plan: misfire::Plan) -> Result<Decision, 
     Ok(Decision { fires, waiting, cancelled, skipped, next, settled_until, is_over })
 }
 
-/// Records what calendars excluded and clocks suppressed between what is decided, up to the present.
+/// Records the fires that calendars excluded and clocks suppressed between the decided ones, up to
+/// the present.
 fn settle(
     timetable: &Timetable,
     settled_until: DateTime<Utc>,
@@ -246,7 +253,7 @@ fn settle(
     decided.sort_unstable();
     let last = decided.last().map_or(settled_until, |(_, last)| *last);
     let until = match decision.next {
-        // More is due than there was room for: the books are settled up to there.
+        // More fires are due than had room: the job is settled up to the last decided one.
         Some(next) if next <= now => last.max(settled_until),
         _ => now.max(last).max(settled_until),
     };

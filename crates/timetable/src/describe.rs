@@ -1,13 +1,14 @@
 //! A schedule as one English sentence.
 //!
-//! Says what the schedule says, on a 24-hour clock and in the schedule's own zone, which it does not name; the zone and
-//! the daylight-saving choices are settings beside it. The words of a cron expression are `cron::words`'. Pure and total.
+//! Describes the schedule on a 24-hour clock and in its own zone, which the sentence does not name;
+//! the zone and the daylight-saving choices are separate settings. `cron::words` describes a cron
+//! expression. Pure and total.
 
 use chrono::{DateTime, Datelike as _, SecondsFormat, TimeDelta, Utc};
 
 use super::{LAST_YEAR, Schedule, interval::Interval};
 
-/// Up to this many of a unit are said in that unit alone: 90 minutes, not 1 hour and 30 minutes.
+/// Up to this many of a unit are written in that unit alone: 90 minutes, not 1 hour and 30 minutes.
 const PLAIN_LIMIT: i64 = 120;
 
 const ELAPSED_UNITS: [(&str, i64); 3] = [("hour", 3600), ("minute", 60), ("second", 1)];
@@ -28,7 +29,7 @@ pub fn describe(schedule: &Schedule) -> String {
 fn describe_interval(interval: &Interval) -> String {
     let every = period(interval.period(), interval.is_calendar());
     let anchor = match interval.wall_clock() {
-        // At the very ends of chrono's calendar a zone's clock may show what cannot be written.
+        // At the limits of chrono's calendar, the local time of a zone may have no text form.
         Some(clock) if (0..=LAST_YEAR).contains(&interval.anchor().year()) => {
             super::preview::in_zone(interval.anchor(), &clock.zone)
                 .to_rfc3339_opts(SecondsFormat::AutoSi, false)

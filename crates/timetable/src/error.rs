@@ -1,14 +1,14 @@
-//! What can be wrong with a schedule, said so that the person who wrote it can mend it.
+//! Errors in a schedule, with a message that lets the author fix it.
 //!
-//! Not a transport format: the API turns `field` and `message` into problem+json, `schedctl` prints `Display`.
-//! Plain data, no concurrency; building one cannot fail.
+//! Not a transport format: the API converts `field` and `message` to problem+json, `schedctl`
+//! prints `Display`. Plain data, no concurrency; construction cannot fail.
 
 use std::fmt;
 
-/// Longest piece of a user's text that a message repeats.
+/// Longest quotation of a user's text in a message.
 const QUOTE_LIMIT: usize = 40;
 
-/// Why a schedule is refused, or why its next fire time cannot be computed.
+/// Why a schedule is rejected, or why its next fire time cannot be computed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
     /// A field has a value, or a shape, that is not allowed.
@@ -16,7 +16,7 @@ pub enum ScheduleError {
     Invalid {
         /// Path of the field in the job, such as `schedule_config.minute`.
         field: String,
-        /// What is wrong and what is allowed.
+        /// The mistake and the accepted values.
         message: String,
     },
     /// The expression is well-formed but matches no date that exists.
@@ -27,7 +27,8 @@ pub enum ScheduleError {
         /// Which expression, and why it never fires.
         message: String,
     },
-    /// The cron engine failed on an accepted expression. A defect of ours: the job is to be disabled, not retried.
+    /// The cron engine failed on an accepted expression. This is a defect of the scheduler: disable
+    /// the job, do not retry it.
     #[error("{field}: {message}")]
     Engine {
         /// Path of the field in the job.
@@ -47,7 +48,7 @@ impl ScheduleError {
         }
     }
 
-    /// What is wrong and how to mend it, without the field.
+    /// The mistake and the fix, without the field.
     pub fn message(&self) -> &str {
         match self {
             Self::Invalid { message, .. }
@@ -79,7 +80,8 @@ impl ScheduleError {
     }
 }
 
-/// A user's text in back-quotes, shortened and with control characters escaped, fit for a one-line message.
+/// A user's text in back-quotes, shortened and with control characters escaped, for a one-line
+/// message.
 pub(super) struct Quoted<'a>(pub(super) &'a str);
 
 impl fmt::Display for Quoted<'_> {

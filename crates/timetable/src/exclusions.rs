@@ -1,8 +1,9 @@
-//! The calendars of a job taken together: which instants they exclude.
+//! All calendars of a job together: the instants they exclude.
 //!
-//! A calendar speaks of local times, in its own zone or else in the job's. Here they become instants, stretch of constant
-//! offset by stretch, so that a change of the clocks inside an excluded time neither opens nor lengthens it. Pure and
-//! immutable; cannot fail. Cost per question: one look at the zone and one at each calendar.
+//! A calendar has local times, in its own zone or else in the job's. This module converts them to
+//! instants, one stretch of constant offset at a time, so that a clock change inside an excluded
+//! time neither opens nor lengthens it. Pure and immutable; cannot fail. Cost per query: one lookup
+//! in the zone and one in each calendar.
 
 use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta, Utc};
 
@@ -28,7 +29,7 @@ impl Exclusions {
         self.calendars.is_empty()
     }
 
-    /// If an instant is excluded, a later one up to which everything is.
+    /// If an instant is excluded, a later instant up to which every instant is excluded.
     pub(super) fn until(&self, at: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let ends = self.calendars.iter().filter_map(|calendar| {
             let span = calendar.zone().unwrap_or(&self.clock.zone).span_at(at);
@@ -39,10 +40,10 @@ impl Exclusions {
         ends.max()
     }
 
-    /// Whether anything on a local day of the job is excluded.
+    /// Whether a local day of the job has any exclusion.
     pub(super) fn touch(&self, day: NaiveDate) -> bool {
         let (from, until) = (self.start_of(day), self.end_of(day));
-        // A day that clocks skip is no free day: whatever passes it goes on.
+        // A day that clocks skip is not a free day: an exclusion that passes it continues.
         if from >= until {
             return true;
         }

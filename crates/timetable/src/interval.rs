@@ -1,11 +1,12 @@
 //! Intervals: fires at a fixed distance from an anchor.
 //!
-//! A period of hours, minutes and seconds is elapsed time: fires are `anchor + k * period` for every whole k. A period
-//! of nothing but days and weeks is calendar time: fires keep the anchor's time on the wall clock of the job's zone,
-//! so that "every day" started at nine stays at nine over a daylight-saving change (a time that does not exist is
-//! fired at the change, one that occurs twice at its first pass). Days beside hours count 24 hours each.
+//! A period of hours, minutes and seconds is elapsed time: fires are `anchor + k * period` for
+//! every whole k. A period of only days and weeks is calendar time: fires keep the anchor's time on
+//! the wall clock of the job's zone, so that "every day" started at nine stays at nine over a
+//! daylight-saving change (a time that does not exist fires at the change, one that occurs twice at
+//! its first pass). Days beside hours count 24 hours each.
 //!
-//! Pure and constant in time: k is computed, never counted up. Parsing fails with the field that is wrong; asking for
+//! Pure and constant in time: k is computed, never counted up. Parsing fails with the wrong field;
 //! the next fire cannot fail, and is `None` only at the end of the calendar.
 
 use chrono::{DateTime, Datelike as _, NaiveDateTime, TimeDelta, Utc};
@@ -48,7 +49,7 @@ impl Period {
 pub struct Interval {
     period: TimeDelta,
     anchor: DateTime<Utc>,
-    /// The wall clock to keep to, for a calendar period, and what it shows at the anchor.
+    /// The wall clock of a calendar period, and its time at the anchor.
     calendar: Option<(WallClock, NaiveDateTime)>,
 }
 
@@ -121,7 +122,7 @@ impl Interval {
     /// The last fire not later than an instant, if that is plain arithmetic; `None` for a calendar period.
     pub(super) fn latest(&self, until: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let next = if self.is_calendar() { None } else { self.next_after(until) };
-        // Later than the last year there are no fires, though the lattice goes on.
+        // No fires exist after the last year, though the lattice continues.
         next.and_then(|next| next.checked_sub_signed(self.period)).filter(|last| last.year() <= LAST_YEAR)
     }
 

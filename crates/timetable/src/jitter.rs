@@ -1,9 +1,12 @@
-//! Jitter: how much after its fire time a dispatch becomes available, so that jobs of one instant do not start as one herd.
+//! Jitter: the delay between a fire time and the start of its run, so that jobs of one instant do
+//! not start together.
 //!
-//! It is a pure function of the job and the fire time, so a scheduler that takes over, a preview and a person with a SQL
-//! prompt find the same: the first eight bytes (big endian) of SHA-256 over the sixteen bytes of the job's id followed by the
-//! fire time as microseconds since 1970 (eight bytes, big endian), modulo the microseconds of the span, its end included.
-//! The fire time itself, which is what is unique and what the books are kept by, is not moved. Cannot fail.
+//! It is a pure function of the job and the fire time, so a scheduler that takes over, a preview
+//! and a user at a SQL prompt compute the same. Take the SHA-256 over the sixteen bytes of the
+//! job's id followed by the fire time as microseconds since 1970 (eight bytes, big endian). Its
+//! first eight bytes (big endian) modulo the microseconds of the span, its end included, are the
+//! delay. The fire time itself does not move: it is the unique key, and records use it. Cannot
+//! fail.
 
 use std::time::Duration;
 

@@ -1,14 +1,16 @@
 //! Schedules: when a job fires.
 //!
-//! A [`Schedule`] is a pure function from an instant to the next fire time; a [`Timetable`] is a schedule within its bounds
-//! and calendars; and [`decide()`] says what becomes of the fire times that have come due: which are dispatched, which are
-//! recorded as skipped and why, and what is next. Responsible for what a user writes (`schedule_config`, time zone,
-//! daylight-saving choices, bounds, calendars, policies) and what it means in UTC. Not for when to ask, nor for storing or
-//! dispatching: no clock is read here, and nothing is fetched except the zone tables (`zone`).
+//! A [`Schedule`] is a pure function from an instant to the next fire time; a [`Timetable`] is a
+//! schedule within its bounds and calendars; and [`decide()`] decides about due fire times: which
+//! are dispatched, which are recorded as skipped and why, and what is next. This crate defines the
+//! settings of a user (`schedule_config`, time zone, daylight-saving choices, bounds, calendars,
+//! policies) and their meaning in UTC. It stores and dispatches nothing: no clock is read here, and
+//! nothing is fetched except the zone tables (`zone`).
 //!
-//! `next_after` is total, later than its argument, monotone, and exact to the microsecond, which is what the database
-//! stores. Schedules are immutable and freely shared between threads. Parsing fails with the path of the wrong field;
-//! after that only a defect in the cron engine can fail, and it does so as an error and not as a panic.
+//! `next_after` is total, later than its argument, monotone, and exact to the microsecond, the
+//! resolution of the database. Schedules are immutable and freely shared between threads. Parsing
+//! fails with the path of the wrong field. After that only a defect in the cron engine can fail, as
+//! an error and not as a panic.
 
 pub mod calendar;
 mod config;
@@ -63,7 +65,7 @@ pub enum Schedule {
     /// At a fixed distance from an anchor.
     Interval(Interval),
     OneOff(DateTime<Utc>),
-    /// Never by itself.
+    /// Only by a trigger.
     Manual,
     /// Whenever one of several of the same kind fires; two that fire at one instant are one fire.
     Union(Vec<Self>),
@@ -77,8 +79,9 @@ pub struct CronSchedule {
 }
 
 impl CronSchedule {
-    /// An expression with its zone; the choices left `None` follow the expression: a fixed time of day is moved out of
-    /// a gap and fires at the first pass of an overlap, a leading `*` in minute or hour follows elapsed time.
+    /// An expression with its zone. A choice of `None` follows the expression: a fixed time of day
+    /// is moved out of a gap and fires at the first pass of an overlap, a leading `*` in minute or
+    /// hour follows elapsed time.
     pub fn new(spec: CronSpec, zone: Zone, gap: Option<DstGap>, overlap: Option<DstOverlap>) -> Self {
         let (default_gap, default_overlap) = if spec.wildcard_time() {
             (DstGap::Skip, DstOverlap::Both)
@@ -105,8 +108,8 @@ impl CronSchedule {
 }
 
 impl Schedule {
-    /// Reads a job's schedule as it is stored or sent. Errors carry the path of the field, such as `timezone` or
-    /// `schedule_config.minute`.
+    /// Parses a job's schedule as stored or sent. Errors have the path of the field, such as
+    /// `timezone` or `schedule_config.minute`.
     pub fn parse(source: &ScheduleSource<'_>) -> Result<Self, ScheduleError> {
         config::parse(source)
     }
@@ -157,7 +160,8 @@ impl Schedule {
         }
     }
 
-    /// Most fires of one day, or more; what is not bounded by the day counts by its shortest distance.
+    /// Most fires of one day, or more; a schedule without a daily bound counts by its shortest
+    /// distance.
     fn most_per_day(&self) -> u64 {
         match self {
             Self::Cron(cron) => cron.spec().most_per_day(),
@@ -173,7 +177,8 @@ impl Schedule {
         self.members().iter().all(|member| matches!(member, Self::OneOff(_) | Self::Manual))
     }
 
-    /// The wall clock it keeps to; `None` if it names no times of day, and for a union, whose members have their own.
+    /// Its wall clock; `None` if it names no times of day, and for a union, whose members have
+    /// their own.
     fn wall_clock(&self) -> Option<&WallClock> {
         match self {
             Self::Cron(cron) => Some(&cron.clock),
@@ -192,7 +197,7 @@ impl Schedule {
     }
 }
 
-/// An instant without what the database would drop: its fraction of a microsecond.
+/// An instant truncated to the resolution of the database, a microsecond.
 fn whole_microseconds(at: DateTime<Utc>) -> DateTime<Utc> {
     at.with_nanosecond(at.nanosecond() / 1000 * 1000).unwrap_or(at)
 }

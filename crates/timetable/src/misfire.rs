@@ -1,19 +1,21 @@
-//! Fire times that have come due: which to dispatch, which to record as skipped, and what is next.
+//! Due fire times: which to dispatch, which to record as skipped, and what is next.
 //!
-//! [`plan`] is asked with a job's cursor (its stored next fire time) and the present. A due fire no older than the
-//! grace is on time and fires, whatever the policy. An older one is a misfire:
+//! [`plan`] takes a job's cursor (its stored next fire time) and the present. A due fire no older
+//! than the grace is on time and fires under every policy. An older one is a misfire:
 //!
 //! - `skip`: all misfires become one skipped range;
 //! - `fire_once`: the latest misfire fires, the earlier ones become one skipped range;
 //! - `fire_all`: the latest `cap` misfires fire, the earlier ones become one skipped range.
 //!
-//! So every due fire is fired or lies in exactly one range. A plan holds at most [`MAX_FIRES`] fires; if more are due,
-//! the earliest of them are taken and `next` is the first one left, not later than the present, so that the next plan
-//! goes on there. Otherwise `next` is later than the present.
+//! So every due fire is fired or lies in exactly one range. A plan holds at most [`MAX_FIRES`]
+//! fires. If more are due, the earliest are taken and `next` is the first remaining one, not later
+//! than the present, so that the next plan continues there. Otherwise `next` is later than the
+//! present.
 //!
-//! Pure. The cost does not grow with the length of an outage: the latest misfire is found by arithmetic for an interval
-//! and by bisection otherwise, and a range is counted exactly for an interval of elapsed time, and otherwise up to
-//! [`COUNT_LIMIT`], beyond which the count is a lower bound. Only a defect of the cron engine makes it fail.
+//! Pure. The cost does not grow with the length of an outage: the latest misfire is found by
+//! arithmetic for an interval and by bisection otherwise. A range is counted exactly for an
+//! interval of elapsed time, and otherwise up to [`COUNT_LIMIT`], beyond which the count is a lower
+//! bound. Only a defect of the cron engine makes it fail.
 
 use std::time::Duration;
 
@@ -28,29 +30,28 @@ use super::{
     interval::Interval,
 };
 
-/// How late a fire may be and still be on time, where the job does not say.
+/// Default for how late a fire may be and still be on time.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(60);
 
 /// Most fires in one plan, and so the largest effective cap of `fire_all`.
 pub const MAX_FIRES: usize = 10_000;
 
-/// How far the fires of a range are counted where that takes one step per fire.
+/// How far the fires of a range are counted if that takes one step per fire.
 ///
-/// Enough for ten days of an hourly job, and little enough that a restart after an outage plans tens of thousands of
-/// jobs in seconds.
+/// The limit covers ten days of an hourly job, and is low enough that a restart after an outage
+/// plans tens of thousands of jobs in seconds.
 pub const COUNT_LIMIT: u64 = 250;
 
-/// The spacing of fire times: what the database stores.
+/// The resolution of fire times in the database.
 pub(super) const TICK: TimeDelta = TimeDelta::microseconds(1);
 
-/// What to do with misfires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MisfirePolicy {
     Skip,
-    /// Fire the latest once and record the others.
+    /// Fire the latest once and record the earlier ones.
     #[default]
     FireOnce,
-    /// Fire the latest `cap` and record the others.
+    /// Fire the latest `cap` and record the earlier ones.
     FireAll {
         /// At least one; more than [`MAX_FIRES`] counts as that.
         cap: u32,
@@ -104,15 +105,13 @@ impl MisfirePolicy {
     }
 }
 
-/// Something that has fire times: a schedule, or a timetable.
+/// A source of fire times: a schedule, or a timetable.
 pub trait Occurrences {
-    /// The first fire after an instant; `None` if there is none.
-    ///
-    /// # Errors
-    /// When the cron engine has a defect.
+    /// The first fire after an instant. Fails only with a defect of the cron engine.
     fn next_after(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError>;
 
-    /// The interval whose fires these are, all of them and no others, if there is one: it can be computed with, not only asked.
+    /// The interval with exactly these fires, if there is one: it allows arithmetic instead of a
+    /// search.
     fn as_interval(&self) -> Option<&Interval>;
 }
 
@@ -129,7 +128,7 @@ impl Occurrences for Schedule {
     }
 }
 
-/// What is to be done about the fire times of a job that have come due.
+/// The plan for the due fire times of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// To be dispatched, ascending.
@@ -178,10 +177,10 @@ impl Count {
     }
 }
 
-/// Decides about the fires of a job that are due.
+/// Plans the due fires of a job.
 ///
-/// `cursor` is the job's stored next fire time and itself a fire, whatever the schedule says of it by now. `grace` is
-/// [`DEFAULT_GRACE`] if the job does not say.
+/// `cursor` is the job's stored next fire time and is a fire even if the current schedule does not
+/// name it. The default of `grace` is [`DEFAULT_GRACE`].
 pub fn plan(
     schedule: &impl Occurrences,
     cursor: DateTime<Utc>,
@@ -264,7 +263,8 @@ impl<S: Occurrences> Due<'_, S> {
         {
             return Ok(last.max(second));
         }
-        // `fire` is one, not later than `until`; there is none in `(high, until]`. Each round halves what lies between.
+        // `fire` is one, not later than `until`; no fire lies in `(high, until]`. Each round halves
+        // the distance.
         let (mut fire, mut high) = (second, until);
         let mut window = TimeDelta::minutes(1);
         while let Some(low) = until.checked_sub_signed(window).filter(|low| *low > self.cursor) {
@@ -285,7 +285,8 @@ impl<S: Occurrences> Due<'_, S> {
         Ok(fire)
     }
 
-    /// The earliest of the `wanted` latest fires up to `last`, which is one; `None` if none is wanted.
+    /// The earliest of the `wanted` latest fires up to `last`, which is a fire itself; `None` if
+    /// `wanted` is zero.
     fn back_from(&self, last: DateTime<Utc>, wanted: usize) -> Result<Option<DateTime<Utc>>, ScheduleError> {
         if wanted <= 1 || last == self.cursor {
             return Ok(Some(last).filter(|_| wanted > 0));
@@ -295,8 +296,9 @@ impl<S: Occurrences> Due<'_, S> {
         {
             return Ok(Some(if earlier > self.cursor { earlier } else { self.cursor }));
         }
-        // Too few fires follow `few`; too many to be listed follow `many`. Windows double until there are enough, and
-        // only where that went far beyond, over a burst, is the distance halved again.
+        // Too few fires follow `few`; too many to list follow `many`. Windows double until they
+        // hold enough. Only if a window holds far too many, over a burst, the distance is halved
+        // again.
         let (mut few, mut many) = (last, None);
         let mut window = TimeDelta::minutes(1);
         loop {

@@ -1,38 +1,39 @@
-//! Overlap: which fires of a job may be dispatched while others of its dispatches are open.
+//! Overlap: which fires of a job may be dispatched while other runs of the job are open.
 //!
-//! Up to `max_instances` dispatches of a job may run at once. [`admit`] says what becomes of fires beyond that:
+//! Up to `max_instances` runs of a job may run at once. [`admit`] decides about further fires:
 //!
 //! - `skip`: they are skipped; of fires that come due together the latest are dispatched;
-//! - `queue`: they are dispatched and wait in line, oldest first; a line of [`LONGEST_LINE`] admits no more, so that a job
-//!   that is slower than its schedule does not pile up work without end;
-//! - `cancel_oldest`: the latest are dispatched, and as many of the oldest open dispatches are cancelled as stand in the way;
+//! - `queue`: they are dispatched and queued, oldest first; a queue of [`LONGEST_LINE`] admits no
+//!   more, so that a job that is slower than its schedule does not pile up work without a bound;
+//! - `cancel_oldest`: the latest are dispatched, and the oldest open runs that take their room
+//!   are cancelled;
 //! - `allow`: all are dispatched.
 //!
-//! Responsible for the numbers only; who cancels and who releases the next in line is the scheduler's. Pure, total and
+//! Computes numbers only; the scheduler cancels runs and releases queued ones. Pure, total and
 //! constant in time: it counts, and never lists.
 
 use std::ops::Range;
 
 use super::OverlapPolicy;
 
-/// Most dispatches of a job that wait in line.
+/// Most queued runs of a job.
 pub const LONGEST_LINE: usize = 1_000;
 
-/// What a job's dispatches stand at when fires come due.
+/// The open runs of a job when fires come due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
-    /// Dispatches that wait or run.
+    /// Runs that wait or run.
     pub open: usize,
     /// How many may run at once; zero counts as one.
     pub max_instances: usize,
 }
 
-/// What becomes of fires that are due, counted from the earliest.
+/// The decision about due fires, counted from the earliest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admission {
-    /// Positions of the fires that are dispatched; the others are skipped.
+    /// Positions of the fires that are dispatched; the remaining ones are skipped.
     pub dispatched: Range<usize>,
-    /// How many of the dispatched, the last ones, wait in line until others have ended.
+    /// How many of the dispatched, the last ones, are queued until other runs have ended.
     pub waiting: usize,
     /// How many of the oldest open dispatches are cancelled.
     pub cancelled: usize,
@@ -72,14 +73,14 @@ mod tests {
     }
 
     #[test]
-    fn skip_dispatches_the_latest_for_which_there_is_room() {
+    fn skip_dispatches_the_latest_that_fit() {
         let skip = |open, max, due| admitted(OverlapPolicy::Skip, open, max, due).dispatched;
         assert_eq!((skip(0, 1, 1), skip(1, 1, 1), skip(0, 1, 3)), (0..1, 1..1, 2..3));
         assert_eq!((skip(1, 3, 5), skip(7, 3, 2), skip(0, 0, 1)), (3..5, 2..2, 0..1));
     }
 
     #[test]
-    fn queue_dispatches_the_earliest_and_lets_them_wait_in_line() {
+    fn queue_dispatches_and_queues_the_earliest() {
         let queue = |open, max, due| admitted(OverlapPolicy::Queue, open, max, due);
         assert_eq!(queue(0, 1, 3), Admission { dispatched: 0..3, waiting: 2, cancelled: 0 });
         assert_eq!(queue(4, 2, 2), Admission { dispatched: 0..2, waiting: 2, cancelled: 0 });

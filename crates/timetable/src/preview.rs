@@ -1,8 +1,8 @@
-//! What a schedule will do, shown before it is saved: its next fire times, in words, and what may surprise.
+//! Preview of a schedule before it is saved: its next fire times, a sentence, and warnings.
 //!
-//! Responsible for fire times as a person reads them: in UTC, on the clock of the zone, and with a note where a change of
-//! the clocks moved or doubled one. The sentence is `describe`'s, the warnings are `warnings`'. Nothing is stored
-//! and nothing is dispatched. Pure; the number of fire times is bounded. Fails as the schedule does.
+//! Shows fire times for people: in UTC, on the clock of the zone, and with a note if a clock change
+//! moved or doubled one. `describe` writes the sentence, `warnings` the warnings. Nothing is stored
+//! or dispatched. Pure; the number of fire times is bounded. Fails as the schedule does.
 
 use chrono::{DateTime, Datelike as _, FixedOffset, Offset as _, SecondsFormat, TimeDelta, Utc};
 
@@ -22,25 +22,24 @@ pub struct FireTime {
     pub utc: DateTime<Utc>,
     /// The same as the clocks of the zone show it.
     pub local: DateTime<FixedOffset>,
-    /// What a change of the clocks did to it.
+    /// The effect of a clock change on it.
     pub note: Option<FireNote>,
     /// The fire time that a calendar moved here; `None` if it was not moved.
     pub moved_from: Option<DateTime<Utc>>,
 }
 
-/// Everything a preview shows of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preview {
     /// The next fire times, earliest first.
     pub fire_times: Vec<FireTime>,
     /// The schedule as one English sentence.
     pub description: String,
-    /// What may surprise, each a fragment that begins with the field it is about.
+    /// Warnings, each a fragment that begins with the field it is about.
     pub warnings: Vec<String>,
 }
 
 impl Preview {
-    /// Previews a schedule as it is stored or sent: at most `count` fire times after an instant.
+    /// Previews a schedule as stored or sent: at most `count` fire times after an instant.
     pub fn of(
         source: &TimetableSource<'_>,
         after: DateTime<Utc>,
@@ -64,10 +63,10 @@ impl Preview {
     }
 }
 
-/// The first `count` fire times after an instant, or [`MAX_FIRE_TIMES`] if that is fewer.
+/// The first `count` fire times after an instant, at most [`MAX_FIRE_TIMES`].
 ///
-/// They are shown in the zone of the schedule, or in `zone` if the schedule has none of its own: one-offs and elapsed
-/// intervals. A fire that a gap moved onto a regular one counts as shifted.
+/// They are shown in the zone of the schedule. One-offs and elapsed intervals have no zone and use
+/// `zone`. A fire that a gap moved onto a regular one counts as shifted.
 pub fn preview(
     timetable: &Timetable,
     zone: &Zone,
@@ -97,7 +96,7 @@ pub fn preview(
     Ok(fire_times)
 }
 
-/// What the calendars exclude in `(after, until]`, as a warning.
+/// The exclusions of the calendars in `(after, until]`, as a warning.
 fn excluded(
     timetable: &Timetable,
     after: DateTime<Utc>,
@@ -117,7 +116,8 @@ pub(super) fn in_zone(at: DateTime<Utc>, zone: &Zone) -> DateTime<FixedOffset> {
     at.with_timezone(&fixed(zone.offset_at(at)))
 }
 
-/// An offset in chrono's terms. Both libraries take every offset that a zone has had, so UTC is never the answer.
+/// An offset as chrono's type. Both libraries accept every offset that a zone has had, so the
+/// fallback UTC is never used.
 fn fixed(offset: TimeDelta) -> FixedOffset {
     let seconds = i32::try_from(offset.num_seconds()).ok();
     seconds.and_then(FixedOffset::east_opt).unwrap_or_else(|| Utc.fix())
@@ -156,7 +156,7 @@ fn is_member_shifted(schedule: &Schedule, span: &Span, at: DateTime<Utc>) -> Res
     }
 }
 
-/// Which pass this is of a time that the stretch before or after this one shows too.
+/// Whether this is the first or the second pass of a time that the adjacent stretch shows too.
 fn pass(zone: &Zone, span: &Span, at: DateTime<Utc>) -> Option<FireNote> {
     let shown = span.local(at);
     if let Some((start, before)) = span.start

@@ -1,10 +1,10 @@
-//! Wall-clock times that a schedule names and no clock showed, because clocks were put forward over them, and that `dst_gap:
-//! skip` leaves unfired.
+//! Wall-clock times that a schedule names, that no clock showed because of a gap, and that do not
+//! fire under `dst_gap: skip`.
 //!
-//! Such a time is no instant, so it is counted at the first instant after the gap, as a time that is shifted would be; several
-//! that come to one instant are one. Where the job has a fire at that instant anyway, that is what became of them, and nothing
-//! was suppressed: `*/15 * * * *` just goes on. Pure; fails as the schedule does. Cost: one look at the zone where no clock
-//! changes in between.
+//! Such a time is not an instant, so it is counted at the first instant after the gap, as a shifted
+//! time would be; several at one instant count once. If the job has a fire at that instant anyway,
+//! nothing was suppressed: `*/15 * * * *` just continues. Pure; fails as the schedule does. Cost:
+//! one lookup in the zone if no clock changes in between.
 
 use chrono::{DateTime, Utc};
 
@@ -17,12 +17,13 @@ use super::{
     zone::local,
 };
 
-/// Most changes of the clocks that are looked at; a zone has two a year.
+/// Most clock changes that are searched; a zone has two a year.
 const MOST_CHANGES: usize = 1_000;
 
 impl Timetable {
-    /// What never fires strictly between two instants: what calendars exclude, in one range, and what changes of the clocks
-    /// suppress, unless that range holds it already. Ascending and disjoint.
+    /// The fire times strictly between two instants that never fire: those excluded by calendars,
+    /// in one range, and those suppressed by clock changes, unless that range contains them.
+    /// Ascending and disjoint.
     pub fn unfired_between(
         &self,
         after: DateTime<Utc>,
@@ -46,7 +47,8 @@ impl Timetable {
         Ok(all)
     }
 
-    /// The instants strictly between two others at which clocks had skipped a time that the schedule names and does not shift.
+    /// The instants strictly between two others at which clocks had skipped a time that the
+    /// schedule names and does not shift.
     pub fn suppressed_between(
         &self,
         after: DateTime<Utc>,

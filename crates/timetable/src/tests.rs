@@ -1,4 +1,4 @@
-//! Tests of schedules through their public face, and the slow models they are compared with.
+//! Tests of schedules through their public interface, and the slow models for comparison.
 
 mod config;
 mod daylight_saving;
@@ -24,14 +24,14 @@ use super::{
 };
 
 fn utc(text: &str) -> DateTime<Utc> {
-    text.parse().unwrap_or_else(|error| panic!("`{text}` is no instant: {error}"))
+    text.parse().unwrap_or_else(|error| panic!("`{text}` is not a instant: {error}"))
 }
 
 fn naive(text: &str) -> NaiveDateTime {
     let with_seconds = NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S");
     with_seconds
         .or_else(|_| NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M"))
-        .unwrap_or_else(|error| panic!("`{text}` is no local time: {error}"))
+        .unwrap_or_else(|error| panic!("`{text}` is not a local time: {error}"))
 }
 
 fn spec(text: &str) -> CronSpec {

@@ -1,14 +1,16 @@
-//! A timetable: a schedule within its bounds and calendars, which is what a job in the end fires by.
+//! A timetable: a schedule within its bounds and calendars. A job fires by its timetable.
 //!
-//! The schedule names *nominal* fire times. Those before `start_at`, or at or after `end_at`, do not exist. What a calendar
-//! excludes is skipped, or rolled: moved to the same time on the clock of the next (or the latest earlier) day on which that
-//! time is not excluded; such a day is what a *business day* is here. A roll goes [`LONGEST_ROLL`] days far at most and
-//! does not leave the bounds; a fire that finds no day is skipped. Two fires that come to one instant are one fire.
+//! The schedule names *nominal* fire times. Those before `start_at`, or at or after `end_at`, do
+//! not exist. A fire that a calendar excludes is skipped, or rolled: moved to the same time on the
+//! clock of the next (or the latest earlier) day on which that time is not excluded; such a day is
+//! a *business day* here. A roll goes at most [`LONGEST_ROLL`] days far and does not leave the
+//! bounds; a fire that finds no day is skipped. Two fires at one instant are one fire.
 //!
-//! `next_after` is the least element after its argument of a fixed set of instants, so it is later than its argument and
-//! monotone, whatever moves where. A search that finds nothing but excluded fires for decades ends with an error, never with
-//! silence. Rolling looks at the days around the question for as long as they touch an exclusion;
-//! hence it is offered for schedules of at most [`MOST_ROLLED_PER_DAY`] fires a day. Pure and immutable; fails as the schedule does.
+//! `next_after` is the least element after its argument of a fixed set of instants, so it is later
+//! than its argument and monotone, independent of any moves. A search that finds only excluded
+//! fires for decades ends with an error, never with silence. Rolling checks the days around the
+//! argument as long as they touch an exclusion; hence it is limited to schedules of at most
+//! [`MOST_ROLLED_PER_DAY`] fires a day. Pure and immutable; fails as the schedule does.
 
 use chrono::{DateTime, Datelike as _, TimeDelta, Utc};
 
@@ -39,7 +41,7 @@ const MOST_STEPS: usize = 2_000;
 /// Instants outside these years are mistakes: neither the database nor RFC 3339 can hold all of them.
 const YEARS: std::ops::RangeInclusive<i32> = 1..=9999;
 
-/// What a timetable is read from: the columns of a job that say when it fires, and the calendars it names.
+/// The columns of a job that define its schedule, and the calendars it names.
 #[derive(Debug, Clone, Copy)]
 pub struct TimetableSource<'a> {
     pub schedule: ScheduleSource<'a>,
@@ -48,7 +50,7 @@ pub struct TimetableSource<'a> {
     /// No fire at or after this instant.
     pub end_at: Option<DateTime<Utc>>,
     pub calendars: &'a [Calendar],
-    /// What becomes of a fire that one of them excludes.
+    /// Policy for a fire that a calendar excludes.
     pub roll: CalendarRoll,
 }
 
@@ -73,7 +75,7 @@ pub struct Timetable {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fire {
     pub at: DateTime<Utc>,
-    /// When its schedule says.
+    /// The fire time of its schedule.
     pub nominal: DateTime<Utc>,
 }
 
@@ -141,10 +143,7 @@ impl Timetable {
         self.schedule.is_list()
     }
 
-    /// The first fire after an instant that is none of these nominal ones.
-    ///
-    /// # Errors
-    /// As [`Self::next_after`].
+    /// The first fire after an instant that is not one of these nominal ones.
     pub fn next_but(
         &self,
         after: DateTime<Utc>,
@@ -196,11 +195,8 @@ impl Timetable {
         Ok(Some(excluded(first, end, Count::AtLeast(count))))
     }
 
-    /// Where a job of which nothing fires any more is looked at once again, so that what calendars exclude until its end has a
-    /// record: its last nominal fire, if that is excluded and later than `after`.
-    ///
-    /// # Errors
-    /// When the cron engine has a defect.
+    /// The last visit of a job without further fires, so that fires excluded by calendars before
+    /// its end get a record: its last nominal fire, if that is excluded and later than `after`.
     pub fn last_visit(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
         if self.exclusions.is_empty() || !self.is_finite() {
             return Ok(None);
@@ -303,7 +299,8 @@ impl Timetable {
 
     /// The first fire after an instant among those that were nominally due at or before it.
     ///
-    /// Who was moved past a whole day found that day excluded, so the walk back ends at the first day that is not touched.
+    /// A fire moved past a whole day found that day excluded, so the walk back ends at the first
+    /// untouched day.
     fn rolled_past(&self, after: DateTime<Utc>) -> Result<Option<Fire>, ScheduleError> {
         let (mut best, today) = (None, self.exclusions.day_of(after));
         for back in 0..=LONGEST_ROLL {
@@ -338,15 +335,16 @@ impl Timetable {
             if found != best {
                 (best, barrier) = (found, None);
             }
-            // Who finds no day before a stretch that is excluded as a whole is followed there by nobody who does.
+            // If one fire finds no day before a fully excluded stretch, no later fire of the
+            // stretch finds one.
             let end = self.exclusions.until(nominal).filter(|_| moved.is_none());
             from = end.map_or(nominal, |end| nominal.max(end - TICK));
         }
         Err(gave_up())
     }
 
-    /// Where the first day begins after that of `at` on which nothing is excluded: what is nominally due then or later is not
-    /// moved to before `at`.
+    /// The start of the first day after that of `at` without an exclusion: a fire that is nominally
+    /// due then or later is not moved to before `at`.
     fn first_untouched_after(&self, at: DateTime<Utc>) -> DateTime<Utc> {
         let day = self.exclusions.day_of(at);
         let mut days = day.iter_days().skip(1);

@@ -1,16 +1,18 @@
 //! Wall-clock times to instants, across daylight saving and every other change of a zone's offset.
 //!
-//! Given a source of local times (cron, or a calendar interval) and a zone, finds the first instant after another.
-//! A zone is walked as stretches of constant offset. Within a stretch local time and UTC run alike, so one question
-//! to the source answers for the whole stretch; the rules apply where two stretches meet:
+//! Takes a source of local times (cron, or a calendar interval) and a zone, and finds the first
+//! instant after another. A zone is walked as stretches of constant offset. Within a stretch, local
+//! time and UTC advance alike, so one query to the source covers the whole stretch; the rules apply
+//! where two stretches meet:
 //!
-//! - forward (a gap): local times that do not exist either fire together at the change (`shift`) or not at all;
+//! - forward (a gap): local times that do not exist either fire together at the change (`shift`)
+//!   or not at all;
 //! - back (an overlap): local times that occur twice fire at the first pass, the second, or both.
 //!
-//! Because a stretch is entered at its own start, nothing depends on how far clocks jump: half an hour, three hours
-//! or a whole day. The result is the least element after `after` of a fixed set of instants, hence later than
-//! `after`, and never earlier for a later question. Pure; errors are the source's. Cost: one question per stretch, and no more
-//! stretches than five hundred years have.
+//! Because a stretch is entered at its own start, nothing depends on how far clocks jump: half an
+//! hour, three hours or a whole day. The result is the least element after `after` of a fixed set
+//! of instants. Hence it is later than `after`, and monotone. Pure; errors are those of the source.
+//! Cost: one query per stretch, and no more stretches than five hundred years have.
 
 use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 
@@ -24,11 +26,11 @@ const RULES_REPEAT_FROM: DateTime<Utc> = match DateTime::from_timestamp(4_102_44
     None => panic!("chrono has the year 2100"),
 };
 
-/// Dates, weekdays and rules repeat after 400 years. What has not fired by then, and a hundred years for sources that
-/// begin late, never does: all its times fall into gaps.
+/// Dates, weekdays and rules repeat after 400 years. A source without a fire by then (plus a
+/// hundred years for sources that begin late) never fires: all its times fall into gaps.
 const REPETITION: TimeDelta = TimeDelta::days(500 * 366);
 
-/// A zone with what becomes of its missing and repeated wall-clock times.
+/// A zone with the policies for its missing and repeated wall-clock times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WallClock {
     pub(super) zone: Zone,

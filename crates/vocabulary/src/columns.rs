@@ -1,4 +1,5 @@
-//! How domain types stand in columns: identifiers as `uuid`, enums as `text` with a CHECK, numbers as `bigint`.
+//! Mappings of domain types to columns: identifiers as `uuid`, enums as `text` with a CHECK,
+//! numbers as `bigint`.
 //!
 //! A test compares the words of every enum with the CHECK constraint of its column.
 

@@ -1,12 +1,13 @@
-//! Words of dependencies between jobs.
+//! Word lists of dependencies between jobs.
 
 use crate::dispatch::DispatchStatus;
 
 text_enum! {
-    /// How a job must end so that another runs after it. Only the end of a dispatch counts: an attempt that is retried is none.
+    /// How a job must end so that another job runs after it. Only the end of a run counts, not the
+    /// end of an attempt that is retried.
     pub enum AfterCondition {
         Success = "success",
-        /// It has failed for good: failed, timed out, or a dead letter.
+        /// It failed, timed out, or became a dead letter.
         Failure = "failure",
         /// Either of these. Being cancelled is neither.
         Completion = "completion",
@@ -26,7 +27,7 @@ text_enum! {
 }
 
 impl AfterCondition {
-    /// Whether a dispatch that ended so meets the condition; a state that is no end meets none.
+    /// Whether a run with this status meets the condition; a status that is not final meets none.
     #[must_use]
     pub const fn is_met_by(self, status: DispatchStatus) -> bool {
         let (has_succeeded, has_failed) = match status {

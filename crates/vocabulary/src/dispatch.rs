@@ -1,7 +1,8 @@
-//! The states of a dispatch and the one table of transitions between them.
+//! The states of a dispatch, and the only table of transitions between them.
 //!
-//! Every write of a state, in SQL or elsewhere, is an edge of [`DispatchStatus::apply`]; the statements name the state
-//! they expect in their `WHERE`. Final states never change: running a finished dispatch again makes a new one.
+//! Every write of a state, in SQL or elsewhere, is an edge of [`DispatchStatus::apply`]; the
+//! statements name the expected state in their `WHERE`. Final states never change: a retry of a
+//! finished dispatch creates a new one.
 
 text_enum! {
     pub enum DispatchStatus {
@@ -15,7 +16,7 @@ text_enum! {
         Failed = "FAILED",
         /// Its only attempt ran out of time or was lost, and no retry was configured. Final.
         Timeout = "TIMEOUT",
-        /// Somebody cancelled it. Final.
+        /// Cancelled by a user or by the overlap policy. Final.
         Cancelled = "CANCELLED",
         /// Its retries are exhausted, or it killed too many workers. Final.
         DeadLetter = "DEAD_LETTER",
@@ -40,16 +41,16 @@ text_enum! {
 }
 
 text_enum! {
-    /// What somebody decided about a dead letter.
+    /// A user's decision about a dead letter.
     pub enum Settlement {
-        /// A dispatch of its own runs it again.
+        /// A separate dispatch repeats it.
         Retried = "retried",
-        /// It is done with as it is.
+        /// It needs no further action.
         Discarded = "discarded",
     }
 }
 
-/// What can happen to a dispatch.
+/// An event in the life of a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DispatchEvent {
     Claim,
@@ -63,9 +64,9 @@ pub enum DispatchEvent {
     GiveUp,
     /// Its worker stops and hands it back; this costs no attempt.
     Release,
-    /// Somebody cancels it.
+    /// A user or the overlap policy cancels it.
     Cancel,
-    /// Nobody has begun its first attempt in time.
+    /// No worker started its first attempt in time.
     Expire,
 }
 

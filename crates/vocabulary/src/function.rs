@@ -1,4 +1,4 @@
-//! Words of task functions.
+//! Word lists of task functions.
 
 text_enum! {
     /// How a worker runs a function.

@@ -8,7 +8,7 @@ text_enum! {
         Operator = "operator",
         /// Also changes jobs, functions, calendars, queues, secrets and keys.
         Admin = "admin",
-        /// Also says who else is what.
+        /// Also manages members and their roles.
         Owner = "owner",
     }
 }

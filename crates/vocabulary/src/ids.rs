@@ -1,4 +1,4 @@
-//! Identifiers, one type for each kind of thing, so that they cannot be mixed up.
+//! Identifiers, one type per kind of object, so that they cannot be mixed up.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -42,11 +42,11 @@ id! {
     WorkerId,
     /// A scheduler process; made at random when it starts.
     InstanceId,
-    /// A user, who may belong to several tenants.
+    /// A user. One user may be a member of several tenants.
     UserId,
     /// An API key of a tenant.
     ApiKeyId,
-    /// A session of somebody who signed in.
+    /// A session of a signed-in user.
     SessionId,
 }
 
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_id_of_an_attempt_follows_from_its_claim_and_differs_from_every_other() {
+    fn attempt_id_is_derived_from_its_claim() {
         let at = chrono::DateTime::from_timestamp_millis(1_790_000_000_000).unwrap();
         let dispatch = DispatchId(time_ordered(at));
         let id = |token| execution_id(at, dispatch, ClaimToken(token));

@@ -9,7 +9,7 @@ text_enum! {
         Busy = "BUSY",
         /// Alive, finishes what it runs and takes nothing new.
         Draining = "DRAINING",
-        /// Its lease has expired; what it ran was given to others.
+        /// Its lease has expired; its runs were given to other workers.
         Offline = "OFFLINE",
     }
 }
@@ -21,7 +21,7 @@ text_enum! {
         Resigned = "resigned",
         /// The leader's lease expired and another took over.
         Expired = "expired",
-        /// An operator asked it to step down.
+        /// An operator requested that the leader step down.
         SteppedDown = "stepped_down",
     }
 }

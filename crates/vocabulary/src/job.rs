@@ -1,7 +1,7 @@
-//! Words of jobs.
+//! Word lists of jobs.
 
 text_enum! {
-    /// To whom a job belongs, which decides where its history is kept.
+    /// The owner of a job, which decides where its history is kept.
     pub enum Scope {
         /// Backs up or restores the main schema; its history lives outside it.
         BackupInfrastructure = "backup_infrastructure",
@@ -11,11 +11,11 @@ text_enum! {
 }
 
 text_enum! {
-    /// What becomes of fire times that passed without dispatch.
+    /// Policy for fire times that passed without a dispatch.
     pub enum MisfireKind {
         /// They are skipped, and the skip recorded.
         Skip = "skip",
-        /// The latest fires, the others are skipped.
+        /// The latest fires, the earlier ones are skipped.
         FireOnce = "fire_once",
         /// All fire, up to a cap.
         FireAll = "fire_all",

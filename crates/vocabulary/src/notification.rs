@@ -1,4 +1,4 @@
-//! Words of notifications.
+//! Word lists of notifications.
 
 text_enum! {
     /// How a channel is reached.
@@ -12,15 +12,15 @@ text_enum! {
 }
 
 text_enum! {
-    /// What a rule may tell.
+    /// Events that a rule can notify.
     pub enum Occasion {
-        /// A run has ended for good without success: retries exhausted, or none configured.
+        /// A run ended without success: retries exhausted, or none configured.
         Failure = "failure",
         /// The same, of those that became dead letters.
         DeadLetter = "dead_letter",
-        /// A fire time passed without a run, or nobody began one in time.
+        /// A fire time passed without a run, or no worker started its run in time.
         Missed = "missed",
-        /// A run succeeded after one that had failed for good.
+        /// A run succeeded after a failed one of the same job.
         Recovery = "recovery",
     }
 }
@@ -31,7 +31,7 @@ text_enum! {
         DeadLetter = "dead_letter",
         Missed = "missed",
         Recovery = "recovery",
-        /// Somebody tried the channel.
+        /// A user tested the channel.
         Test = "test",
     }
 }

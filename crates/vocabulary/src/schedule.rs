@@ -1,4 +1,4 @@
-//! Words of schedules.
+//! Word lists of schedules.
 
 text_enum! {
     /// The kind of a schedule.
@@ -9,13 +9,13 @@ text_enum! {
         Interval = "interval",
         /// Fires once, at an instant.
         OneOff = "oneoff",
-        /// Fires only when asked.
+        /// Fires only when triggered.
         Manual = "manual",
     }
 }
 
 text_enum! {
-    /// What becomes of a wall-clock time that does not exist, because clocks were put forward over it.
+    /// Policy for a wall-clock time that does not exist, because clocks skipped it.
     pub enum DstGap {
         /// It fires at the first instant after the gap.
         Shift = "shift",
@@ -25,7 +25,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// What becomes of a wall-clock time that occurs twice, because clocks were put back over it.
+    /// Policy for a wall-clock time that occurs twice, because clocks were put back.
     pub enum DstOverlap {
         /// It fires at its first pass only.
         First = "first",
@@ -37,7 +37,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// What becomes of a fire time that a calendar excludes.
+    /// Policy for a fire time that a calendar excludes.
     #[derive(Default)]
     pub enum CalendarRoll {
         /// It does not fire.
@@ -93,7 +93,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// What becomes of a fire while `max_instances` dispatches of the job are open.
+    /// Policy for a fire while `max_instances` dispatches of the job are open.
     pub enum OverlapPolicy {
         /// It is skipped, and the skip recorded.
         Skip = "skip",

@@ -1,14 +1,14 @@
 //! A macro for enums that are stored and sent as fixed words.
 //!
-//! The words are listed once; `ALL`, `as_str` and `FromStr` come from that list, and a test compares the list with the
-//! CHECK constraint of the column (`db::enums`).
+//! The words are listed once; `ALL`, `as_str` and `FromStr` come from that list. A test compares
+//! the list with the CHECK constraint of the column (`sched_model`, tests `enums`).
 
-/// A word that is none of those allowed.
+/// A word that is not in the list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{word:?} is unknown; use one of {}", allowed.join(", "))]
 pub struct UnknownWord {
     pub word: String,
-    /// What would have been accepted.
+    /// The accepted words.
     pub allowed: &'static [&'static str],
 }
 

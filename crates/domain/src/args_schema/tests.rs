@@ -12,7 +12,7 @@ fn pointers(schema: &Value, args: &Value) -> Vec<String> {
 }
 
 #[test]
-fn arguments_are_held_against_it_and_every_misfit_is_pointed_at() {
+fn every_argument_mistake_has_a_pointer() {
     let schema = json!({
         "$schema": DIALECT,
         "$id": "https://example.com/args.json",
@@ -42,7 +42,7 @@ fn arguments_are_held_against_it_and_every_misfit_is_pointed_at() {
 }
 
 #[test]
-fn what_is_no_schema_is_pointed_at() {
+fn invalid_schema_has_a_pointer() {
     for (schema, pointer) in [
         (json!(true), ""),
         (json!({"type": "objct"}), "/type"),
@@ -73,7 +73,7 @@ fn nothing_is_fetched() {
 }
 
 #[test]
-fn a_schema_without_an_end_is_refused() {
+fn recursive_schema_is_rejected() {
     for schema in [
         json!({"$ref": "#"}),
         json!({"properties": {"a": {"$ref": "#"}}}),
@@ -98,13 +98,13 @@ fn chain(length: usize, times: usize) -> Value {
 }
 
 #[test]
-fn what_it_costs_is_bounded() {
+fn validation_cost_is_bounded() {
     assert_eq!(pointers(&chain(7, 2), &json!({})), [""; 0]);
     for schema in [chain(8, 2), chain(20, 2), chain(60, 1), chain(300, 1)] {
         let misfit = refused(&schema);
         assert!(misfit.message.contains("at most"), "{misfit:?}");
     }
-    // As deep as is taken fits on the stack of a thread.
+    // The deepest accepted schema fits on the stack of a thread.
     assert_eq!(pointers(&chain((DEEPEST - 3) / 2, 1), &json!([])), [""]);
     let deep = (1..DEEPEST).fold(json!({"type": "null"}), |inner, _| json!({"anyOf": [inner]}));
     assert_eq!(pointers(&deep, &json!([])), [""]);

@@ -27,7 +27,7 @@ const ONE: [&str; 11] = [
 const LIST: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 /// Keywords whose value has schemas under names.
 const NAMED: [&str; 4] = ["properties", "patternProperties", "dependentSchemas", "dependencies"];
-/// Schemas that apply only where a `$ref` leads to them.
+/// Schemas that apply only as the target of a `$ref`.
 const KEPT: [&str; 2] = ["$defs", "definitions"];
 /// Keywords that give a schema a second name or location.
 const REFUSED: [&str; 6] =
@@ -36,7 +36,7 @@ const REFUSED: [&str; 6] =
 const PATTERN: u64 = 25;
 /// Each evaluation of the remaining items evaluates the other parts again.
 const UNEVALUATED: u64 = 4;
-/// So many bytes of text count as a value.
+/// This many bytes of text count as one value.
 const TEXT: usize = 32;
 
 /// The counted size of a schema.
@@ -53,14 +53,14 @@ pub(super) fn parts(schema: &Value) -> Result<u64, Misfit> {
     let Size { parts, .. } = walk.size(schema, "", 0)?;
     if parts > MOST_PARTS {
         let message = format!(
-            "says {parts} things about one value when each $ref is followed; at most {MOST_PARTS} are taken"
+            "has {parts} parts for one value when each $ref is followed; at most {MOST_PARTS} are allowed"
         );
         return Err(Misfit::new("", message));
     }
     Ok(parts)
 }
 
-/// How many values arguments are, long texts for more than one.
+/// Number of values in the arguments; a long text counts as several.
 pub(super) fn weight(value: &Value) -> u64 {
     let text = |text: &str| u64::try_from(1 + text.len() / TEXT).unwrap_or(u64::MAX);
     match value {
@@ -76,7 +76,7 @@ pub(super) fn weight(value: &Value) -> u64 {
 struct Walk<'a> {
     root: &'a Value,
     done: HashMap<*const Value, Size>,
-    /// Those that lead to where the walk is.
+    /// The ancestors of the current schema.
     open: HashSet<*const Value>,
 }
 
@@ -130,7 +130,8 @@ impl<'a> Walk<'a> {
                 Value::Array(items) if LIST.contains(&name) => {
                     items.iter().enumerate().map(|(index, item)| (item, format!("{here}/{index}"))).collect()
                 }
-                // A list is how `items` and `dependencies` were written once; the library knows which of it counts.
+                // A list is the old form of `items` and `dependencies`; the library decides which
+                // form applies.
                 Value::Array(items) if name == "items" => {
                     items.iter().map(|item| (item, here.clone())).collect()
                 }
@@ -160,7 +161,7 @@ impl<'a> Walk<'a> {
         Ok(total)
     }
 
-    /// Where a `$ref` leads, within the schema.
+    /// The target of a `$ref`, within the schema.
     fn target(&self, target: &str, at: &str) -> Result<&'a Value, Misfit> {
         let inside =
             target.strip_prefix('#').filter(|pointer| pointer.is_empty() || pointer.starts_with('/'));

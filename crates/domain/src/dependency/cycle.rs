@@ -7,19 +7,19 @@ use std::collections::HashMap;
 
 use crate::ids::JobId;
 
-/// How far the walk has come with a job.
+/// State of a job in the walk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Visit {
-    /// It is on the way that is being walked.
+    /// It is on the current path.
     Underway,
-    /// Nothing behind it leads back.
+    /// No cycle is reachable from it.
     Done,
 }
 
 /// A cycle that can be reached from `starts`, if there is one.
 ///
-/// Each job in it runs after the one before it, and the first after the last. It begins with the earliest of `starts` that
-/// lies on it. `edges` are pairs of a job and one that it runs after.
+/// Each job in it runs after the one before it, and the first after the last. It begins with the
+/// earliest of `starts` on it. `edges` are pairs of a job and its predecessor.
 #[must_use]
 pub fn find_cycle(starts: &[JobId], edges: &[(JobId, JobId)]) -> Option<Vec<JobId>> {
     let mut after: HashMap<JobId, Vec<JobId>> = HashMap::new();
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn cycles_are_told_in_the_order_in_which_their_jobs_would_run() {
+    fn cycles_are_reported_in_run_order() {
         for (starts, edges, expected) in [
             ("a", "", None),
             ("c", "cb ba", None),
@@ -107,7 +107,7 @@ mod tests {
             ("x", "xa ba ab", Some("ba")),
             ("d", "db dc ba ca", None),
             ("d", "db dc ba ca ad", Some("dab")),
-            // The first of several starts that lies on it.
+            // The first of several starts on the cycle.
             ("xb", "xa ba cb ac", Some("bca")),
             ("xy", "xa ya", None),
         ] {
@@ -116,9 +116,9 @@ mod tests {
     }
 
     #[test]
-    fn long_chains_and_many_ways_to_the_same_job_are_walked_once() {
+    fn long_chains_and_diamonds_are_walked_once() {
         let mut edges: Vec<(JobId, JobId)> = (0..100_000).map(|n| (job(n), job(n + 1))).collect();
-        // A ladder of diamonds, with more ways through it than could ever be walked one by one.
+        // A ladder of diamonds, with more paths than a walk of single paths could finish.
         edges.extend((0..1_000).map(|n| (job(n), job(n + 2))));
         assert_eq!(find_cycle(&[job(0)], &edges), None);
         edges.push((job(100_000), job(0)));

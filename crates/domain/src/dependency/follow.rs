@@ -18,11 +18,11 @@ pub struct Edge {
     /// The job that must end.
     pub after: JobId,
     pub on: AfterCondition,
-    /// Ends up to this instant were before the edge and count nothing.
+    /// Ends up to this instant precede the edge and do not count.
     pub since: DateTime<Utc>,
-    /// The dispatch that met the condition since the last run; `None` while none has.
+    /// The dispatch that met the condition since the last run; `None` if it is not met.
     pub met_by: Option<DispatchId>,
-    /// When the latest dispatch that met it ended; kept when a run uses it up.
+    /// When the latest dispatch that met it ended; kept after a run consumes it.
     pub met_at: Option<DateTime<Utc>>,
 }
 
@@ -36,10 +36,10 @@ pub struct End {
     pub at: DateTime<Utc>,
 }
 
-/// A run that an end makes.
+/// A run that an end starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// The job that ended; of several, the last one that was missing.
+    /// The job that ended; with several predecessors, the last one to end.
     pub after: JobId,
     pub by: DispatchId,
     pub at: DateTime<Utc>,
@@ -113,13 +113,13 @@ mod tests {
         text.split_whitespace().map(end).collect()
     }
 
-    /// The seconds of the ends that make runs.
+    /// The seconds of the ends that start runs.
     fn runs(mode: AfterMode, edges: &mut [Edge], text: &str) -> Vec<i64> {
         follow(mode, edges, &ends(text)).iter().map(|run| run.at.timestamp()).collect()
     }
 
     #[test]
-    fn ends_and_the_runs_they_make() {
+    fn ends_start_the_expected_runs() {
         use AfterMode::{All, Any};
         for (mode, after, told, expected) in [
             (Any, "ab", "a1 b2 a3", vec![1, 2, 3]),
@@ -133,7 +133,7 @@ mod tests {
             (All, "ab", "a1 a2 b3 b4 a5", vec![3, 5]),
             (All, "ab", "a1 b2! b3", vec![3]),
             (All, "abc", "c1 a2 b3 a4 b5", vec![3]),
-            // An end that was before one that counted is old news.
+            // An end before one that already counted is ignored.
             (All, "ab", "a3 b4 a1 b5", vec![4]),
         ] {
             assert_eq!(runs(mode, &mut edges(after), told), expected, "{mode} of {after}: {told}");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_met_is_kept_from_one_call_to_the_next() {
+    fn met_edges_persist_between_calls() {
         let mut both = edges("ab");
         assert_eq!(runs(AfterMode::All, &mut both, "a1"), Vec::<i64>::new());
         assert_eq!(runs(AfterMode::All, &mut both, "a1"), Vec::<i64>::new(), "told again");
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_before_the_edge_was_made_counts_nothing() {
+    fn ends_before_the_edge_are_ignored() {
         for mode in AfterMode::ALL {
             let mut since_five = edges("a");
             since_five[0].since = at(5);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_followed_where_it_is_asked_for() {
+    fn failure_condition_follows_failures() {
         for (on, expected) in [
             (AfterCondition::Success, vec![1]),
             (AfterCondition::Failure, vec![2]),

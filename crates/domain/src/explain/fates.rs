@@ -56,7 +56,7 @@ fn line(first: DateTime<Utc>, last: DateTime<Utc>, fate: Fate) -> Line {
     Line { first, last, count: 1, is_count_exact: true, version: None, moved_from: None, fate }
 }
 
-/// Lines being gathered, and which records they have used.
+/// Lines under construction, and the records they have used.
 struct Lines<'a> {
     evidence: &'a Evidence,
     from: DateTime<Utc>,
@@ -116,7 +116,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Records of what no schedule names as far as is known now.
+    /// Records of fire times that no known schedule names.
     fn add_unexpected(&mut self) {
         for (at, dispatch) in &self.dispatches {
             if !self.used.contains(at) {
@@ -132,7 +132,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// The record of skipped fires in which a fire time lies.
+    /// The record of skipped fires that contains a fire time.
     fn skip_at(&self, at: DateTime<Utc>) -> Option<&'a Skip> {
         let (_, skip) = self.skips.range(..=at).next_back()?;
         Some(*skip).filter(|skip| at <= skip.last)
@@ -167,7 +167,7 @@ impl<'a> Lines<'a> {
             return Fate::Ended;
         }
         let is_future = at > evidence.now;
-        // A change may leave a fire due though the books are settled past it.
+        // A change may leave a fire due at or before `settled_until`.
         if evidence.cursor == Some(at) && !is_future {
             return self.undecided(at);
         }

@@ -24,16 +24,17 @@ pub struct Summary {
     pub two_fates: u64,
     /// Without any.
     pub unaccounted: u64,
-    /// Those the job would have had if it had not been disabled.
+    /// Fire times that a disabled job would have had.
     pub while_disabled: u64,
-    /// Those the job would have had if it had not had its last run.
+    /// Fire times that an ended job would have had.
     pub after_last_run: u64,
     /// Triggers beside the schedule.
     pub triggers: u64,
 }
 
 impl Line {
-    /// Whether it is about fire times: not about such as there would have been, or as a calendar moved away.
+    /// Whether it is about real fire times: not about hypothetical ones, and not about ones that a
+    /// calendar moved away.
     #[must_use]
     pub fn is_of_fire_times(&self) -> bool {
         let mut summary = Summary::default();

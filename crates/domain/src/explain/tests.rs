@@ -191,7 +191,7 @@ fn every_fire_time_of_a_day_has_its_fate() {
 }
 
 #[test]
-fn a_fire_time_without_a_record_is_unaccounted_for_and_said_loudly() {
+fn fire_time_without_a_record_is_unaccounted_for() {
     let evidence = Evidence { dispatches: vec![dispatch("10:00"), dispatch("12:00")], ..evidence() };
     let explanation = explained(&evidence, "10:00", "12:30");
     assert_eq!(
@@ -204,7 +204,7 @@ fn a_fire_time_without_a_record_is_unaccounted_for_and_said_loudly() {
 }
 
 #[test]
-fn a_cursor_that_went_past_a_fire_time_is_seen_too() {
+fn cursor_past_an_unrecorded_fire_is_detected() {
     let gone = Evidence { settled_until: at("10:30"), cursor: Some(at("13:00")), ..evidence() };
     assert_eq!(shown(&explained(&gone, "11:00", "12:30")), ["11:00-12:00 2 unaccounted"]);
     let none = Evidence { settled_until: at("10:30"), cursor: None, ..evidence() };
@@ -227,7 +227,7 @@ fn a_fire_time_with_a_dispatch_and_a_skip_is_a_defect() {
 }
 
 #[test]
-fn what_is_due_and_undecided_says_since_when_and_what_it_waits_for() {
+fn undecided_fire_reports_since_when_and_why() {
     let due = Evidence { settled_until: at("10:30"), cursor: Some(at("11:00")), ..evidence() };
     let explanation = explained(&due, "11:00", "12:30");
     assert_eq!(shown(&explanation), ["11:00-12:00 2 undecided"]);
@@ -239,7 +239,7 @@ fn what_is_due_and_undecided_says_since_when_and_what_it_waits_for() {
 }
 
 #[test]
-fn a_fire_that_a_change_has_left_due_is_shown_where_the_cursor_stands() {
+fn fire_left_due_by_a_change_is_shown_at_cursor() {
     let left = Evidence {
         versions: vec![
             version(1, "created", "00:00", hourly()),
@@ -266,7 +266,7 @@ fn a_fire_that_a_change_has_left_due_is_shown_where_the_cursor_stands() {
 }
 
 #[test]
-fn the_schedule_in_effect_at_a_time_counts() {
+fn schedule_in_effect_decides_the_fires() {
     let half = JobSettings { schedule_config: json!({"expression": "30 * * * *"}), ..hourly() };
     let evidence = Evidence {
         versions: vec![
@@ -303,7 +303,7 @@ fn the_schedule_in_effect_at_a_time_counts() {
 }
 
 #[test]
-fn nothing_is_expected_before_the_job_was_created_nor_after_its_last_run() {
+fn no_fires_expected_before_creation_or_after_end() {
     let limited = Version { ended_at: Some(at("11:00")), ..version(1, "created", "00:00", hourly()) };
     let evidence = Evidence {
         created_at: at("09:30"),
@@ -325,7 +325,7 @@ fn nothing_is_expected_before_the_job_was_created_nor_after_its_last_run() {
 }
 
 #[test]
-fn a_job_that_the_scheduler_disabled_has_no_fire_times_from_then_on() {
+fn job_disabled_by_scheduler_has_no_fire_times() {
     let evidence = Evidence {
         is_enabled: false,
         cursor: None,
@@ -342,7 +342,7 @@ fn a_job_that_the_scheduler_disabled_has_no_fire_times_from_then_on() {
 }
 
 #[test]
-fn what_retention_may_have_removed_is_not_called_lost() {
+fn records_removed_by_retention_are_not_missing() {
     let evidence = Evidence {
         ledger_starts_at: Some(at("10:00")),
         dispatches: vec![dispatch("11:00"), dispatch("12:00")],
@@ -356,7 +356,7 @@ fn what_retention_may_have_removed_is_not_called_lost() {
 }
 
 #[test]
-fn a_skip_for_a_pause_tells_who_paused_and_why() {
+fn pause_skip_names_user_and_reason() {
     let pause = Version {
         pause_reason: Some("disk is full".into()),
         paused_until: Some(at("14:00")),
@@ -384,7 +384,7 @@ fn a_skip_for_a_pause_tells_who_paused_and_why() {
 }
 
 #[test]
-fn a_record_that_no_schedule_explains_is_shown_all_the_same() {
+fn record_without_a_schedule_is_shown() {
     let evidence =
         Evidence { dispatches: vec![dispatch("11:00"), dispatch("11:20"), dispatch("12:00")], ..evidence() };
     let explanation = explained(&evidence, "11:00", "12:30");
@@ -394,7 +394,7 @@ fn a_record_that_no_schedule_explains_is_shown_all_the_same() {
 }
 
 #[test]
-fn settings_that_cannot_be_read_leave_no_false_certainty() {
+fn unreadable_settings_give_unclear_fates() {
     let evidence = Evidence {
         versions: vec![Version {
             settings: Err("no field `name`".into()),
@@ -409,7 +409,7 @@ fn settings_that_cannot_be_read_leave_no_false_certainty() {
 }
 
 #[test]
-fn windows_that_are_empty_or_hold_too_much_are_refused() {
+fn empty_and_oversized_windows_are_rejected() {
     let at_once = explain(&evidence(), at("10:00"), at("10:00"));
     assert_eq!(at_once, Err(ExplainError::NoWindow));
     let seconds =
@@ -422,7 +422,7 @@ fn windows_that_are_empty_or_hold_too_much_are_refused() {
 }
 
 #[test]
-fn an_attempt_that_was_lost_or_failed_is_told_with_its_worker() {
+fn lost_and_failed_attempts_name_their_worker() {
     let fire = dispatch("11:00");
     let first = Attempt {
         outcome: AttemptOutcome::Lost,

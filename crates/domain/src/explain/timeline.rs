@@ -14,18 +14,18 @@ use sched_timetable::{Calendar, CalendarRoll, ScheduleError, Timetable};
 /// What the database distinguishes.
 pub(super) const TICK: TimeDelta = TimeDelta::microseconds(1);
 
-/// How far calendars move a fire, and a day for the change of clocks.
+/// The reach of calendar moves, plus a day for a clock change.
 const REACH: TimeDelta = TimeDelta::days(61);
 
 /// One version while it was in effect.
 #[derive(Debug)]
 pub(super) struct Segment<'a> {
     pub(super) version: &'a Version,
-    /// Fires after this instant are its.
+    /// Fires after this instant belong to it.
     pub(super) after: DateTime<Utc>,
-    /// Fires up to and including this one are its.
+    /// Fires up to and including this one belong to it.
     pub(super) until: DateTime<Utc>,
-    /// When it fires, or why that cannot be computed.
+    /// Its timetable, or why that cannot be computed.
     pub(super) timetable: Result<Timetable, String>,
 }
 
@@ -84,7 +84,7 @@ fn timetable(
 ) -> Result<Timetable, String> {
     let mut named = Vec::new();
     for name in &settings.calendars {
-        // One that is gone excludes nothing any more; what it did exclude has records.
+        // A deleted calendar excludes nothing any more; its past exclusions have records.
         if let Some((_, calendar)) = calendars.iter().find(|(known, _)| known == name) {
             named.push(calendar.clone()?);
         }

@@ -27,7 +27,7 @@ use sched_timetable::{Calendar, JobType};
 /// A number that was counted up to a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounded {
-    /// How many there are, or at least are.
+    /// The number; a lower bound unless exact.
     pub count: u64,
     /// Whether there are no more.
     pub is_exact: bool,
@@ -57,10 +57,10 @@ pub struct Holder {
 /// The rate of a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rate {
-    /// How many dispatches may be claimed in any stretch of time as long as the period.
+    /// Dispatches that may be claimed in any interval of the period's length.
     pub count: i64,
     pub period_seconds: i64,
-    /// How many were claimed within the last one.
+    /// Claims within the last period.
     pub claimed: i64,
     /// When the oldest of those leaves the period.
     pub next_at: Option<DateTime<Utc>>,
@@ -74,24 +74,24 @@ pub struct QueueFacts {
     pub is_paused: bool,
     /// Why it is paused.
     pub pause_reason: Option<String>,
-    /// How many of its dispatches may run at once.
+    /// Dispatches that may run at once.
     pub max_running: Option<i64>,
-    /// How many do; `None` without that limit.
+    /// Running dispatches; `None` without that limit.
     pub running: Option<i64>,
-    /// How fast its dispatches may be claimed.
+    /// The limit of claims per period.
     pub rate: Option<Rate>,
-    /// Living workers that serve it and take new work.
+    /// Live workers that serve it and claim new runs.
     pub workers: i64,
-    /// How many dispatches those run at once.
+    /// Slots of those workers.
     pub slots: i64,
-    /// How many they ran, by their last heartbeats.
+    /// Busy slots, by their last heartbeats.
     pub busy: i64,
-    /// Living workers that serve it and take nothing new.
+    /// Live workers that serve it and drain.
     pub draining: i64,
     /// How long its oldest run waits for a worker, if the leader noticed that no worker serves the
     /// queue.
     pub unserved_since: Option<DateTime<Utc>>,
-    /// What its tenant may run at once in all queues, if that is limited.
+    /// The limit of its tenant over all queues, if there is one.
     pub quota: Option<RunningQuota>,
 }
 
@@ -103,7 +103,7 @@ pub struct RunningQuota {
 }
 
 impl QueueFacts {
-    /// Whether as many of its dispatches run as may.
+    /// Whether the limit is reached.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.max_running.is_some_and(|most| self.running.is_some_and(|running| running >= most))
@@ -132,9 +132,9 @@ pub struct Pending {
     pub ahead: Bounded,
     /// Whether its tenant is paused.
     pub is_tenant_paused: bool,
-    /// Its project and why that is paused, if it is.
+    /// Its project and the reason, if that is paused.
     pub paused_project: Option<Paused>,
-    /// Its function and why that is paused, if it is.
+    /// Its function and the reason, if that is paused.
     pub paused_function: Option<Paused>,
     /// Whether `max_instances` runs of its job are open, queued ones not counted.
     pub is_job_full: bool,
@@ -160,9 +160,9 @@ pub struct Upstream {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
     pub per_minute: i64,
-    /// How many there were in this one.
+    /// Dispatches in this minute.
     pub used: i64,
-    /// When the next one begins.
+    /// When the next minute begins.
     pub next_at: DateTime<Utc>,
 }
 
@@ -184,7 +184,7 @@ pub struct JobFacts {
     /// When that ends automatically.
     pub paused_until: Option<DateTime<Utc>>,
     pub next_run_at: Option<DateTime<Utc>>,
-    /// The scheduler leaves it alone until then.
+    /// The scheduler holds it until then.
     pub held_until: Option<DateTime<Utc>>,
     /// Whether its tenant is paused.
     pub is_tenant_paused: bool,
@@ -195,10 +195,10 @@ pub struct JobFacts {
     /// Its function, if that is paused.
     pub paused_function: Option<Paused>,
     pub queue: QueueFacts,
-    /// What it runs after, by name.
+    /// Its predecessors, by name.
     pub upstream: Vec<Upstream>,
     pub leadership: Leadership,
-    /// What its tenant may dispatch.
+    /// The dispatch quota of its tenant.
     pub quota: Option<Quota>,
     /// Its open runs, queued ones not counted.
     pub open: i64,
@@ -206,7 +206,7 @@ pub struct JobFacts {
     pub holders: Vec<Holder>,
 }
 
-/// One thing that is waited for.
+/// One blocker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of the facts")]
 pub enum Wait {
@@ -223,20 +223,20 @@ pub enum Wait {
         reason: Option<String>,
         until: Option<DateTime<Utc>>,
     },
-    /// Nothing of the project is claimed, and its fires are skipped.
+    /// Runs of the project are not claimed, and its fires are skipped.
     ProjectPaused(Paused),
-    /// The same of the tenant.
+    /// The same for the tenant.
     TenantPaused,
-    /// The same of the queue.
+    /// The same for the queue.
     QueuePaused {
         queue: String,
         reason: Option<String>,
     },
-    /// The function of the job accepts nothing.
+    /// The function of the job is inactive.
     FunctionInactive {
         function: String,
     },
-    /// Nothing of the task function is claimed, and fires of its jobs are skipped.
+    /// Runs of the task function are not claimed, and fires of its jobs are skipped.
     FunctionPaused(Paused),
     /// The next time that the schedule names is excluded.
     Calendar {
@@ -244,13 +244,13 @@ pub enum Wait {
         excluded: DateTime<Utc>,
         next: Option<DateTime<Utc>>,
     },
-    /// Other jobs are to end first.
+    /// Other jobs must end first.
     Dependency {
         mode: AfterMode,
         upstream: Vec<Upstream>,
     },
     NoLeader(Leadership),
-    /// No living worker takes new work from the queue.
+    /// No live worker claims new runs from the queue.
     NoWorker {
         queue: String,
         since: Option<DateTime<Utc>>,
@@ -269,26 +269,26 @@ pub enum Wait {
         policy: OverlapPolicy,
         is_manual: bool,
     },
-    /// The tenant has dispatched as much as it may in a minute.
+    /// The tenant has used its dispatches of this minute.
     Quota(Quota),
-    /// As many dispatches of the tenant run as may.
+    /// The tenant has reached its limit of concurrent runs.
     RunningQuota(RunningQuota),
-    /// The scheduler leaves the job alone.
+    /// The scheduler holds the job.
     Held {
         until: DateTime<Utc>,
     },
-    /// As many dispatches of the queue run as may.
+    /// The queue has reached its limit of concurrent runs.
     QueueFull {
         queue: String,
         running: i64,
         max_running: i64,
     },
-    /// As many dispatches of the queue have been claimed as may be in a while.
+    /// The queue has reached its claim rate.
     QueueRate {
         queue: String,
         rate: Rate,
     },
-    /// It can be claimed when those before it have been and a slot is free.
+    /// It is claimed after the runs before it, as soon as a slot is free.
     Turn {
         queue: String,
         ahead: Bounded,
@@ -306,18 +306,18 @@ pub enum Wait {
     NotDue {
         at: DateTime<Utc>,
     },
-    /// The next fire: to come, or due and to be decided about.
+    /// The next fire: in the future, or due and not yet decided.
     Fire {
         at: DateTime<Utc>,
         is_due: bool,
     },
     /// It fires only by a trigger.
     Trigger,
-    /// Nothing any more: it has had its last fire.
+    /// Its last fire has passed.
     Over,
 }
 
-/// What a dispatch that waits waits for, in order.
+/// The blockers of a pending dispatch, in order.
 #[must_use]
 pub fn of_dispatch(
     now: DateTime<Utc>,
@@ -355,7 +355,7 @@ pub fn of_dispatch(
     waits
 }
 
-/// What the next run of a job waits for, in order.
+/// The blockers of the next run of a job, in order.
 #[must_use]
 pub fn of_job(facts: &JobFacts) -> Vec<Wait> {
     let settings = &facts.settings;
@@ -419,7 +419,7 @@ fn limits(queue: &QueueFacts) -> impl Iterator<Item = Wait> {
     quota.into_iter().chain(full).chain(rate.map(|rate| Wait::QueueRate { queue: name(), rate }))
 }
 
-/// The next time that the schedule names, if a calendar is in its way.
+/// The next time of the schedule, if a calendar excludes it.
 fn excluded(facts: &JobFacts) -> Option<Wait> {
     let settings = &facts.settings;
     if settings.calendars.is_empty() || !settings.is_enabled || settings.job_type == JobType::Manual {

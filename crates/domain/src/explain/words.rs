@@ -10,7 +10,7 @@ use crate::dispatch::DispatchStatus;
 use crate::instance::TermEnd;
 use sched_timetable::SkipReason;
 
-/// An instant, to the second where it is whole.
+/// An instant, in seconds if it is whole.
 pub(super) fn instant(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
@@ -20,7 +20,7 @@ pub(super) fn moment(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-/// How long something took, with the digits that matter.
+/// A duration with its significant digits.
 fn length(time: TimeDelta) -> String {
     let milliseconds = time.num_milliseconds().max(0);
     let seconds = milliseconds / 1000;
@@ -99,13 +99,13 @@ impl Fate {
                 format!("no fire time: the scheduler disabled the job at {}", moment(*since))
             }
             Self::Disabled { since: None, .. } => {
-                "no fire time: the job is disabled, and nobody recorded since when".to_owned()
+                "no fire time: the job is disabled, and the time is not recorded".to_owned()
             }
-            Self::Ended => "no fire time: the job had had its last run".to_owned(),
+            Self::Ended => "no fire time: the job had ended".to_owned(),
             Self::Pruned => "too long ago: its record may have been removed by retention".to_owned(),
-            Self::Unclear { why } => format!("cannot be told: {why}"),
+            Self::Unclear { why } => format!("unknown: {why}"),
             Self::TwoFates { dispatch, skip } => format!(
-                "TWO FATES: dispatch {} and a skip for {} recorded at {}; this is a defect",
+                "TWO FATES: run {} and a skip for {} recorded at {}; this is a defect",
                 dispatch.id,
                 skip.reason,
                 moment(skip.recorded_at)
@@ -155,9 +155,9 @@ fn skipped(skip: &Skip, pause: Option<&PauseInForce>) -> String {
 const fn reason(reason: SkipReason) -> &'static str {
     match reason {
         SkipReason::Misfire => {
-            "it passed without dispatch and is not caught up: by its misfire policy, or because more were due at once than max_instances lets be open"
+            "it passed without a dispatch and is not caught up, by the misfire policy or because more fires were due at once than max_instances allows"
         }
-        SkipReason::Overlap => "as many dispatches of the job were open as may be",
+        SkipReason::Overlap => "max_instances runs of the job were open",
         SkipReason::PausedJob => "the job was paused",
         SkipReason::PausedProject => "the project of the job was paused",
         SkipReason::PausedQueue => "the queue of the job was paused",
@@ -165,11 +165,9 @@ const fn reason(reason: SkipReason) -> &'static str {
         SkipReason::PausedTenant => "the tenant was paused",
         SkipReason::Calendar => "a calendar excludes it",
         SkipReason::Quota => "the quota of the tenant was used up",
-        SkipReason::DstSuppressed => {
-            "clocks were put forward over the time that the schedule names, and it is not to be shifted"
-        }
+        SkipReason::DstSuppressed => "clocks skipped the time of the schedule, and dst_gap is skip",
         SkipReason::Disabled => "the job was disabled",
-        SkipReason::Ended => "the job had had its last run",
+        SkipReason::Ended => "the job had ended",
     }
 }
 
@@ -178,23 +176,29 @@ impl InTheWay {
         let until = self
             .completed_at
             .map_or_else(|| "which still is".to_owned(), |at| format!("until {}", moment(at)));
-        format!("dispatch {} of {}, {until}", self.id, instant(self.scheduled_for))
+        format!("run {} of {}, {until}", self.id, instant(self.scheduled_for))
     }
 }
 
 impl Lead {
-    /// The same of the instant `at`.
+    /// The leadership at the instant `at`.
     fn phrase(&self, at: DateTime<Utc>) -> String {
         let next = moment(self.next_at);
         match self.former_end {
-            None => format!("nobody is known to have led before {next}"),
-            Some((ended, _)) if ended <= at => format!("nobody led from {} to {next}", moment(ended)),
+            None => format!("no leader is known before {next}"),
+            Some((ended, _)) if ended <= at => format!("no scheduler led from {} to {next}", moment(ended)),
             // Its lease had expired before; the exact time of its death is unknown.
             Some((ended, TermEnd::Expired)) => {
-                format!("the leader of then was silent, and was replaced at {}", moment(ended))
+                format!(
+                    "the leader of that time stopped renewing its lease, and was replaced at {}",
+                    moment(ended)
+                )
             }
             Some((ended, _)) => {
-                format!("the leader of then gave way at {}, and the next began at {next}", moment(ended))
+                format!(
+                    "the leader of that time stepped down at {}, and the next began at {next}",
+                    moment(ended)
+                )
             }
         }
     }
@@ -217,7 +221,7 @@ impl Dispatched {
             DispatchStatus::Completed
                 if self.attempts.iter().any(|it| it.outcome == AttemptOutcome::Lost) =>
             {
-                parts.push("what was lost has been recovered".to_owned());
+                parts.push("the lost attempt has been recovered".to_owned());
             }
             // The sentence of the last attempt already contains the error.
             _ if self.attempts.is_empty() && self.cancel_requested_at.is_none() => {
@@ -231,7 +235,7 @@ impl Dispatched {
 
     fn origin(&self) -> String {
         let Some(term) = self.term else {
-            let user = self.triggered_by_user.as_deref().unwrap_or("somebody");
+            let user = self.triggered_by_user.as_deref().unwrap_or("an unknown user");
             return format!("triggered by {user} ({})", self.triggered_by);
         };
         let scheduler = self.scheduler.as_deref().unwrap_or("a scheduler");
@@ -240,12 +244,12 @@ impl Dispatched {
         let cause = self.cause.as_ref();
         let cause = cause.map_or_else(String::new, |cause| {
             let job = cause.job.as_ref().map_or_else(String::new, |job| format!(" of job {job}"));
-            format!(", because dispatch {}{job} had ended", cause.dispatch)
+            format!(", because run {}{job} had ended", cause.dispatch)
         });
         format!("dispatched {lateness} after its time{catch_up} by {scheduler} (term {}){cause}", term.0)
     }
 
-    /// How long it waited for its first claim. After a retry the instant at which it became available is another.
+    /// The wait for its first claim. After a retry, `available_at` is a later instant.
     fn waited(&self) -> Option<String> {
         let claimed =
             self.claimed_at.filter(|_| self.attempt <= 1 && self.status != DispatchStatus::Pending)?;
@@ -257,7 +261,7 @@ impl Dispatched {
         let place =
             format!("waits in queue {} since {}", self.queue, moment(self.available_at.max(self.created_at)));
         match self.waits.as_slice() {
-            [] if self.is_in_line => "waits in line behind other dispatches of the job".to_owned(),
+            [] if self.is_in_line => "is queued behind other runs of the job".to_owned(),
             [] => place,
             [one] => format!("{place}: {}", one.sentence()),
             several => {
@@ -273,14 +277,14 @@ impl Dispatched {
         let at = moment(self.cancel_requested_at?);
         let mut text = match self.status {
             DispatchStatus::Cancelled => format!("cancelled at {at}"),
-            DispatchStatus::InProgress => format!("asked to stop at {at}"),
-            _ => return Some(format!("asked to stop at {at}, which came too late")),
+            DispatchStatus::InProgress => format!("cancellation requested at {at}"),
+            _ => return Some(format!("cancellation requested at {at}, too late")),
         };
         if let Some(why) = &self.error {
             text.push_str(&format!(": {}", why.strip_prefix("cancelled: ").unwrap_or(why)));
         }
         if let Some(successor) = &self.successor {
-            text.push_str(&format!(": dispatch {} of {}", successor.id, instant(successor.scheduled_for)));
+            text.push_str(&format!(": run {} of {}", successor.id, instant(successor.scheduled_for)));
         }
         Some(text)
     }

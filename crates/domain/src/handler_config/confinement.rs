@@ -9,35 +9,36 @@ use super::Mistakes;
 
 /// Smallest memory limit: a program does not load with less.
 const MIN_MEMORY_BYTES: u64 = 4 * 1024 * 1024;
-/// Least processor time: the kernel takes no quota below one thousandth of a second in a tenth.
+/// Least processor time: the kernel accepts no quota below one millisecond per 100 ms.
 const CPU_PERCENT: std::ops::RangeInclusive<u32> = 1..=100_000;
 /// The kernel's own bound of process numbers.
 const PIDS: std::ops::RangeInclusive<u32> = 1..=4_194_304;
 /// Longest name of a user or group.
 const LONGEST_NAME: usize = 64;
 
-/// Another user than the worker's.
+/// A user other than the worker's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunAs {
     /// Name or number of the user.
     pub user: String,
-    /// Name or number of its one group; the user's own when absent.
+    /// Name or number of its only group; the user's own group when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
 }
 
-/// What all processes of an attempt together may use.
+/// The limits of all processes of an attempt together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResourceLimits {
-    /// Bytes of memory. An attempt that needs more is killed.
+    /// Bytes of memory. The kernel kills an attempt that needs more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// Processor time in percent of one processor. An attempt that needs more is slowed down.
+    /// Processor time in percent of one processor. The kernel slows down an attempt that needs
+    /// more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_percent: Option<u32>,
-    /// Processes and threads at once. An attempt that starts more is refused them.
+    /// Processes and threads at once. The kernel rejects further ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pids: Option<u32>,
 }
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn users_and_limits_are_judged_field_by_field() {
+    fn users_and_limits_are_validated_per_field() {
         let table: &[(&str, &[&str])] = &[
             (r#""run_as": {"user": "nobody"}, "limits": {}"#, &[]),
             (r#""run_as": {"user": "1000", "group": "www-data"}, "no_new_privs": false"#, &[]),
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn new_privileges_are_refused_unless_somebody_asks_for_them() {
+    fn new_privileges_require_an_explicit_setting() {
         let config: ProcessConfig = serde_json::from_str(r#"{"program": "x"}"#).unwrap();
         assert!(config.no_new_privs && config.run_as.is_none() && config.limits.is_none());
     }

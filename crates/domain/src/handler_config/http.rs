@@ -34,20 +34,20 @@ pub const MAX_CONNECT_TIMEOUT_SECONDS: u32 = 120;
 pub const DEFAULT_RETRY_AFTER_MAX_SECONDS: u32 = 3_600;
 /// Largest value of `retry_after_max_seconds`.
 pub const RETRY_AFTER_MAX_SECONDS_LIMIT: u32 = 86_400;
-/// Longest body written down in a configuration; larger ones belong into the arguments.
+/// Longest body in a configuration; larger ones belong into the arguments.
 const MAX_BODY_BYTES: usize = 256 * 1024;
 /// Longest JSON pointer.
 const MAX_POINTER_BYTES: usize = 512;
 
-/// How an `http` function is run.
+/// The configuration of an `http` function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpConfig {
     #[serde(default)]
     pub method: HttpMethod,
-    /// Where to; a template in its path and query.
+    /// The target URL; a template in its path and query.
     pub url: String,
-    /// What to send along: templates, or secrets by their names.
+    /// Templates, or secrets by their names.
     #[serde(default)]
     pub headers: BTreeMap<String, TextOrSecret>,
     /// Template of the body. Absent: the arguments as JSON for methods that create or change, else no body.
@@ -56,16 +56,16 @@ pub struct HttpConfig {
     /// Statuses that mean success.
     #[serde(default = "default_expect_status")]
     pub expect_status: Vec<StatusRange>,
-    /// How long connecting may take: name, TCP and TLS together.
+    /// Time limit for name resolution, TCP and TLS together.
     #[serde(default = "default_connect_timeout_seconds")]
     pub connect_timeout_seconds: u32,
     /// How much of the response is kept.
     #[serde(default = "default_max_response_chars")]
     pub max_response_chars: u32,
-    /// JSON pointer to what of the response is the result.
+    /// JSON pointer to the result in the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
-    /// JSON pointers to numbers of the response, by the names they are kept under.
+    /// JSON pointers to numbers of the response, by the name of the metric.
     #[serde(default)]
     pub metrics: BTreeMap<String, String>,
     /// Signatures after Standard Webhooks.
@@ -74,7 +74,7 @@ pub struct HttpConfig {
     /// Longest `Retry-After` that is honoured; 0 ignores the header.
     #[serde(default = "default_retry_after_max_seconds")]
     pub retry_after_max_seconds: u32,
-    /// When the worker stops calling an endpoint for a while.
+    /// When the worker pauses calls to an endpoint.
     #[serde(default)]
     pub circuit_breaker: CircuitBreaker,
 }
@@ -111,13 +111,13 @@ impl HttpMethod {
         matches!(self, Self::Post | Self::Put | Self::Patch | Self::Delete)
     }
 
-    /// Whether the arguments are the body if nothing else is.
+    /// Whether the arguments are the default body.
     fn sends_arguments(self) -> bool {
         matches!(self, Self::Post | Self::Put | Self::Patch)
     }
 }
 
-/// When the worker stops calling an endpoint for a while.
+/// When the worker pauses calls to an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CircuitBreaker {
@@ -204,7 +204,7 @@ impl HttpConfig {
             Ok(template) if self.body_form() == Form::Json => {
                 let sample = template.sample(Form::Json);
                 if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(&sample) {
-                    let message = format!("is not JSON, which its content-type says: {error}");
+                    let message = format!("is not valid JSON, as its content-type requires: {error}");
                     mistakes.add("body", message);
                 }
             }
@@ -278,10 +278,8 @@ impl HttpConfig {
         self.expect_status.iter().any(|range| range.contains(status))
     }
 
-    /// The URL with the values of an attempt.
-    ///
-    /// # Errors
-    /// A value is missing, or would lead elsewhere.
+    /// The URL with the values of an attempt. Fails if a value is missing or would change the
+    /// target.
     pub fn filled_url(&self, values: &TemplateValues<'_>) -> Result<Url, UrlError> {
         target::Target::parse(&self.url).map_err(|reason| UrlError::Refused { reason })?.url(values)
     }

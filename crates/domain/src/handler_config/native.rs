@@ -13,7 +13,7 @@ use super::{FieldError, MOST_SECRETS, Mistakes};
 /// Longest name of a handler and of a secret.
 const LONGEST_NAME: usize = 100;
 
-/// How a `native` function is run.
+/// The configuration of a `native` function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NativeConfig {
@@ -22,10 +22,10 @@ pub struct NativeConfig {
     /// Names of the secrets the function may read.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub secrets: BTreeSet<String>,
-    /// Time between the cancellation of its token and the moment it is dropped.
+    /// Time between the cancellation of its token and the drop of its future.
     #[serde(default = "default_grace_seconds")]
     pub grace_seconds: u32,
-    /// How much of what it logs is kept: half from the head, half from the tail.
+    /// Bytes of its log that are kept: half from the head, half from the tail.
     #[serde(default = "default_max_output_bytes")]
     pub max_output_bytes: u64,
 }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_asked_for_by_name() {
+    fn secrets_are_named_in_the_config() {
         let config = json!({"handler": "charge", "secrets": ["payments-key"]});
         let read = NativeConfig::parse(config.clone()).unwrap();
         assert!(read.secrets.contains("payments-key"));

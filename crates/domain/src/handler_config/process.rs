@@ -12,26 +12,27 @@ use crate::secret::check_secret_name;
 pub const DEFAULT_MAX_OUTPUT_BYTES: u64 = 256 * 1024;
 /// Most output that a function can keep per stream; every slot holds both streams in memory.
 pub const MAX_OUTPUT_BYTES_LIMIT: u64 = 4 * 1024 * 1024;
-/// Least output kept per stream: less would cut an ordinary error message.
+/// Least output per stream: less would cut an ordinary error message.
 const MIN_OUTPUT_BYTES: u64 = 1024;
 /// Default time between the soft signal and the kill.
 pub const DEFAULT_GRACE_SECONDS: u32 = 10;
-/// Longest grace: a worker that drains has to wait it out.
+/// Longest grace: a draining worker waits for it.
 pub const MAX_GRACE_SECONDS: u32 = 300;
-/// The kernel refuses a single argument or variable from 128 KiB on; stay clear of it.
+/// The kernel rejects a single argument or variable from 128 KiB on; this limit keeps a distance.
 const MAX_ARGUMENT_BYTES: usize = 100_000;
 /// All arguments and variables together. Linux allows a quarter of the stack limit, which is 2 MiB by default.
 const MAX_ARGUMENTS_BYTES: usize = 1_000_000;
 
-/// How a `process` function is run.
+/// The configuration of a `process` function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessConfig {
-    /// The program: an absolute path, or a bare name that is looked up in the worker's fixed `PATH`. Absent when
-    /// `shell` is true.
+    /// The program: an absolute path, or a bare name that the worker resolves in its fixed `PATH`.
+    /// Absent when `shell` is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// Its arguments, one string each; no shell ever sees them. With `shell` they become `$1`, `$2`, ….
+    /// Its arguments, one string each; no shell interprets them. With `shell` they become `$1`,
+    /// `$2`, ….
     #[serde(default)]
     pub args: Vec<String>,
     /// Run `command` through `/bin/sh -c` instead of a program.
@@ -43,10 +44,10 @@ pub struct ProcessConfig {
     /// Absolute working directory; the private directory of the attempt when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// Variables to set: each with its value, or with the name of the secret that is its value.
+    /// Variables: each with its value, or with the name of the secret that is its value.
     #[serde(default)]
     pub env: BTreeMap<String, TextOrSecret>,
-    /// Names of variables handed down from the worker's own environment, where they are set.
+    /// Names of variables that are inherited from the worker's environment, if set there.
     #[serde(default)]
     pub env_allow: BTreeSet<String>,
     /// Time between the soft signal and the kill.
@@ -55,24 +56,23 @@ pub struct ProcessConfig {
     /// Exit codes that mean success.
     #[serde(default = "default_success_exit_codes")]
     pub success_exit_codes: BTreeSet<u8>,
-    /// How much of each output stream is kept: half from its head, half from its tail.
+    /// Bytes of each output stream that are kept: half from its head, half from its tail.
     #[serde(default = "default_max_output_bytes")]
     pub max_output_bytes: u64,
-    /// What the process reads on its standard input.
     #[serde(default)]
     pub stdin: StdinSource,
-    /// The user it runs as, where the worker may change users; the worker's own when absent.
+    /// The user of the process, if the worker may change users; the worker's own when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_as: Option<RunAs>,
-    /// What it may use, all of its processes together; nothing is bounded when absent.
+    /// The limits of all its processes together; unlimited when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<ResourceLimits>,
-    /// Whether programs with the set-user-id bit (`sudo`) gain it nothing.
+    /// Whether the set-user-id bit of programs (`sudo`) has no effect.
     #[serde(default = "yes")]
     pub no_new_privs: bool,
 }
 
-/// What a process reads on its standard input.
+/// The standard input of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StdinSource {
@@ -99,7 +99,7 @@ fn default_max_output_bytes() -> u64 {
     DEFAULT_MAX_OUTPUT_BYTES
 }
 
-/// Notes text that no argument or variable of a process can carry.
+/// Reports text that no argument or variable of a process can contain.
 fn check_text(field: &str, text: &str, mistakes: &mut Mistakes) {
     if text.contains('\0') {
         mistakes.add(field, "contains a NUL character, which no process can be given");
@@ -262,10 +262,10 @@ const DANGEROUS: [&str; 24] = [
     "_JAVA_OPTIONS",
 ];
 
-/// Members of a dangerous family that change how a program prints and nothing else.
+/// Exceptions: variables that only change how a program prints.
 const HARMLESS: [&str; 4] = ["PYTHONUNBUFFERED", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHONDONTWRITEBYTECODE"];
 
-/// Why a variable may neither be set nor inherited, if so.
+/// Why a variable must not be set or inherited, if it must not.
 fn refusal(name: &str) -> Option<&'static str> {
     let upper = name.to_ascii_uppercase();
     let upper = upper.as_str();
@@ -296,7 +296,7 @@ fn is_name(name: &str) -> bool {
         && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
 }
 
-/// Whether a variable of the worker's environment must be taken for one of its secrets.
+/// Whether a variable of the worker's environment may hold one of its secrets.
 fn is_secret(name: &str) -> bool {
     const TELLING: [&str; 9] = [
         "DATABASE_URL",

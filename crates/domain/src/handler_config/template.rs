@@ -11,7 +11,7 @@ use serde_json::Value;
 /// Opens a placeholder.
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
-/// Between the braces, this stands for the opening braces themselves.
+/// The placeholder for literal opening braces.
 const LITERAL_OPEN: &str = "'{{'";
 
 /// Names that a placeholder accepts, for messages.
@@ -55,14 +55,14 @@ pub struct TemplateValues<'a> {
     pub idempotency_key: &'a str,
 }
 
-/// How values are written into a text.
+/// The escaping of values in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Percent-encoded, every character but letters, digits and `-._~`: parts of URLs, fields of forms.
     Percent,
     /// Within a JSON string: escaped for one. Elsewhere: a whole JSON value, with its quotes if it is a string.
     Json,
-    /// With the characters escaped that mean something in XML.
+    /// Escapes the special characters of XML.
     Xml,
     Plain,
 }
@@ -70,7 +70,7 @@ pub enum Form {
 /// The text is not a valid template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// Braces that are never closed.
+    /// Unclosed braces.
     #[error("has {OPEN} without {CLOSE}; a literal {OPEN} is written {OPEN}{LITERAL_OPEN}{CLOSE}")]
     Unclosed,
     #[error("has no value named {name:?}; there are {NAMES}")]
@@ -81,7 +81,7 @@ pub enum TemplateError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MissingValue {
     /// There is no such argument.
-    #[error("the arguments have no {path}, which the template asks for")]
+    #[error("the arguments have no {path}, which the template requires")]
     Absent {
         /// The path, from `args` on.
         path: String,
@@ -95,10 +95,7 @@ pub enum MissingValue {
 }
 
 impl Template {
-    /// Reads a text.
-    ///
-    /// # Errors
-    /// Open braces, or a value that does not exist.
+    /// Parses a text. Fails on unclosed braces and on unknown names.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -116,7 +113,7 @@ impl Template {
         Ok(Self(pieces))
     }
 
-    /// Whether it has places for values.
+    /// Whether it has placeholders.
     #[must_use]
     pub fn has_values(&self) -> bool {
         self.0.iter().any(|piece| matches!(piece, Piece::Value(_)))
@@ -131,7 +128,7 @@ impl Template {
         }
     }
 
-    /// All text that is written down, values left out.
+    /// All literal text, without the values.
     pub fn literals(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|piece| match piece {
             Piece::Text(text) => Some(text.as_str()),
@@ -139,10 +136,7 @@ impl Template {
         })
     }
 
-    /// The text with the values in it.
-    ///
-    /// # Errors
-    /// The dispatch lacks one.
+    /// The text with the values. Fails if the run lacks one.
     pub fn render(&self, values: &TemplateValues<'_>, form: Form) -> Result<String, MissingValue> {
         self.fill(form, |name, is_whole| write(name, values, form, is_whole))
     }
@@ -211,7 +205,7 @@ fn is_step(step: &str) -> bool {
     !step.is_empty() && !step.chars().any(|c| c.is_whitespace() || c.is_control() || "{}'\"".contains(c))
 }
 
-/// Where in a JSON text one is, as far as strings are concerned.
+/// The position in a JSON text: inside or outside of a string.
 #[derive(Default)]
 struct JsonPlace {
     is_in_string: bool,
@@ -285,7 +279,7 @@ fn percent_encoded(text: &str) -> String {
     encoded
 }
 
-/// What JSON makes of the text, without the quotes around it.
+/// The JSON form of a text, without the quotes around it.
 fn json_escaped(text: &str) -> String {
     let quoted = Value::from(text).to_string();
     quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or_default().to_owned()
@@ -344,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_never_breaks_out_of_where_it_stands() {
+    fn values_never_escape_their_context() {
         let hostile = "a\"b\\c\n</x>&'/?#%../\u{0}é";
         let args = json!({"h": hostile});
         let body = render(r#"{"in": "<{{args.h}}>", "whole": {{args.h}}}"#, &args, Form::Json).unwrap();
@@ -365,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dispatch_lacks_is_named() {
+    fn missing_value_is_named() {
         let args = json!({"a": {"b": null}, "list": [1]});
         let missing = |template: &str| render(template, &args, Form::Plain).unwrap_err().to_string();
         assert!(missing("{{args.c}}").contains("args.c"));
@@ -375,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_template_is_refused() {
+    fn invalid_template_is_rejected() {
         for text in
             ["{{", "{{args.x}", "{{ }}", "{{arg}}", "{{args.}}", "{{args.a b}}", "{{env.HOME}}", "{{{args}}"]
         {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A value that is written down in a configuration, or kept as a secret and only named there.
+/// A value that is literal in a configuration, or a secret that the configuration names.
 ///
-/// In JSON either `"text"` or `{"secret": "name"}`. The name is that of a secret of the job's tenant or project; its value is
-/// known to the worker alone, while the attempt runs.
+/// In JSON either `"text"` or `{"secret": "name"}`. The name is that of a secret of the job's
+/// tenant or project; only the worker knows its value, while the attempt runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     untagged,
@@ -26,7 +26,7 @@ pub struct SecretName {
     pub secret: String,
 }
 
-/// Through a map and not derived: a derived struct would be read from a list as well.
+/// Through a map and not derived: a derived struct would also accept a list.
 impl TryFrom<BTreeMap<String, String>> for SecretName {
     type Error = &'static str;
 
@@ -39,7 +39,7 @@ impl TryFrom<BTreeMap<String, String>> for SecretName {
 }
 
 impl TextOrSecret {
-    /// The value, if it is written down.
+    /// The value, if it is literal.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {

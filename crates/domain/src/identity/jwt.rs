@@ -141,7 +141,7 @@ impl<'a> UnverifiedJwt<'a> {
 
     fn header(self) -> Result<Header, JwtError> {
         decode_header(self.text).map_err(|error| match error.kind() {
-            // A JSON object that is no header: its `alg` is missing or unknown.
+            // A JSON object, but not a valid header: its `alg` is missing or unknown.
             ErrorKind::Json(_) if self.has_object_as_header() => JwtError::Algorithm,
             _ => JwtError::Malformed,
         })

@@ -24,14 +24,14 @@ pub const ID_BYTES: usize = 10;
 pub const SECRET_BYTES: usize = 32;
 /// Bytes of the checksum.
 const CHECKSUM_BYTES: usize = 5;
-/// Length of the hash that is kept.
+/// Length of the stored hash.
 const HASH_BYTES: usize = 32;
-/// What every key begins with.
+/// The first word of every key.
 const BRAND: &str = "sched";
 /// Longest name of an environment.
 const LONGEST_ENVIRONMENT: usize = 16;
 
-/// A key, whose form is right. Its text is shown by nothing but [`ApiKey::text`].
+/// A well-formed key. Only [`ApiKey::text`] reveals its text.
 #[derive(Clone)]
 pub struct ApiKey {
     text: SecretString,
@@ -49,10 +49,10 @@ impl fmt::Debug for ApiKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFormError {
     /// Not made by us.
-    #[error("it is no API key: those look like sched_<environment>_<id>_<secret>")]
+    #[error("the value is not an API key; a key has the form sched_<environment>_<id>_<secret>")]
     NoKey,
-    /// Made by us and changed since, most likely by copying a part of it.
-    #[error("it is an API key with a mistake in it, or not the whole of one: its checksum is wrong")]
+    /// Created by the API and changed since, most likely by an incomplete copy.
+    #[error("the API key is mistyped or incomplete: its checksum is wrong")]
     Checksum,
 }
 
@@ -73,7 +73,7 @@ impl fmt::Debug for KeyHash {
 
 /// The ring lacks the key that made the hash of an API key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("its hash was made with key {0:?}, which is not in this process's SECRETS_KEY_FILE")]
+#[error("its hash needs key {0:?}, which is not in this process's SECRETS_KEY_FILE")]
 pub struct UnknownRingKey(pub String);
 
 /// Checks the name of an environment. The message continues "the environment".
@@ -88,7 +88,7 @@ pub fn check_environment(environment: &str) -> Result<(), &'static str> {
 }
 
 impl ApiKey {
-    /// The key made of random bytes, for an environment that [`check_environment`] has taken.
+    /// A new key from random bytes. [`check_environment`] must have accepted the environment.
     #[must_use]
     pub fn new(environment: &str, id: [u8; ID_BYTES], secret: [u8; SECRET_BYTES]) -> Self {
         let prefix = format!("{BRAND}_{environment}_{}", base32::encode(&id));
@@ -124,13 +124,12 @@ impl ApiKey {
         &self.prefix
     }
 
-    /// The environment the key is for.
     #[must_use]
     pub fn environment(&self) -> &str {
         self.prefix.split('_').nth(1).unwrap_or_default()
     }
 
-    /// The whole key, to be shown once or sent.
+    /// The whole key, which is shown once.
     #[must_use]
     pub fn text(&self) -> &SecretString {
         &self.text

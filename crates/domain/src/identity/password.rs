@@ -46,10 +46,7 @@ pub fn hash_password(password: &SecretString, salt: [u8; SALT_BYTES]) -> Result<
     Ok(hashed.map_err(|_says_nothing| InvalidHash)?.to_string())
 }
 
-/// Whether a kept hash is that of this password.
-///
-/// # Errors
-/// The hash cannot be read.
+/// Whether a stored hash belongs to this password.
 pub fn verify_password(password: &SecretString, hash: &str) -> Result<bool, InvalidHash> {
     let hash = PasswordHash::new(hash).map_err(|_may_show_it| InvalidHash)?;
     Ok(Argon2::default().verify_password(password.expose_secret().as_bytes(), &hash).is_ok())

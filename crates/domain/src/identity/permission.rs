@@ -9,7 +9,7 @@ use sched_vocabulary::text_enum;
 use std::fmt;
 
 text_enum! {
-    /// One thing that may be done. The word is also a scope of keys.
+    /// A permission. The word is also a scope of keys.
     pub enum Permission {
         /// Read jobs, projects, task functions, calendars, previews, explanations, the overview, the use of quotas.
         JobsRead = "jobs:read",
@@ -19,7 +19,7 @@ text_enum! {
         JobsOperate = "jobs:operate",
         /// Run a job now.
         JobsTrigger = "jobs:trigger",
-        /// Read dispatches, executions and what they wrote.
+        /// Read runs, attempts and their output.
         RunsRead = "runs:read",
         /// Cancel and retry runs.
         RunsOperate = "runs:operate",
@@ -31,9 +31,9 @@ text_enum! {
         SecretsRead = "secrets:read",
         /// Set and delete secrets.
         SecretsWrite = "secrets:write",
-        /// Read which API keys there are.
+        /// List API keys.
         KeysRead = "keys:read",
-        /// Make and revoke API keys.
+        /// Create and revoke API keys.
         KeysWrite = "keys:write",
         /// Read the members.
         MembersRead = "members:read",
@@ -88,7 +88,6 @@ impl FromIterator<Permission> for Permissions {
 }
 
 impl Permissions {
-    /// Whether it is one of them.
     #[must_use]
     pub const fn has(self, permission: Permission) -> bool {
         self.0 & permission.bit() != 0
@@ -99,7 +98,7 @@ impl Permissions {
         Permission::ALL.iter().copied().filter(move |permission| self.has(*permission))
     }
 
-    /// Those that are in both.
+    /// The intersection.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
@@ -111,7 +110,7 @@ impl Permissions {
 pub enum Standing {
     /// A user, in a tenant.
     Member {
-        /// What the user is there.
+        /// The role of the user in the tenant.
         role: Role,
         /// Whether the user also operates the installation.
         is_system_operator: bool,
@@ -135,8 +134,8 @@ impl Standing {
     }
 }
 
-/// The scopes that a key keeps as words; `None` when it keeps none, so that nothing bounds it. A word that this release does not
-/// know grants nothing.
+/// Parses the stored scopes of a key; `None` if it has none, which means no limit. An unknown word
+/// grants nothing.
 #[must_use]
 pub fn scopes_of<W: AsRef<str>>(words: &[W]) -> Option<Permissions> {
     let known = words.iter().filter_map(|word| word.as_ref().parse().ok());

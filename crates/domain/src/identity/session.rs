@@ -20,10 +20,10 @@ use super::{KeyHash, SECRET_BYTES, UnknownRingKey};
 const ID_LENGTH: usize = 32;
 /// Prefix of the hashed text, so that a hash under the same key for another purpose never matches.
 const FOR_HASH: &str = "session ";
-/// The same in the token against forged requests.
+/// The same for the CSRF token.
 const FOR_CSRF: &str = "csrf ";
 
-/// What a browser shows. Its text is given by nothing but [`SessionToken::text`].
+/// The session token of a browser. Only [`SessionToken::text`] reveals its text.
 #[derive(Clone)]
 pub struct SessionToken {
     id: SessionId,
@@ -37,13 +37,13 @@ impl fmt::Debug for SessionToken {
     }
 }
 
-/// A text is nothing that a browser was given. Shows nothing of it.
+/// The text is not a session token. The error contains no part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the cookie is none of ours; sign in again")]
+#[error("the session cookie is not valid; sign in again")]
 pub struct InvalidToken;
 
 impl SessionToken {
-    /// The token made of random bytes.
+    /// A new token from random bytes.
     #[must_use]
     pub fn new(id: SessionId, secret: [u8; SECRET_BYTES]) -> Self {
         Self { id, text: format!("{}_{}", id.0.simple(), base32::encode(&secret)).into() }
@@ -62,13 +62,12 @@ impl SessionToken {
         Ok(Self { id: SessionId(id), text: text.to_owned().into() })
     }
 
-    /// The session that it is for.
     #[must_use]
     pub const fn id(&self) -> SessionId {
         self.id
     }
 
-    /// The whole, for the cookie.
+    /// The whole token, for the cookie.
     #[must_use]
     pub const fn text(&self) -> &SecretString {
         &self.text
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_read_as_it_was_written_and_nothing_else_is_one() {
+    fn session_token_round_trips_and_malformed_is_rejected() {
         let text = token(7).text().expose_secret().to_owned();
         let read = SessionToken::parse(&text).unwrap();
         assert_eq!((read.id(), read.text().expose_secret()), (token(7).id(), text.as_str()));
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_fits_its_token_alone_with_a_ring_and_without() {
+    fn hash_matches_only_its_token() {
         let line = |id: &str| key_line(id, &[1; KEY_BYTES]).expose_secret().to_owned();
         let (ring, other) = (SecretKeys::parse(&line("a")).unwrap(), SecretKeys::parse(&line("b")).unwrap());
         for ring in [None, Some(&ring)] {
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_against_forged_requests_is_that_of_one_session() {
+    fn csrf_token_belongs_to_one_session() {
         let csrf = token(1).csrf();
         assert!(token(1).is_csrf(&csrf) && !token(2).is_csrf(&csrf));
         for bad in ["", csrf.split_at(1).1, &csrf.to_uppercase(), token(1).text().expose_secret()] {

@@ -37,7 +37,7 @@ const TABLE: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn every_role_has_the_permissions_of_the_table_and_no_other() {
+fn roles_have_exactly_the_permissions_of_the_table() {
     assert_eq!(TABLE.iter().map(|(word, _)| *word).collect::<Vec<_>>(), Permission::WORDS);
     for &role in Role::ALL {
         for is_system_operator in [false, true] {
@@ -56,7 +56,7 @@ fn every_role_has_the_permissions_of_the_table_and_no_other() {
 }
 
 #[test]
-fn the_documentation_has_the_same_table() {
+fn documentation_has_the_same_table() {
     let text = include_str!("../../../../docs/operate/identity.md");
     for (word, holders) in TABLE {
         let mark = |role: &&str| if holders.contains(role) { "yes" } else { "–" };
@@ -71,7 +71,7 @@ fn the_documentation_has_the_same_table() {
 }
 
 #[test]
-fn scopes_only_take_away() {
+fn scopes_only_remove_permissions() {
     for &role in Role::ALL {
         let standing = Standing::Member { role, is_system_operator: true };
         for &scope in Permission::ALL {
@@ -87,7 +87,7 @@ fn scopes_only_take_away() {
 }
 
 #[test]
-fn a_key_of_the_tenant_may_what_its_scopes_say_and_nothing_of_the_installation() {
+fn tenant_key_has_only_its_tenant_scopes() {
     assert_eq!(Standing::Tenant.permissions(None), Permissions::default());
     let all: Vec<&str> = Permission::WORDS.to_vec();
     let permissions = Standing::Tenant.permissions(scopes_of(&all));
@@ -97,7 +97,7 @@ fn a_key_of_the_tenant_may_what_its_scopes_say_and_nothing_of_the_installation()
 }
 
 #[test]
-fn a_scope_of_another_release_grants_nothing() {
+fn unknown_scope_grants_nothing() {
     let standing = Standing::Member { role: Role::Owner, is_system_operator: true };
     assert_eq!(standing.permissions(scopes_of(&["dreams:read"])), Permissions::default());
     let some = standing.permissions(scopes_of(&["dreams:read", "jobs:read"]));
@@ -105,7 +105,7 @@ fn a_scope_of_another_release_grants_nothing() {
 }
 
 #[test]
-fn a_key_is_read_as_it_was_written() {
+fn key_round_trips_through_its_text() {
     let key = key(7);
     let text = key.text().expose_secret();
     assert_eq!(text.len(), 88);
@@ -117,7 +117,7 @@ fn a_key_is_read_as_it_was_written() {
 }
 
 #[test]
-fn one_wrong_character_anywhere_is_a_mistake_that_needs_no_database() {
+fn one_wrong_character_fails_without_a_query() {
     let text = key(9).text().expose_secret().to_owned();
     for at in 0..text.len() {
         for other in ["a", "b", "_", "Z", "é", ""] {
@@ -137,7 +137,7 @@ fn one_wrong_character_anywhere_is_a_mistake_that_needs_no_database() {
 }
 
 #[test]
-fn a_hash_fits_its_own_key_and_no_other() {
+fn hash_matches_only_its_own_key() {
     let (one, other, ring) = (key(1), key(2), ring(&["a"]));
     for ring in [None, Some(&ring)] {
         let kept = one.hash(ring);
@@ -151,7 +151,7 @@ fn a_hash_fits_its_own_key_and_no_other() {
 }
 
 #[test]
-fn a_hash_outlives_a_rotation_of_the_ring_as_long_as_its_key_is_there() {
+fn hash_survives_rotation_while_its_key_remains() {
     let key = key(3);
     let kept = key.hash(Some(&ring(&["old"])));
     let id = kept.ring_key.as_deref();
@@ -161,7 +161,7 @@ fn a_hash_outlives_a_rotation_of_the_ring_as_long_as_its_key_is_there() {
 }
 
 #[test]
-fn a_password_fits_its_own_hash_alone() {
+fn password_matches_only_its_own_hash() {
     let password: SecretString = "correct horse battery".to_owned().into();
     let hash = hash_password(&password, [5; SALT_BYTES]).unwrap();
     assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
@@ -176,7 +176,7 @@ fn a_password_fits_its_own_hash_alone() {
 }
 
 #[test]
-fn what_is_too_short_too_long_or_strange_is_refused() {
+fn invalid_passwords_and_names_are_rejected() {
     let long = "x".repeat(LONGEST_PASSWORD + 1);
     for (password, is_fit) in [
         ("twelve chars", true),

@@ -44,7 +44,7 @@ impl fmt::Debug for SecretKeys {
 /// A key file that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFileError {
-    #[error("there is no key in it; `schedctl secrets keygen` makes one")]
+    #[error("it has no key; create one with `schedctl secrets keygen`")]
     Empty,
     /// A line has another form.
     #[error("line {line} {what}")]

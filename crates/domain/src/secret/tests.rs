@@ -32,7 +32,7 @@ fn opened(
 }
 
 #[test]
-fn a_sealed_value_opens_in_its_own_row_and_in_no_other() {
+fn sealed_value_opens_only_in_its_row() {
     let keys = keys(&[line("a", 1)]);
     let project = SecretPlace { project: Some(ProjectId(Uuid::from_u128(2))), ..place("token") };
     let sealed = keys.seal(project, 3, &value("hunter2"), NONCE).unwrap();
@@ -68,7 +68,7 @@ fn a_changed_row_does_not_open() {
 }
 
 #[test]
-fn keys_rotate_the_first_writes_and_all_read() {
+fn first_key_encrypts_and_all_keys_decrypt() {
     let old = keys(&[line("old", 1)]);
     let both = keys(&[line("new", 2), line("old", 1)]);
     let new = keys(&[line("new", 2)]);
@@ -86,7 +86,7 @@ fn keys_rotate_the_first_writes_and_all_read() {
 }
 
 #[test]
-fn a_key_file_is_read_line_by_line_and_mistakes_do_not_show_it() {
+fn key_file_errors_never_show_content() {
     let text = format!("# keys\n\n{}  {}", line("k-2", 2), line("k-1", 1));
     let keys = SecretKeys::parse(&text).unwrap();
     assert_eq!((keys.writing_id(), keys.ids().collect::<Vec<_>>()), ("k-2", vec!["k-2", "k-1"]));
@@ -110,7 +110,7 @@ fn a_key_file_is_read_line_by_line_and_mistakes_do_not_show_it() {
 }
 
 #[test]
-fn what_no_variable_can_carry_is_no_secret() {
+fn values_unfit_for_a_variable_are_rejected() {
     for text in ["", "a\0b", &"x".repeat(MAX_SECRET_BYTES + 1)] {
         let what = SecretValue::new(text.to_owned().into()).unwrap_err();
         assert!(what.starts_with("is ") || what.starts_with("contains "), "{what}");
@@ -126,7 +126,7 @@ fn what_no_variable_can_carry_is_no_secret() {
 }
 
 #[test]
-fn names_are_found_wherever_a_value_may_stand_and_nowhere_else() {
+fn secret_names_are_found_in_value_positions_only() {
     let config = json!({
         "program": "x", "args": ["secret"],
         "env": {"secret": "a value", "PASSWORD": {"secret": "db"}, "A/B": {"secret": "tilde"}, "PLAIN": "x"},

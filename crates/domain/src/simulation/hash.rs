@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_can_be_recomputed_by_anybody() {
+    fn hash_matches_the_documented_formula() {
         // printf 'backup\0minute' | sha256sum
         let number = 0x4c6c_dfe0_aacd_689a;
         assert_eq!(below(u64::MAX, "backup", b"minute"), number);

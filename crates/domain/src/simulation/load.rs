@@ -120,7 +120,7 @@ impl Load {
         }
     }
 
-    /// Takes note of a start, which is not earlier than any before.
+    /// Records a start, which must not be earlier than any before.
     pub(super) fn start(&mut self, job: usize, at: DateTime<Utc>) {
         let Some(index) = self.histogram.index(at) else { return };
         if index != self.present.index {
@@ -147,13 +147,14 @@ impl Load {
         &self.starts
     }
 
-    /// How many starts there are in the minutes of this job's starts, its own included, on average; 0 if it has none.
+    /// The average number of starts, its own included, in the minutes of this job's starts; 0 if it
+    /// has none.
     pub(super) fn company(&self, job: usize) -> f64 {
         let of = |values: &[u64]| values.get(job).copied().unwrap_or(0);
         mean(of(&self.company), of(&self.starts))
     }
 
-    /// Takes note of the last minute.
+    /// Completes the last minute.
     pub(super) fn finish(mut self) -> Self {
         self.close_minute();
         self
@@ -187,7 +188,7 @@ impl Load {
 }
 
 impl Present {
-    /// Gives the number of starts in this second, this one included.
+    /// Returns the number of starts in this second, this one included.
     fn start(&mut self, job: usize, second: i64) -> u32 {
         if let Some(starts) = self.starts.get_mut(job) {
             if *starts == 0 {
@@ -204,14 +205,14 @@ impl Present {
         self.in_this_second
     }
 
-    /// The jobs of this minute with their starts, which are forgotten.
+    /// Removes and returns the jobs of this minute with their starts.
     fn take(&mut self) -> Vec<(usize, u32)> {
         let starts = &mut self.starts;
         self.jobs.drain(..).map(|job| (job, starts.get_mut(job).map_or(0, std::mem::take))).collect()
     }
 }
 
-/// An average for people; the sums stay far below what a float cannot hold exactly.
+/// An average for display; the sums stay far below the exact range of a float.
 pub(super) fn mean(sum: u64, count: u64) -> f64 {
     if count == 0 { 0.0 } else { sum as f64 / count as f64 }
 }

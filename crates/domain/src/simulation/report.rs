@@ -11,7 +11,7 @@ use super::running::{Runs, Tally};
 use super::suggest::Advice;
 use super::{Simulated, Window};
 
-/// An instant, or the stretch that begins with it, and how many of something there are.
+/// An instant, or the period that begins with it, and a count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     pub at: DateTime<Utc>,
@@ -31,13 +31,14 @@ pub struct Report {
     pub busiest_second: Option<Moment>,
     /// Every job, in the order given.
     pub jobs: Vec<JobReport>,
-    /// Most runs beside each other, and since when: so many slots the workers need together. `None` if nothing takes time.
+    /// Most concurrent runs, and since when: the slots that all workers together need. `None` if
+    /// nothing takes time.
     pub most_running: Option<Moment>,
     /// The time that all runs take together within the window.
     pub busy: TimeDelta,
     /// Schedules that could move, the one with most gain first.
     pub suggestions: Vec<Suggestion>,
-    /// The minute with most starts once all suggestions are followed.
+    /// The minute with most starts after all suggestions.
     pub spread_peak: Option<Moment>,
 }
 
@@ -48,7 +49,7 @@ pub struct Hour {
     pub starts: u64,
     /// Its minute with most starts, the first of them.
     pub busiest: Option<Moment>,
-    /// Most runs beside each other in it.
+    /// Most concurrent runs in it.
     pub most_running: u32,
 }
 
@@ -63,16 +64,15 @@ pub struct Peak {
     pub jobs: Vec<(String, u32)>,
 }
 
-/// What a job does in the window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobReport {
     pub name: String,
     pub starts: u64,
-    /// How long it declares a run to take.
+    /// The declared duration of a run.
     pub duration: Option<Duration>,
     /// The time its runs take within the window.
     pub busy: TimeDelta,
-    /// Most of its runs beside each other.
+    /// Most concurrent runs of the job.
     pub most_running: u32,
     /// Starts while an earlier run is not over.
     pub overlapping: u64,
@@ -89,15 +89,15 @@ pub struct JobReport {
 pub struct Suggestion {
     pub job: String,
     pub change: Change,
-    /// How many starts, its own included, there are in the minutes of its starts, on average and with all suggestions before
-    /// this one followed.
+    /// The average number of starts, its own included, in the minutes of its starts, after all
+    /// suggestions before this one.
     pub company_before: f64,
-    /// The same once this one is followed too.
+    /// The same after this suggestion.
     pub company_after: f64,
 }
 
 impl Suggestion {
-    /// How many fewer starts it meets.
+    /// The reduction in colliding starts.
     pub fn gain(&self) -> f64 {
         self.company_before - self.company_after
     }

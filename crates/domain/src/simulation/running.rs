@@ -31,7 +31,7 @@ pub(super) struct Tally {
 #[derive(Debug)]
 pub(super) struct Runs {
     pub(super) jobs: Vec<Tally>,
-    /// Most runs beside each other, and the first instant from which there were so many.
+    /// Most concurrent runs, and the first instant with that many.
     pub(super) most: Option<Moment>,
     /// The same of every hour.
     pub(super) hours: Vec<Moment>,
@@ -61,7 +61,7 @@ struct Run {
 pub(super) struct Running {
     window: Window,
     jobs: Vec<Job>,
-    /// When open runs end: of which job, and which of its runs. Those of cancelled runs are left in and recognised.
+    /// The ends of open runs: job and run. Entries of cancelled runs stay and are skipped.
     ends: BinaryHeap<Reverse<(DateTime<Utc>, usize, u64)>>,
     level: Level,
 }
@@ -171,7 +171,7 @@ fn time_of(duration: std::time::Duration) -> TimeDelta {
     TimeDelta::from_std(duration).map_or(longest, |duration| duration.min(longest))
 }
 
-/// How many runs go on, as it changes.
+/// The number of concurrent runs as it changes.
 #[derive(Debug)]
 struct Level {
     count: u32,
@@ -195,8 +195,8 @@ impl Level {
         self.count = self.count.saturating_add_signed(by);
     }
 
-    /// The present level lasts until an instant. One that lasts no time at all, as between an end and a start at the same
-    /// instant, does not count.
+    /// Extends the current level to an instant. A level without duration, as between an end and a
+    /// start at the same instant, does not count.
     fn hold_until(&mut self, at: DateTime<Utc>) {
         if at <= self.since {
             return;

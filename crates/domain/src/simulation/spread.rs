@@ -14,15 +14,15 @@ const MINUTES: u64 = 60;
 /// An expression with job-specific minutes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpreadExpression {
-    /// With `H`, to be written.
+    /// With `H`, for the configuration.
     pub expression: String,
-    /// With the minutes that `H` stands for under the key.
+    /// With the minutes of `H` under the key.
     pub resolved: String,
 }
 
-/// The expression with its minute given over to `H`, if that means the same; `key` is the key of the hash.
+/// The expression with `H` as its minute, if the meaning is the same; `key` is the key of the hash.
 ///
-/// Takes five fields, or six with the second first, which have been accepted by `CronSpec`.
+/// Takes five fields, or six with the second first, that `CronSpec` has accepted.
 #[must_use]
 pub fn spread_expression(expression: &str, key: &str) -> Option<SpreadExpression> {
     let fields: Vec<&str> = expression.split_ascii_whitespace().collect();
@@ -44,7 +44,7 @@ pub fn spread_expression(expression: &str, key: &str) -> Option<SpreadExpression
 /// A list becomes `H/n`, which follows elapsed time, only if the expression does that already.
 fn every(minute: &str, follows_elapsed_time: bool) -> Option<u64> {
     if let Some(step) = minute.strip_prefix("*/") {
-        // Steps that do not divide the hour leave an uneven rest, which another offset would put elsewhere.
+        // Steps that do not divide the hour leave an uneven rest, which another offset would move.
         return step.parse().ok().filter(|step| *step > 1 && MINUTES.is_multiple_of(*step));
     }
     let minutes: Vec<u64> = minute.split(',').map(|item| item.parse().ok()).collect::<Option<_>>()?;
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_the_same_at_another_minute_is_given_over_to_the_hash() {
+    fn equivalent_expressions_are_spread_by_hash() {
         // 0x4c6cdfe0aacd689a, the number of `backup`, is 34 modulo 60, 4 modulo 15 and 4 modulo 30.
         for (given, written, resolved) in [
             ("0 2 * * *", "H 2 * * *", "34 2 * * *"),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_mean_something_else_is_left_alone() {
+    fn non_equivalent_expressions_are_unchanged() {
         for given in [
             "* * * * *",
             "*/7 * * * *",

@@ -12,7 +12,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::{Timing, Window, hash};
 use sched_timetable::ScheduleError;
 
-/// The spacing of fire times: what the database stores.
+/// The resolution of fire times in the database.
 const TICK: TimeDelta = TimeDelta::microseconds(1);
 
 #[derive(Debug)]

@@ -14,11 +14,11 @@ use super::starts::Starts;
 use super::{Simulated, SimulationError, Timing, Window};
 use sched_timetable::ScheduleError;
 
-/// A job must meet fewer by this many at least.
+/// The least reduction in colliding starts.
 const LEAST_GAIN: f64 = 2.0;
-/// And by this share of the busiest minute.
+/// The least reduction as a share of the busiest minute.
 const LEAST_SHARE: f64 = 0.1;
-/// The longest jitter that is suggested, in seconds: more delay than that would surprise.
+/// The longest suggested jitter, in seconds: more delay would surprise.
 const MOST_JITTER: u32 = 900;
 /// The shortest one, which still spreads over minutes.
 const LEAST_JITTER: u32 = 120;
@@ -30,7 +30,7 @@ pub(super) struct Advice {
     pub(super) peak: Option<Moment>,
 }
 
-/// `closest` holds the shortest distance between two fires of each job, where there are two.
+/// `closest` has the shortest distance between two fires of each job, if it has two.
 pub(super) fn suggest(
     jobs: &[Simulated<'_>],
     closest: &[Option<TimeDelta>],
@@ -59,7 +59,6 @@ pub(super) fn suggest(
     Ok(Advice { suggestions, peak: minutes.busiest() })
 }
 
-/// How a job would move.
 struct Move<'a> {
     change: Change,
     timing: &'a Timing<'a>,
@@ -78,7 +77,7 @@ impl<'a> Move<'a> {
         if job.jitter_seconds > 0 {
             return None;
         }
-        // No start may be delayed into the neighbourhood of the next.
+        // A start must not move close to the next one.
         let room = closest.map_or(i64::MAX, |distance| distance.num_seconds() / 2);
         let jitter_seconds = u32::try_from(room).unwrap_or(u32::MAX).min(MOST_JITTER);
         (jitter_seconds >= LEAST_JITTER).then_some(Self {
@@ -89,7 +88,7 @@ impl<'a> Move<'a> {
     }
 }
 
-/// Moves a job in the histogram; puts it back, and gives nothing, unless that is gain enough.
+/// Moves a job in the histogram. Without enough gain, restores the histogram and returns `None`.
 fn try_move(
     minutes: &mut Histogram,
     job: &Simulated<'_>,

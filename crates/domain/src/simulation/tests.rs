@@ -26,7 +26,7 @@ fn window(from: &str, to: &str) -> Window {
     Window::new(at(from), at(to)).unwrap()
 }
 
-/// 1 March 2026, a day without anything special in UTC.
+/// 1 March 2026, an ordinary day in UTC.
 fn day() -> Window {
     window("2026-03-01T00:00:00Z", "2026-03-02T00:00:00Z")
 }

@@ -10,13 +10,13 @@ use super::{Template, Wrong, below};
 /// Most bytes that the values of all placeholders of a job take together: a placeholder may occur a
 /// thousand times with a long value.
 const LARGEST: usize = 256 * 1024;
-/// Deepest that a job may be nested: deeper ones could be written and not be read again.
+/// Deepest nesting of a job: serde_json could write a deeper one but not read it again.
 const DEEPEST: usize = 100;
 
 enum Failure {
-    /// Of values, more than there may be.
+    /// The values are too large.
     TooLarge,
-    /// A text that cannot be read, or a name that nothing has.
+    /// An invalid text, or an unknown name.
     Broken(String),
 }
 
@@ -33,7 +33,7 @@ impl Template {
         let job = filling.object(&self.job).map_err(|failure| {
             let message = match failure {
                 Failure::TooLarge => {
-                    format!("the values take more than {LARGEST} bytes where they stand in the job")
+                    format!("the values take more than {LARGEST} bytes in the job")
                 }
                 Failure::Broken(message) => format!("the template is broken: {message}"),
             };
@@ -41,14 +41,13 @@ impl Template {
         })?;
         let deepest = job.values().map(depth).max().unwrap_or_default();
         if deepest > DEEPEST {
-            let message =
-                format!("the values nest {deepest} deep where they stand in the job; {DEEPEST} is allowed");
+            let message = format!("the values nest {deepest} deep in the job; {DEEPEST} is allowed");
             return Err(vec![Wrong::at("", message)]);
         }
         Ok(job)
     }
 
-    /// The value of every parameter; `None` of one that has none.
+    /// The value of every parameter; `None` without a value.
     fn values<'a>(
         &'a self,
         given: &'a Map<String, Value>,
@@ -77,10 +76,9 @@ impl Template {
     }
 }
 
-/// Values on their way to their places.
 struct Filling<'a> {
     values: BTreeMap<&'a str, Option<&'a Value>>,
-    /// How many bytes of them may still be put somewhere.
+    /// Bytes that may still be inserted.
     left: usize,
 }
 

@@ -16,7 +16,6 @@ const LONGEST_DESCRIPTION: usize = 500;
 const MOST_CHOICES: usize = 100;
 
 text_enum! {
-    /// What kind of value a parameter takes.
     pub enum ParameterType {
         String = "string",
         Integer = "integer",
@@ -47,7 +46,7 @@ impl ParameterType {
         }
     }
 
-    /// One of its values, for people.
+    /// The type in words, for messages.
     const fn in_words(self) -> &'static str {
         match self {
             Self::String => "a string",
@@ -65,25 +64,24 @@ pub type Parameters = BTreeMap<String, Parameter>;
 /// One parameter of a template.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Parameter {
-    /// The kind of value it takes.
     #[serde(rename = "type")]
     pub kind: ParameterType,
-    /// What it is for, for people.
+    /// The purpose, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Its value when none is given.
+    /// The value if none is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
     /// Whether a value is required. Without a value and a default, the fields at its placeholders
     /// are omitted.
     pub required: bool,
-    /// The only values that it takes; any of its type when empty.
+    /// The accepted values; any value of its type when empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<Value>,
 }
 
 impl Parameter {
-    /// Whether there is a value for every job.
+    /// Whether every job has a value for it.
     pub(super) const fn always_has_value(&self) -> bool {
         self.required || self.default.is_some()
     }
@@ -118,7 +116,7 @@ impl Parameter {
         }
     }
 
-    /// Whether it takes a value; why not.
+    /// Checks a value. The error is for people.
     pub(super) fn takes(&self, value: &Value) -> Result<(), String> {
         if !self.kind.takes(value) {
             return Err(self.not_of_type(value));

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
-/// Between the braces, this stands for the opening braces themselves.
+/// The placeholder for literal opening braces.
 const LITERAL_OPEN: &str = "'{{'";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,12 +39,12 @@ impl Text {
         Ok(Self(pieces))
     }
 
-    /// Whether it is one place and nothing else.
+    /// Whether it is exactly one placeholder.
     pub(super) fn is_one_place(&self) -> bool {
         matches!(self.0.as_slice(), [Piece::Parameter(_)])
     }
 
-    /// The names at its places.
+    /// The names of its placeholders.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|piece| match piece {
             Piece::Parameter(name) => Some(name.as_str()),
@@ -66,7 +66,7 @@ pub(super) fn has_any(text: &str) -> bool {
     text.contains(OPEN)
 }
 
-/// The names at the places within a value, each once.
+/// The names of the placeholders within a value, each once.
 pub(super) fn collect(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(text) => {

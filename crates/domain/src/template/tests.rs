@@ -35,7 +35,7 @@ fn pointers(wrong: &[Wrong]) -> Vec<&str> {
 }
 
 #[test]
-fn values_take_their_places_with_their_types() {
+fn values_keep_their_types() {
     let template = report();
     assert_eq!(template.mistakes(), []);
     let job =
@@ -52,13 +52,13 @@ fn values_take_their_places_with_their_types() {
 }
 
 #[test]
-fn what_has_no_value_is_left_out_with_its_key() {
+fn field_without_a_value_is_omitted() {
     let job = report().fill(&object(json!({"region": "north"}))).unwrap();
     assert_eq!(job["task_args"], json!({"all": ["low", "{{x}}"], "deep": [{"a": "north/north"}]}));
 }
 
 #[test]
-fn no_value_gets_out_of_its_place() {
+fn values_never_change_other_fields() {
     for hostile in [
         "\"}, \"function\": \"rm\", {\"x\": \"",
         "{{region}}",
@@ -77,7 +77,7 @@ fn no_value_gets_out_of_its_place() {
 }
 
 #[test]
-fn wrong_values_are_told_all_at_once_with_what_is_right() {
+fn all_wrong_values_are_reported_with_fixes() {
     let given = json!({"minute": 1.5, "tags": "a", "level": "middle", "regoin": "north", "a/b": null});
     let wrong = report().fill(&object(given)).unwrap_err();
     assert_eq!(pointers(&wrong), ["/a~1b", "/regoin", "/level", "/minute", "/region", "/tags"]);
@@ -85,7 +85,7 @@ fn wrong_values_are_told_all_at_once_with_what_is_right() {
     assert_eq!(
         told,
         [
-            "the template has no such parameter; there are level, minute, region, tags",
+            "the template has no such parameter; use one of level, minute, region, tags",
             "must be one of \"low\", \"high\"",
             "must be a whole number, not one with a fraction",
             "must be given: a string (where)",
@@ -97,7 +97,7 @@ fn wrong_values_are_told_all_at_once_with_what_is_right() {
 }
 
 #[test]
-fn what_comes_out_is_bounded() {
+fn filled_job_size_is_bounded() {
     let places: Vec<&str> = vec!["{{x}}"; 1000];
     let of = |kind: &str| {
         template(json!({"x": {"type": kind, "required": true}}), json!({"task_args": {"all": places}}))
@@ -113,7 +113,7 @@ fn what_comes_out_is_bounded() {
 }
 
 #[test]
-fn declarations_and_places_are_checked_against_each_other() {
+fn declarations_and_placeholders_must_match() {
     let template = template(
         json!({
             "Bad-Name": {"type": "string", "required": true},
@@ -154,7 +154,7 @@ fn declarations_and_places_are_checked_against_each_other() {
 }
 
 #[test]
-fn a_field_of_a_job_leads_back_to_the_parameters_behind_it() {
+fn job_field_maps_back_to_parameters() {
     let template = report();
     for (pointer, names) in [
         ("/schedule_config/expression", &["minute"][..]),

@@ -1,8 +1,8 @@
-//! The JSON definition of a calendar: its shape, its limits, and where in it a mistake is.
+//! The JSON definition of a calendar: its shape, its limits, and the location of a mistake in it.
 //!
-//! Turns the text of each entry into a typed one through `notation` and `rule`; what entries mean together is the
-//! calendar's. A field nobody knows is refused, so that a misspelt list cannot silently exclude nothing. Pure; every
-//! error carries the path of the entry, such as `definition.weekly.1.from`.
+//! Parses the text of each entry through `notation` and `rule`; `calendar` combines the entries. An
+//! unknown field is rejected, so that a misspelt list cannot silently exclude nothing. Pure; every
+//! error has the path of the entry, such as `definition.weekly.1.from`.
 
 use chrono::NaiveDate;
 use serde_json::{Map, Value};
@@ -35,7 +35,7 @@ const MAX_TEXT: usize = 2_000;
 
 const LISTS: [&str; 6] = ["dates", "yearly", "weekly", "windows", "rules", "except"];
 
-/// What a definition says, entry by entry.
+/// The parsed entries of a definition.
 #[derive(Debug)]
 pub(super) struct Definition {
     pub(super) zone: Option<Zone>,
@@ -165,7 +165,7 @@ impl<'a> Object<'a> {
     fn new(path: &'a str, value: &'a Value) -> Result<Self, ScheduleError> {
         match value {
             Value::Object(fields) => Ok(Self { path, fields }),
-            _ => Err(ScheduleError::invalid(path, "is not what is expected here: an object")),
+            _ => Err(ScheduleError::invalid(path, "must be an object")),
         }
     }
 
@@ -176,7 +176,8 @@ impl<'a> Object<'a> {
     fn refuse_unknown(&self, known: &[&str]) -> Result<(), ScheduleError> {
         let unknown = self.fields.keys().find(|key| !known.contains(&key.as_str()));
         unknown.map_or(Ok(()), |unknown| {
-            let message = format!("{} is no field here; allowed are {}", Quoted(unknown), known.join(", "));
+            let message =
+                format!("{} is not a field here; allowed are {}", Quoted(unknown), known.join(", "));
             Err(ScheduleError::invalid(self.path, message))
         })
     }

@@ -1,10 +1,11 @@
-//! The `RRULE` line: which parts it may have and what each may say.
+//! The `RRULE` line: its parts and their accepted values.
 //!
-//! Stricter than the engine behind it, on purpose. What the engine takes and then reads differently from the RFC is
-//! refused here with a reason: plain and numbered weekdays in one list (it wants both at once), day 0 (it takes the
-//! day of `DTSTART`), numbered weekdays in weeks, and offsets from Easter that leave the year. Frequencies below a day
-//! and long lists of times are refused because they cost without bound: a single step builds a whole year of them.
-//! Pure; errors carry the field that was passed in.
+//! Deliberately stricter than the engine. Values that the engine interprets differently from the
+//! RFC are rejected with a reason: plain and numbered weekdays in one list (the engine requires
+//! both), day 0 (the engine takes the day of `DTSTART`), numbered weekdays in weeks, and offsets
+//! from Easter that leave the year. Frequencies below a day and long lists of times are rejected
+//! because their cost has no bound: a single step builds a whole year of them. Pure; errors have
+//! the field that the caller passed.
 
 use super::{
     super::error::{Quoted, ScheduleError},
@@ -15,12 +16,13 @@ use super::{
 /// The most values of one part: every minute of an hour, and some to spare.
 const MAX_VALUES: usize = 62;
 
-/// The most times of day that BYHOUR, BYMINUTE and BYSECOND may make together.
+/// The most times of day that BYHOUR, BYMINUTE and BYSECOND may name together.
 const MAX_TIMES: usize = 24;
 
 const WEEKDAYS: [&str; 7] = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"];
 
-/// Parts whose values are whole numbers, with what they may be; where they may be negative, they may not be 0.
+/// Parts whose values are whole numbers, with their range. Where the range is negative too, 0 is
+/// not allowed.
 const NUMBERS: [(&str, i32, i32); 7] = [
     ("BYMONTH", 1, 12),
     ("BYMONTHDAY", -31, 31),
@@ -42,7 +44,7 @@ pub(super) struct Frequency {
 }
 
 impl Frequency {
-    /// Reads what follows `RRULE:`. `whole_days` is whether DTSTART is a date.
+    /// Parses the text after `RRULE:`. `whole_days` is whether DTSTART is a date.
     pub(super) fn parse(field: &str, text: &str, whole_days: bool) -> Result<Self, ScheduleError> {
         let parts = Parts::parse(text).map_err(|message| ScheduleError::invalid(field, message))?;
         parts.check(whole_days).map_err(|message| ScheduleError::invalid(field, message))?;
@@ -106,12 +108,12 @@ impl Parts {
         }
         let by = |key: &&(String, String)| key.0.starts_with("BY") && key.0 != "BYSETPOS";
         if self.get("BYSETPOS").is_some() && self.0.iter().find(by).is_none() {
-            return Err("BYSETPOS chooses among what other BY… parts name, and there are none".to_owned());
+            return Err("BYSETPOS selects among the values of other BY… parts; add such a part".to_owned());
         }
         let clock = ["BYHOUR", "BYMINUTE", "BYSECOND"];
         if let Some(key) = clock.iter().find(|key| whole_days && self.get(key).is_some()) {
             return Err(format!(
-                "{key} stands beside a DTSTART that is a date; give DTSTART a time, or drop {key}"
+                "{key} cannot be combined with a DTSTART that is a date; give DTSTART a time, or drop {key}"
             ));
         }
         if clock.iter().map(|key| self.values(key).max(1)).product::<usize>() > MAX_TIMES {
@@ -204,7 +206,7 @@ impl Parts {
         }
         if numbered != 0 && numbered != value.split(',').count() {
             return Err(format!(
-                "BYDAY has weekdays with and without a number in {}; give each kind a rule of its own",
+                "BYDAY has weekdays with and without a number in {}; write a separate rule for each kind",
                 Quoted(value)
             ));
         }
@@ -221,7 +223,7 @@ impl Parts {
     }
 }
 
-/// A whole number in a range, written without anything else than digits and a minus.
+/// A whole number in a range, of digits and a minus only.
 fn number(key: &str, text: &str, low: i32, high: i32) -> Result<(), String> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -231,7 +233,7 @@ fn number(key: &str, text: &str, low: i32, high: i32) -> Result<(), String> {
     }
 }
 
-/// The same where 0 means nothing: values count from the beginning or from the end.
+/// The same without 0: values count from the beginning or from the end.
 fn nonzero(key: &str, text: &str, low: i32, high: i32) -> Result<(), String> {
     match text.parse::<i32>() {
         Ok(0) => Err(format!("{key} has `0`; count from 1, or back from -1")),

@@ -1,12 +1,14 @@
 //! Import of an iCalendar file: its events as the definition of a calendar.
 //!
-//! Every event excludes the time it takes: whole days become `dates`, others `windows`, repeated ones `rules`. Whether
-//! an event is marked as free or busy is not looked at, because files of public holidays mark theirs as free; cancelled
-//! events are left out. An event that stands for one occurrence of a repeated one takes its place.
+//! Every event excludes its duration: whole days become `dates`, others `windows`, recurring ones
+//! `rules`. The free or busy mark of an event is ignored, because files of public holidays mark
+//! theirs as free; cancelled events are skipped. An event that overrides one occurrence of a
+//! recurring event replaces it.
 //!
-//! A definition has one zone or none, so a file that mixes zones is refused; times in UTC are turned into local time.
-//! Nothing is fetched and nothing guessed: what a definition cannot say is an error that names the event. Pure, with
-//! cost bounded by the size of the file and the limits of a definition.
+//! A definition has one zone or none, so a file with several zones is rejected; times in UTC are
+//! converted to local time. Nothing is fetched and nothing guessed: an event without a form in a
+//! definition is an error that names the event. Pure; the size of the file and the limits of a
+//! definition bound the cost.
 
 mod event;
 mod file;
@@ -26,10 +28,10 @@ use super::{
     notation::Moment,
 };
 
-/// The field that errors about a file carry.
+/// The field of errors about a file.
 const FIELD: &str = "icalendar";
 
-/// Turns an iCalendar file into a definition that [`Calendar::parse`] takes.
+/// Converts an iCalendar file to a definition for [`Calendar::parse`].
 pub fn from_icalendar(text: &str) -> Result<Value, ScheduleError> {
     let file = File::parse(text)?;
     let mut events = file.events.iter().map(|lines| Event::parse(lines)).collect::<Result<Vec<_>, _>>()?;
@@ -52,7 +54,8 @@ pub fn from_icalendar(text: &str) -> Result<Value, ScheduleError> {
     entries.sort_by(|(left, _), (right, _)| left.cmp(right));
     entries.dedup_by(|(left, _), (right, _)| left == right);
     let definition = definition(zone.as_ref(), &entries);
-    // Entries are well-formed; what is left to find is what is wrong with a rule, and the limits on all together.
+    // The entries are well-formed; the remaining errors are those of rules and of the common
+    // limits.
     match Calendar::parse(&definition) {
         Ok(_) => Ok(definition),
         Err(error) => Err(match event_of_rule(error.field(), &entries) {
@@ -87,7 +90,7 @@ fn event_of_rule<'a>(path: &str, entries: &[(Entry, &'a Event)]) -> Option<&'a E
     rules.map(|(_, event)| *event).nth(position)
 }
 
-/// Takes the occurrences that other events stand for out of the repeated event of the same UID.
+/// Removes the occurrences that other events of the same UID override.
 fn replace_occurrences(events: &mut [Event]) {
     let mut replaced: BTreeMap<String, Vec<Stamp>> = BTreeMap::new();
     for event in events.iter() {
@@ -96,7 +99,7 @@ fn replace_occurrences(events: &mut [Event]) {
         }
     }
     for event in events.iter_mut().filter(|event| event.repeats() && event.stands_for.is_none()) {
-        // A UID has one repeated event; removing bounds the work for a file in which it has many.
+        // A UID has one recurring event; the removal bounds the work for a file with many.
         if let Some(stamps) = event.uid.as_ref().and_then(|uid| replaced.remove(uid)) {
             event.leave_out(stamps);
         }

@@ -1,8 +1,9 @@
-//! How dates, times and lengths are written in a calendar.
+//! The notation of dates, times and durations in a calendar.
 //!
-//! Two notations: the definition's own (`2026-12-24`, `18:00`) and that of RFC 5545 (`20261224T180000`, `PT2H`). Only
-//! exact shapes are taken, so that a text never means something else than it seems to. All times are local: nothing
-//! here knows a zone. Pure; errors carry the field that was passed in and show what is expected.
+//! Two notations: the definition's own (`2026-12-24`, `18:00`) and RFC 5545 (`20261224T180000`,
+//! `PT2H`). Only exact shapes are accepted, so that a text never has an unexpected meaning. All
+//! times are local: this module knows no zone. Pure; errors have the field that the caller passed
+//! and the expected form.
 
 use chrono::{Datelike as _, NaiveDate, NaiveDateTime, TimeDelta, Weekday};
 
@@ -56,7 +57,7 @@ pub(super) fn days(field: &str, text: &str) -> Result<(NaiveDate, NaiveDate), Sc
         return Err(ScheduleError::invalid(
             field,
             format!(
-                "{} is no date; write a day that exists such as `2026-12-24`, or the first and the last day of \
+                "{} is not a date; write a day that exists such as `2026-12-24`, or the first and the last day of \
                  several such as `2026-12-27/2026-12-30`",
                 Quoted(text)
             ),
@@ -79,7 +80,7 @@ pub(super) fn month_days(field: &str, text: &str) -> Result<(MonthDay, MonthDay)
         ScheduleError::invalid(
             field,
             format!(
-                "{} is no day of the year; write month and day such as `12-25`, or the first and the last day of \
+                "{} is not a day of the year; write month and day such as `12-25`, or the first and the last day of \
                  several such as `12-24/01-02`",
                 Quoted(text)
             ),
@@ -94,7 +95,7 @@ pub(super) fn weekday(field: &str, text: &str) -> Result<Weekday, ScheduleError>
         let names: Vec<&str> = WEEKDAYS.iter().map(|(name, _)| *name).collect();
         ScheduleError::invalid(
             field,
-            format!("{} is no day of the week; use {}", Quoted(text), names.join(", ")),
+            format!("{} is not a day of the week; use {}", Quoted(text), names.join(", ")),
         )
     })
 }
@@ -114,7 +115,10 @@ pub(super) fn clock(field: &str, text: &str) -> Result<u32, ScheduleError> {
     seconds().ok_or_else(|| {
         ScheduleError::invalid(
             field,
-            format!("{} is no time of day; write it from `00:00` to `24:00`, such as `18:30`", Quoted(text)),
+            format!(
+                "{} is not a time of day; write it from `00:00` to `24:00`, such as `18:30`",
+                Quoted(text)
+            ),
         )
     })
 }
@@ -133,7 +137,7 @@ pub(super) fn local_time(field: &str, text: &str) -> Result<NaiveDateTime, Sched
         ScheduleError::invalid(
             field,
             format!(
-                "{} is no local time; write it without an offset, such as `2026-12-23T18:00:00`: the zone is the \
+                "{} is not a local time; write it without an offset, such as `2026-12-23T18:00:00`: the zone is the \
                  calendar's `timezone`, or else each job's own",
                 Quoted(text)
             ),
@@ -162,10 +166,10 @@ pub(super) fn moment(text: &str) -> Option<Moment> {
     Some(if utc { Moment::Utc(at) } else { Moment::Local(at) })
 }
 
-/// The longest length of an occurrence: a leap year.
+/// The longest duration of an occurrence: a leap year.
 const LONGEST: TimeDelta = TimeDelta::days(366);
 
-/// A length of RFC 5545: `P1D`, `PT2H30M`, `P1DT12H`, `P2W`.
+/// A duration of RFC 5545: `P1D`, `PT2H30M`, `P1DT12H`, `P2W`.
 pub(super) fn length(field: &str, text: &str) -> Result<TimeDelta, ScheduleError> {
     let seconds = parse_length(text).and_then(|seconds| i64::try_from(seconds).ok());
     let length = seconds.and_then(TimeDelta::try_seconds);
@@ -173,7 +177,7 @@ pub(super) fn length(field: &str, text: &str) -> Result<TimeDelta, ScheduleError
         ScheduleError::invalid(
             field,
             format!(
-                "{} is no length from a second to {} days; write it such as `PT2H`, `P1D` or `P1DT12H30M`",
+                "{} is not a duration from a second to {} days; write it such as `PT2H`, `P1D` or `P1DT12H30M`",
                 Quoted(text),
                 LONGEST.num_days()
             ),

@@ -1,12 +1,13 @@
-//! The expansion of an `RRULE` into its occurrences, on the rrule crate.
+//! The expansion of an `RRULE` into its occurrences, with the rrule crate.
 //!
-//! The only place that names rrule. It is given a rule that `frequency` has checked, and local times dressed as UTC,
-//! so the crate's own zone tables (frozen at an old release) and the host's zone are never consulted. Its parser of
-//! whole sets is not used either, because that reads times without a zone in the zone of the host.
+//! The only module that uses rrule. It passes a rule that `frequency` has checked, and local times
+//! labelled as UTC, so the crate's own zone tables (frozen at an old release) and the host's zone
+//! are never used. It does not use the crate's parser of whole sets either, because that reads
+//! times without a zone in the zone of the host.
 //!
-//! For a rule that matches nothing the crate searches 100,000 steps or up to the year 10000, which takes some tens of
-//! milliseconds. The caller refuses such a rule, so a definition pays for one at most. Whatever it does beyond that
-//! is caught: a panic, or an occurrence out of order, becomes an error.
+//! For a rule without a match, the crate searches 100,000 steps or up to the year 10000, which
+//! takes some tens of milliseconds. The caller rejects such a rule, so a definition pays for at
+//! most one. Any other misbehaviour becomes an error: a panic, or an occurrence out of order.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -28,7 +29,7 @@ pub(super) fn expand(
     if last < start {
         return Ok(Vec::new());
     }
-    // Nothing outlives the call that a panic could leave half done.
+    // No state outlives the call, so a panic leaves nothing half done.
     let answer = catch_unwind(AssertUnwindSafe(|| occurrences(start, rule, last)));
     let fault = |what: &str| {
         ScheduleError::invalid(field, format!("cannot be expanded: {what} at RRULE {}", Quoted(rule)))

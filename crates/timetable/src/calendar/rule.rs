@@ -1,12 +1,13 @@
-//! An RFC 5545 rule as a calendar takes it: the lines `DTSTART`, `RRULE`, `RDATE`, `EXDATE`, in local time.
+//! An RFC 5545 rule of a calendar: the lines `DTSTART`, `RRULE`, `RDATE`, `EXDATE`, in local time.
 //!
-//! Responsible for the lines, for what they may say, and for the stretches that follow from them. The parts of an
-//! `RRULE` are `frequency`'s, their expansion `recurrence`'s. All times are floating: a rule that names a zone is
-//! refused, because its tables would not be those of the schedule.
+//! Parses the lines, checks them, and computes the resulting stretches. `frequency` parses the
+//! parts of an `RRULE`, `recurrence` expands them. All times are floating: a rule that names a zone
+//! is rejected, because its tables would differ from those of the schedule.
 //!
-//! Two things go beyond the RFC, where files in the wild differ from it: an `EXDATE` that is a date removes what
-//! begins on that day, and an `UNTIL` that is a date includes that day. A `DTSTART` that its own `RRULE` does not
-//! match is not an occurrence. Pure; errors carry the field that was passed in.
+//! Two things go beyond the RFC, because real files differ from it: an `EXDATE` that is a date
+//! removes the occurrences that begin on that day, and an `UNTIL` that is a date includes that day.
+//! A `DTSTART` that its own `RRULE` does not match is not an occurrence. Pure; errors have the
+//! field that the caller passed.
 
 use chrono::{Datelike as _, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta};
 
@@ -21,20 +22,20 @@ use super::{
 /// Rules are expanded up to the end of this year.
 pub(in super::super) const LAST_YEAR: i32 = 2100;
 
-/// The first year in which a rule may start: it bounds how many days are looked at.
+/// The first year in which a rule may start: it bounds the number of searched days.
 const FIRST_YEAR: i32 = 1900;
 
 /// The most occurrences of one rule.
 pub(super) const MAX_OCCURRENCES: usize = 10_000;
 
-/// A rule that has been read and found sound, with all its occurrences.
+/// A parsed and valid rule, with all its occurrences.
 #[derive(Debug)]
 pub(super) struct Rule {
     occurrences: Vec<NaiveDateTime>,
     length: TimeDelta,
 }
 
-/// What the lines of a rule say.
+/// The parsed lines of a rule.
 struct Lines {
     start: NaiveDateTime,
     whole_days: bool,
@@ -95,7 +96,7 @@ impl Lines {
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let Some((head, value)) = line.split_once(':') else {
                 return Err(wrong(format!(
-                    "{} is no line of a rule; write such as `DTSTART;VALUE=DATE:20261126`, `RRULE:FREQ=YEARLY`",
+                    "{} is not a line of a rule; write such as `DTSTART;VALUE=DATE:20261126`, `RRULE:FREQ=YEARLY`",
                     Quoted(line)
                 )));
             };
@@ -106,13 +107,13 @@ impl Lines {
                     [only] => start = Some(*only),
                     _ => {
                         return Err(wrong(
-                            "DTSTART has several times; give each a rule of its own".to_owned(),
+                            "DTSTART has several times; write a separate rule for each".to_owned(),
                         ));
                     }
                 },
                 "RRULE" if rule.is_none() => rule = Some(value),
                 "DTSTART" | "RRULE" => {
-                    return Err(wrong(format!("has two lines {name}; give each a rule of its own")));
+                    return Err(wrong(format!("has two lines {name}; write a separate rule for each")));
                 }
                 "RDATE" => extra.extend(moments()?),
                 "EXDATE" => without.extend(moments()?),
@@ -124,7 +125,7 @@ impl Lines {
                 }
                 _ => {
                     return Err(wrong(format!(
-                        "{} is no line of a rule; allowed are DTSTART, RRULE, RDATE, EXDATE",
+                        "{} is not a line of a rule; allowed are DTSTART, RRULE, RDATE, EXDATE",
                         Quoted(name)
                     )));
                 }
@@ -176,7 +177,8 @@ impl Lines {
             Some(frequency) => recurrence::expand(field, self.start, frequency.text(), self.last(frequency))?,
             None => vec![self.start],
         };
-        // Before RDATE adds to it: a search in vain is dear, and refusing it here means that there is one at most.
+        // Before RDATE adds to it: a search without a match is expensive, so the definition must
+        // fail at the first one.
         if occurrences.is_empty() {
             return Err(none());
         }
@@ -229,7 +231,7 @@ const LAST_SECOND: NaiveTime = match NaiveTime::from_hms_opt(23, 59, 59) {
     None => panic!("a day has a last second"),
 };
 
-/// A moment as local time, and whether it is a whole day. Times in UTC were refused before.
+/// A moment as local time, and whether it is a whole day. Times in UTC were rejected before.
 fn local(moment: Moment) -> (NaiveDateTime, bool) {
     match moment {
         Moment::Day(day) => (midnight(day), true),
@@ -237,7 +239,7 @@ fn local(moment: Moment) -> (NaiveDateTime, bool) {
     }
 }
 
-/// Lines that RFC 5545 lets begin with a blank go on the line before.
+/// RFC 5545 joins a line that begins with a blank to the line before.
 fn unfolded(text: &str) -> String {
     text.replace("\r\n", "\n").replace("\n ", "").replace("\n\t", "")
 }

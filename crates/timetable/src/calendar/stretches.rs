@@ -1,7 +1,8 @@
-//! Stretches of local time with a fixed beginning and end, kept so that one binary search finds the one at a time.
+//! Stretches of local time with a fixed beginning and end, in a form for one binary search per
+//! query.
 //!
-//! Responsible for merging whatever was written into a sorted list of disjoint stretches. Not for where they come
-//! from: dates, windows and expanded rules all end up here. Immutable after `merged`; nothing can fail.
+//! Merges the input into a sorted list of disjoint stretches. Dates, windows and expanded rules all
+//! end up here. Immutable after `merged`; nothing can fail.
 
 use chrono::{Days, NaiveDate, NaiveDateTime, NaiveTime};
 

@@ -1,4 +1,4 @@
-//! Tests of calendars through their public face, and the slow models they are compared with.
+//! Tests of calendars through their public interface, and the slow models for comparison.
 
 mod engine;
 mod entries;
@@ -17,7 +17,7 @@ fn at(text: &str) -> NaiveDateTime {
     let minutes = NaiveDateTime::parse_from_str(&text, "%Y-%m-%dT%H:%M");
     minutes
         .or_else(|_| NaiveDateTime::parse_from_str(&text, "%Y-%m-%dT%H:%M:%S%.f"))
-        .unwrap_or_else(|error| panic!("`{text}` is no local time: {error}"))
+        .unwrap_or_else(|error| panic!("`{text}` is not a local time: {error}"))
 }
 
 fn calendar(definition: &Value) -> Calendar {

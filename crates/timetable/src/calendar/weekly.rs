@@ -1,7 +1,7 @@
-//! What is excluded every week: a pattern of seconds counted from Monday, repeated for ever.
+//! Weekly exclusions: a pattern of seconds counted from Monday, repeated for ever.
 //!
-//! Arithmetic instead of a list of dates, so it costs the same in every year. A window that goes past midnight on
-//! Sunday reaches into the next Monday. Immutable; nothing can fail.
+//! Arithmetic instead of a list of dates, so the cost is the same in every year. A window that
+//! passes midnight on Sunday reaches into the next Monday. Immutable; nothing can fail.
 
 use chrono::{Datelike as _, Days, NaiveDateTime, TimeDelta, Timelike as _, Weekday};
 
@@ -10,8 +10,8 @@ use super::stretches::midnight;
 pub(super) const DAY: u32 = 24 * 60 * 60;
 const WEEK: u32 = 7 * DAY;
 
-/// Part of a day on some days of the week, in seconds from midnight; one that ends not later than it begins goes on
-/// into the next day.
+/// Part of a day on some days of the week, in seconds from midnight. One whose end is not later
+/// than its start continues into the next day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WeeklyEntry {
     pub(super) days: Vec<Weekday>,
@@ -63,7 +63,8 @@ impl Weekly {
         let first_open = self.0.partition_point(|run| run.1 <= second);
         let (_, until) = self.0.get(first_open).filter(|run| run.0 <= second)?;
         let until = match self.0.first() {
-            // The run goes on over the end of the week; one that is the whole week is told week by week.
+            // The run continues over the end of the week. A run of the whole week is returned week
+            // by week.
             Some((0, monday)) if *until == WEEK => WEEK + monday,
             _ => *until,
         };

@@ -1,6 +1,7 @@
-//! A calendar in English: one fragment for each kind of entry, for people who look at it.
+//! A calendar in English: one fragment for each kind of entry.
 //!
-//! Says the entries as they were written, not what they come to together; long lists are summed up. Pure and total.
+//! Describes the entries as written, not their combined effect; long lists are summarised. Pure and
+//! total.
 
 use chrono::{NaiveDate, NaiveDateTime, NaiveTime, Weekday};
 

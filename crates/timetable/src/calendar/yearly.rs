@@ -1,8 +1,8 @@
-//! What is excluded every year: days named by month and day, in every year that has them.
+//! Yearly exclusions: days by month and day, in every year that has them.
 //!
-//! The days of a leap year are numbered from 0; the 29th of February has a number in every year and a date in leap
-//! years only. Two tables answer what comes next in one step, so no question walks through days. Immutable; nothing
-//! can fail.
+//! The days of a leap year are numbered from 0; the 29th of February has a number in every year and
+//! a date in leap years only. Two tables give the next day in one step, so no query walks through
+//! days. Immutable; nothing can fail.
 
 use chrono::{Datelike as _, NaiveDate, NaiveDateTime};
 
@@ -11,7 +11,7 @@ use super::stretches::midnight;
 const DAYS: usize = 366;
 const LEAP_DAY: u16 = 59;
 
-/// Leap years lie no further apart than this: there is none between 1896 and 1904.
+/// The longest distance of leap years: from 1896 to 1904.
 const YEARS_BETWEEN_LEAP_DAYS: i32 = 8;
 
 /// A day of the year by name.
@@ -30,17 +30,18 @@ impl MonthDay {
     }
 }
 
-/// The days that are excluded, with what comes next after each.
+/// The excluded days, with the successor of each day.
 #[derive(Debug)]
 pub(super) struct Yearly {
-    /// For each day the number of the first excluded day that is not before it; `DAYS` if there is none.
+    /// For each day the number of the first excluded day at or after it; `DAYS` if none follows.
     next_excluded: [u16; DAYS],
     /// The same for days that are not excluded.
     next_free: [u16; DAYS],
 }
 
 impl Yearly {
-    /// The days of ranges, the last day included; a range that ends before it begins goes round new year.
+    /// The days of ranges, the last day included; a range that ends before it begins wraps at new
+    /// year.
     pub(super) fn merged(ranges: &[(MonthDay, MonthDay)]) -> Self {
         let mut excluded = [false; DAYS];
         for (first, last) in ranges {

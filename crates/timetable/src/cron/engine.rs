@@ -1,13 +1,14 @@
-//! The search for the next matching wall-clock time, on saffron.
+//! The search for the next matching wall-clock time, with saffron.
 //!
-//! The only place that names saffron. It is given explicit, ascending values and one day rule at a time; several day
-//! rules are several engines whose earliest answer counts. That leaves out every construct whose result is wrong or
-//! that panics in the pinned release (wrapping ranges and steps, `*` in a list, `nW` in months without a day n,
-//! `L-nW`, searches that cannot end); a test per fault watches for a change. What remains is still run under a guard:
-//! a panic or an answer that is not later than the question becomes a `Fault`.
+//! The only module that uses saffron. It passes explicit, ascending values and one day rule at a
+//! time; several day rules are several engines, and the earliest result counts. This avoids every
+//! construct with a wrong result or a panic in the pinned release (wrapping ranges and steps, `*`
+//! in a list, `nW` in months without a day n, `L-nW`, searches without an end); a test per fault
+//! detects a change. The remaining calls run under a guard: a panic or a result that is not later
+//! than the argument becomes a `Fault`.
 //!
-//! Immutable and freely shared. Cost: one saffron search per day rule, each at most the forty years between two
-//! leap days on one weekday across a centenary.
+//! Immutable and freely shared. Cost: one saffron search per day rule, each at most the forty years
+//! between two leap days on one weekday across a centenary.
 
 use std::{
     fmt::Write as _,
@@ -24,7 +25,7 @@ use super::{
     values::{Kind, ValueSet},
 };
 
-/// Where the search starts for a question from before it, so that saffron is never asked about chrono's extremes.
+/// Earliest start of a search, so that saffron never gets the limits of chrono's calendar.
 pub(super) const FIRST_DAY: NaiveDate = new_year(1);
 
 /// From here on an expression that fires at all fires within 40 years.
@@ -37,7 +38,7 @@ const fn new_year(year: i32) -> NaiveDate {
     }
 }
 
-/// What an engine must never do.
+/// Misbehaviour of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Fault {
     #[error("the cron engine panicked")]
@@ -179,7 +180,7 @@ fn longest(month: u8) -> u8 {
     }
 }
 
-/// The values in saffron's language: all as `*`, else each by itself; its weekdays count from Sunday = 1.
+/// The values in saffron's syntax: all as `*`, else each alone; its weekdays count from Sunday = 1.
 fn list(kind: Kind, values: ValueSet) -> String {
     if values == ValueSet::all(kind) {
         return "*".to_owned();

@@ -1,6 +1,7 @@
-//! The known faults of the pinned saffron release, each beside what we make of the same text.
+//! The known faults of the pinned saffron release, each beside our result for the same text.
 //!
-//! A test that fails on saffron's side means that upstream changed: the translation in `engine` can then be simplified.
+//! A failure on saffron's side means that upstream changed: the translation in `engine` can then be
+//! simplified.
 
 use std::panic::catch_unwind;
 
@@ -94,7 +95,7 @@ fn fault_6_the_nearest_workday_to_a_day_that_a_month_lacks() {
 }
 
 #[test]
-fn fault_7_a_search_that_cannot_end_is_never_begun() {
+fn fault_7_endless_search_is_never_started() {
     let cron: Cron = "0 0 31W 2 *".parse().expect("saffron accepts it");
     assert!(cron.any(), "saffron knows that 31W never falls in February");
     let error = CronSpec::parse("0 0 31W 2 *").expect_err("no 31 February");

@@ -1,7 +1,7 @@
 //! One field of a crontab expression: text to a set of values, and back to its normal text.
 //!
-//! Knows what a list of items amounts to; an item's own text is `reader`'s, and how fields combine or when they match
-//! is said elsewhere. Pure functions on bounded input; the failures are the reader's.
+//! Combines the items of a list; `reader` parses an item. Other modules combine and match fields.
+//! Pure functions on bounded input; the errors are those of `reader`.
 
 use super::{
     super::error::ScheduleError,
@@ -10,7 +10,7 @@ use super::{
     values::{Kind, ValueSet, Weekdays},
 };
 
-/// A member of a day field that is no plain value.
+/// A member of a day field that is not a plain value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Special {
     /// `L-n`: n days before the last day of the month; `L` is `L-0`.
@@ -32,7 +32,7 @@ impl Special {
     }
 }
 
-/// What a field starts with, kept because it decides how the schedule meets daylight saving.
+/// The start of a field. It decides the behaviour at daylight-saving changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leading {
     /// `*/n`.
@@ -47,7 +47,7 @@ pub(super) struct Field {
     pub(super) star: bool,
     /// The step it starts with, if it starts with one.
     pub(super) leading: Option<Leading>,
-    /// The plain values, those that `H` stands for among them; weekdays count from Sunday = 0.
+    /// The plain values, including those of `H`; weekdays count from Sunday = 0.
     pub(super) values: ValueSet,
     /// The plain values that are written out.
     written: ValueSet,
@@ -57,11 +57,10 @@ pub(super) struct Field {
     pub(super) specials: Vec<Special>,
 }
 
-/// How the text of a field is read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading<'a> {
     pub(super) weekdays: Weekdays,
-    /// What `H` is computed from.
+    /// Input of the hash for `H`.
     pub(super) hash_key: &'a str,
 }
 
@@ -83,7 +82,7 @@ impl Field {
         }
     }
 
-    /// Whether it matches nothing, as no field that was read does.
+    /// Whether it matches nothing, which no parsed field does.
     pub(super) fn is_empty(&self) -> bool {
         self.values.is_empty() && self.specials.is_empty()
     }
@@ -118,7 +117,7 @@ impl Field {
         }
         field.specials.sort_unstable();
         field.specials.dedup();
-        // Steps last: a list that did not start with one must not do so in print.
+        // Steps last: the printed list must start with a step only if the original did.
         field.hashed.sort_unstable_by_key(|hashed| (hashed.step_through_the_field(), *hashed));
         field.hashed.dedup();
         let hashed = field.hashed.iter().map(|hashed| hashed.values(kind, reading.hash_key));
@@ -126,12 +125,13 @@ impl Field {
         Ok(field)
     }
 
-    /// Adds an item; yields the step that it is, of those that matter at the start of a field.
+    /// Adds an item. Returns its step if a step at the start of a field matters.
     fn read_item(&mut self, reader: &Reader, item: &str) -> Result<Option<Leading>, ScheduleError> {
         let kind = reader.kind;
         if let Some(step) = reader.step_of_star(item)? {
             self.written.insert_steps(kind.min(), kind.max(), step);
-            // Steps over weekdays start at another day in each numbering; their values say it for both.
+            // Steps over weekdays start at another day in each numbering; their values are the same
+            // in both.
             return Ok(Some(Leading::Star(step)).filter(|_| kind != Kind::DayOfWeek));
         }
         if let Some(hashed) = reader.hashed(item)? {

@@ -1,11 +1,11 @@
-//! The field form of a cron schedule: an object with any of `minute`, `hour`, `day`, `month`, `day_of_week`, and of
-//! `second` where the caller asks for seconds.
+//! The field form of a cron schedule: an object with any of `minute`, `hour`, `day`, `month`,
+//! `day_of_week`, and of `second` if the caller sets seconds.
 //!
-//! It means what `APScheduler` means by it: of the fields left out, those to the left of the least significant one
-//! given are `*` and those to its right are at their minimum, where the order is month, day, day of week, hour,
-//! minute, second and a weekday left out is always `*`; weekdays count from Monday = 0. Two things are ours: a wrapping range
-//! is read as in an expression, and where both day fields are restricted either matches.
-//! Pure; an error names the field.
+//! It has the meaning of `APScheduler`. Of the omitted fields, those to the left of the least
+//! significant given one are `*`, and those to its right are at their minimum. The order is month,
+//! day, day of week, hour, minute, second; an omitted weekday is always `*`. Weekdays count from
+//! Monday = 0. Two differences: a range may wrap as in an expression, and if both day fields are
+//! restricted, either matches. Pure; an error names the field.
 
 use serde_json::{Map, Value};
 
@@ -19,7 +19,7 @@ use super::{
 /// The names of the fields of an expression without seconds.
 const FIELD_NAMES: [&str; 5] = ["minute", "hour", "day", "month", "day_of_week"];
 
-/// From the most to the least significant, the order that decides what a field left out means.
+/// From the most to the least significant; this order decides the meaning of an omitted field.
 const SIGNIFICANCE: [Kind; 6] =
     [Kind::Month, Kind::Day, Kind::DayOfWeek, Kind::Hour, Kind::Minute, Kind::Second];
 
@@ -29,13 +29,13 @@ pub const fn field_names(seconds: bool) -> &'static [&'static str] {
 }
 
 impl CronSpec {
-    /// Reads the field form without seconds, `H` with the empty key.
+    /// Parses the field form without seconds, with the empty key for `H`.
     pub fn from_fields(object: &Map<String, Value>) -> Result<Self, ScheduleError> {
         Self::from_fields_with(object, &CronOptions::default())
     }
 
-    /// Reads the field form. Keys other than [`field_names`] are the caller's to refuse; without `options.seconds`
-    /// that includes `second`. Values are text or whole numbers.
+    /// Parses the field form. The caller must reject keys other than [`field_names`]; without
+    /// `options.seconds` that includes `second`. Values are text or whole numbers.
     pub fn from_fields_with(
         object: &Map<String, Value>,
         options: &CronOptions<'_>,

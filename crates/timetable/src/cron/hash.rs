@@ -1,16 +1,20 @@
-//! `H`: values that differ from job to job and stay the same for each, so that jobs do not all start together.
+//! `H`: values that differ from job to job and are stable for each, so that jobs do not all start
+//! together.
 //!
-//! `H` is one value of its field, `H/n` every n-th value from an offset below n, `H(a-b)` and `H(a-b)/n` the same
-//! within a range; `H/1` is `*`. Without a range a day of the month is one of 1 to 28, which every month has, and
-//! every other field is used whole. Weekdays count from Sunday = 0, and a range that ends on Sunday ends at 7.
+//! `H` is one value of its field, `H/n` every n-th value from an offset below n, `H(a-b)` and
+//! `H(a-b)/n` the same within a range; `H/1` is `*`. Without a range, a day of the month is one of
+//! 1 to 28, which every month has; every other field has its whole range. Weekdays count from
+//! Sunday = 0, and a range that ends on Sunday ends at 7.
 //!
-//! The choice is for anybody to recompute: the first eight bytes, read as one big-endian number, of the SHA-256 of the
-//! hash key, a zero byte and the name of the field (`second`, `minute`, `hour`, `day`, `month`, `day_of_week`); of it
-//! the remainder by the number of values in the range, or by n where there is a step; and that added to the range's
-//! first value. The field's name makes the fields of one expression independent of each other; two forms in one field
-//! share the number, so `H(0-29),H(30-59)` is half an hour apart. The key is the caller's: it decides what a job is.
+//! Users can recompute the choice. Take the SHA-256 of the hash key, a zero byte and the name of
+//! the field (`second`, `minute`, `hour`, `day`, `month`, `day_of_week`). Read its first eight
+//! bytes as one big-endian number. Take the remainder by the number of values in the range, or by n
+//! if there is a step. Add the range's first value. The field's name makes the fields of one
+//! expression independent of each other; two forms in one field share the number, so
+//! `H(0-29),H(30-59)` is half an hour apart. The caller passes the key, which defines the identity
+//! of a job.
 //!
-//! Pure; the one failure is a form that does not exist, refused like every other text of a field.
+//! Pure; the only error is an unknown form, rejected like any other text of a field.
 
 use sha2::{Digest as _, Sha256};
 
@@ -67,8 +71,7 @@ impl Reader {
     /// `H` and its forms; `None` for any other item.
     pub(super) fn hashed(&self, item: &str) -> Result<Option<Hashed>, ScheduleError> {
         let Some(rest) = item.strip_prefix(['H', 'h']) else { return Ok(None) };
-        let malformed =
-            || self.refuse(item, "is no form of H, which are `H`, `H/n`, `H(a-b)` and `H(a-b)/n`");
+        let malformed = || self.refuse(item, "is not a form of H; use `H`, `H/n`, `H(a-b)` or `H(a-b)/n`");
         let (range, rest) = match rest.strip_prefix('(') {
             Some(inside) => {
                 let (range, rest) = inside.split_once(')').ok_or_else(malformed)?;

@@ -1,8 +1,9 @@
 //! A cron expression as an English sentence.
 //!
-//! Made from what the fields mean, not from how they are written, so two ways to write one schedule read alike. Exact
-//! before elegant: a sentence states every second, minute, hour, day and month, or a rule that yields exactly them; the time on
-//! a 24-hour clock, and the two day fields as the alternatives that they are. Pure and total.
+//! Derived from the meaning of the fields, not from their text, so two spellings of one schedule
+//! give the same sentence. Exactness comes before style: a sentence states every second, minute,
+//! hour, day and month, or a rule that yields exactly them; the time on a 24-hour clock, and the
+//! two day fields as alternatives. Pure and total.
 
 mod dates;
 mod times;
@@ -12,7 +13,7 @@ use super::Fields;
 
 pub(super) use dates::MONTHS;
 
-/// Up to this many single times or values are listed one by one; more are said as a rule where there is one.
+/// Up to this many times or values are listed; more become a rule where one exists.
 const LISTED: usize = 6;
 
 pub(super) fn sentence(fields: &Fields) -> String {
@@ -24,7 +25,7 @@ pub(super) fn sentence(fields: &Fields) -> String {
     format!("{}{}.", times.phrase(), dates::dates(fields, times.all_hours()))
 }
 
-/// `a, b and c`, with another word for the last if wished.
+/// `a, b and c`, with a given word before the last.
 pub(in super::super) fn enumeration(items: &[String], last_word: &str) -> String {
     match items {
         [] => String::new(),

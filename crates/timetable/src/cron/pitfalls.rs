@@ -1,9 +1,9 @@
-//! What a cron expression says that its writer may not have meant.
+//! Parts of a cron expression that its author may have meant differently.
 //!
-//! Looks at the text that was written as well as at what it means, for a number and a name of the same weekday differ
-//! only to a reader. Says nothing that depends on a zone or on the present; that is the schedule's `warnings`. Each
-//! warning is a fragment that begins with the field. Pure and total: text it cannot read warns of nothing, because
-//! such an expression was refused before.
+//! Checks the written text as well as its meaning, because a number and a name of the same weekday
+//! differ only for a reader. Nothing here depends on a zone or on the present; the schedule's
+//! `warnings` do. Each warning is a fragment that begins with the field. Pure and total: unreadable
+//! text gives no warning, because such an expression was rejected before.
 
 use serde_json::{Map, Value};
 
@@ -22,7 +22,7 @@ struct Written {
     texts: Vec<(Kind, String)>,
 }
 
-/// What may surprise in `spec`, which was read from `config`.
+/// The possible surprises in `spec`, which was parsed from `config`.
 pub(in super::super) fn pitfalls(spec: &CronSpec, config: &Map<String, Value>) -> Vec<String> {
     let fields = &spec.fields;
     let written = Written::of(fields, config);
@@ -49,7 +49,7 @@ impl Written {
             return Self { weekdays: Weekdays::FromMonday, texts: texts.collect() };
         };
         let text = expression.as_str().unwrap_or_default();
-        // A nickname is one word: nobody wrote the fields that it stands for.
+        // A nickname is one word: its author did not write the fields.
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         let words = if words.len() == 1 { Vec::new() } else { words };
         let texts = kinds.zip(words.into_iter().map(str::to_owned)).collect();
@@ -63,7 +63,7 @@ impl Written {
     fn numeric_weekday(&self, fields: &Fields) -> Option<String> {
         let text = self.text(Kind::DayOfWeek)?;
         let day_of = |item: &'_ str| item.split(['/', '#']).next().unwrap_or_default().to_owned();
-        // Whoever knows `H` in an expression counts its weekdays as we do.
+        // An author who uses `H` in an expression counts weekdays from Sunday, as we do.
         let ours = |item: &str| self.weekdays == Weekdays::FromSunday && is_hash(item);
         let numeric =
             text.split(',').any(|item| !ours(item) && day_of(item).bytes().any(|byte| byte.is_ascii_digit()));
@@ -80,7 +80,7 @@ impl Written {
         })
     }
 
-    /// Other programs read two restricted day fields as days that match both.
+    /// Other programs require a day to match both restricted day fields.
     fn either_day(&self, fields: &Fields) -> Option<String> {
         let (day, weekday) = (self.text(Kind::Day)?, self.text(Kind::DayOfWeek)?);
         if fields.day.star || fields.day_of_week.star {
@@ -106,17 +106,17 @@ fn is_hash(item: &str) -> bool {
     item.starts_with(['H', 'h'])
 }
 
-/// A step that is meant to go on and on, but begins again before it has come round.
+/// A step that is not even, because it begins again before a whole cycle.
 fn uneven_step(kind: Kind, weekdays: Weekdays, item: &str) -> Option<String> {
     let (range, step) = item.split_once('/')?;
     let step = number(step).filter(|step| *step > 1)?;
     let (unit, cycle) = unit_and_cycle(kind);
     let size = kind.max() - kind.min() + 1;
     if range.eq_ignore_ascii_case("H") {
-        let seldom = if kind == Kind::Day { "seldom" } else { "not" };
+        let rarely = if kind == Kind::Day { "rarely" } else { "not" };
         return (kind == Kind::Day || !size.is_multiple_of(step)).then(|| {
             format!(
-                "{}: {} begins again every {cycle}, so the step from one {cycle} to the next is {seldom} {step} {unit}",
+                "{}: {} begins again every {cycle}, so the step from one {cycle} to the next is {rarely} {step} {unit}",
                 kind.name(),
                 Quoted(item)
             )
@@ -135,7 +135,7 @@ fn uneven_step(kind: Kind, weekdays: Weekdays, item: &str) -> Option<String> {
     };
     if kind == Kind::Day {
         return Some(format!(
-            "day: {} begins again at {first} every month, so the last step of a month is seldom {step} days",
+            "day: {} begins again at {first} every month, so the last step of a month is rarely {step} days",
             Quoted(item)
         ));
     }
@@ -167,8 +167,8 @@ fn unit_and_cycle(kind: Kind) -> (&'static str, &'static str) {
     }
 }
 
-/// Days 29 to 31 that some of the months lack. The end of a run (`25-31`) means the end of the month and is left alone,
-/// and so are steps, of which `uneven_step` speaks.
+/// Days 29 to 31 that some of the months lack. The end of a run (`25-31`) means the end of the
+/// month and gives no warning; `uneven_step` handles steps.
 fn missing_days(fields: &Fields) -> Vec<String> {
     if fields.day.star || matches!(fields.day.leading, Some(Leading::Star(_))) {
         return Vec::new();

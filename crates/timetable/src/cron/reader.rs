@@ -1,7 +1,7 @@
 //! One item of a field, from its text: a value, a range, steps, a special day; `H` is in `hash`.
 //!
-//! The grammar is ours and complete here; no other parser sees a user's text. Pure functions on bounded input; the one
-//! failure is an error that names the field, the offending text and what is allowed.
+//! The grammar is ours and complete here; no other parser reads a user's text. Pure functions on
+//! bounded input; the only error names the field, the offending text and the accepted values.
 
 use super::{
     super::error::{Quoted, ScheduleError},
@@ -9,7 +9,7 @@ use super::{
     values::{Kind, ValueSet, Weekdays},
 };
 
-/// Said of a step of one within a list.
+/// The message for a step of one within a list.
 pub(super) const MATCHES_EVERYTHING: &str = "matches everything, so it must be the whole field";
 
 /// The rules of one field, for the pieces of its text.
@@ -54,13 +54,13 @@ impl Reader {
         })
     }
 
-    /// `a`, `a-b`, `a/n` or `a-b/n`; `a` greater than `b` goes round the end.
+    /// `a`, `a-b`, `a/n` or `a-b/n`; if `a` is greater than `b`, the range wraps.
     pub(super) fn range(&self, item: &str, into: &mut ValueSet) -> Result<(), ScheduleError> {
         if item.is_empty() {
             return Err(self.refuse(item, "is an empty place in the list"));
         }
         if matches!(item, "*" | "?") {
-            return Err(self.refuse(item, "stands beside other values, but it must be the whole field"));
+            return Err(self.refuse(item, "cannot be combined with other values; it must be the whole field"));
         }
         let (range, step) = match item.split_once('/') {
             Some((range, step)) => (range, Some(self.step(step, self.widest_step(), item)?)),
@@ -156,6 +156,6 @@ impl Reader {
 /// A whole number of at most three digits and nothing else: no sign, no blank.
 pub(super) fn number(text: &str) -> Option<u8> {
     let digits = (1..=3).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
-    // A number over 255 is out of range of every field, which is all the caller wants to know.
+    // A number over 255 is out of range of every field, so the caller needs no detail.
     if digits { text.parse().ok() } else { None }
 }

@@ -1,7 +1,8 @@
-//! The second field, laid over an engine that knows whole minutes.
+//! The second field, on top of an engine that knows whole minutes.
 //!
-//! The first matching second is in the minute that was asked about, if that minute matches and has a later one, else
-//! it is the first second of the next matching minute. Pure; one question to the engine, whose faults are passed on.
+//! The first matching second is in the current minute, if that minute matches and has a later one;
+//! else it is the first second of the next matching minute. Pure; one call to the engine, whose
+//! faults are passed on.
 
 use chrono::{NaiveDateTime, NaiveTime, TimeDelta, Timelike as _};
 

@@ -1,7 +1,7 @@
-//! An expression to the texts of its fields: how many there are, and what a nickname stands for.
+//! Splits an expression into the texts of its fields, and expands nicknames.
 //!
-//! What a field's text means is `field`'s. Bounded by the length that is looked at first; the one failure is an error
-//! about the expression as a whole.
+//! `field` parses the text of a field. The length is checked first, which bounds the work; the only
+//! error is about the whole expression.
 
 use super::{
     super::error::{Quoted, ScheduleError},
@@ -18,7 +18,7 @@ const NICKNAMES: [(&str, &str); 7] = [
     ("@annually", "0 0 1 1 *"),
 ];
 
-/// The text of each field: the second's, if there are to be seconds, and the other five.
+/// The text of each field: the second's if `seconds` is set, and the other five.
 pub(super) fn fields(text: &str, seconds: bool) -> Result<(Option<&str>, [&str; 5]), ScheduleError> {
     let refuse = |message: String| Err(ScheduleError::invalid(EXPRESSION, message));
     if text.len() > MAX_EXPRESSION_LENGTH {
@@ -36,7 +36,7 @@ pub(super) fn fields(text: &str, seconds: bool) -> Result<(Option<&str>, [&str; 
     let nickname = NICKNAMES.iter().find(|(nickname, _)| nickname.eq_ignore_ascii_case(text));
     if nickname.is_none() && text.starts_with('@') {
         let known: Vec<&str> = NICKNAMES.iter().map(|(nickname, _)| *nickname).collect();
-        return refuse(format!("{} is no nickname; known are {}", Quoted(text), known.join(", ")));
+        return refuse(format!("{} is not a nickname; use one of {}", Quoted(text), known.join(", ")));
     }
     let words: Vec<&str> = nickname.map_or(text, |(_, fields)| fields).split_ascii_whitespace().collect();
     match (seconds, words.as_slice()) {

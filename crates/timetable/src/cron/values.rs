@@ -1,7 +1,7 @@
-//! The kinds of fields, the values each can hold, and sets of such values.
+//! The kinds of fields, the values of each, and sets of such values.
 //!
-//! Knows ranges, names and numbering; not the grammar around them. Plain data, no concurrency; a value outside its
-//! field is `None`, never a panic.
+//! Knows ranges, names and numbering, but no grammar. Plain data, no concurrency; a value outside
+//! its field is `None`, never a panic.
 
 use super::reader::number;
 
@@ -66,7 +66,7 @@ impl Kind {
         }
     }
 
-    /// First and last of the values that `H` chooses from; days only as far as every month has them.
+    /// First and last value that `H` can choose; only days that every month has.
     pub(super) const fn hash_range(self) -> (u8, u8) {
         match self {
             Self::Day => (1, 28),
@@ -115,7 +115,7 @@ impl Kind {
         u8::try_from(index).ok()
     }
 
-    /// A value as it is printed: weekdays by name, for their numbers mean different days to different readers.
+    /// The printed form of a value: weekdays by name, because their numbers are ambiguous.
     pub(super) fn print_value(self, value: u8) -> String {
         match self {
             Self::DayOfWeek => {
@@ -147,7 +147,7 @@ impl ValueSet {
         }
     }
 
-    /// `first`, `first + step`, … up to `last`, going round the end of the field where `first` is greater.
+    /// `first`, `first + step`, … up to `last`; wraps if `first` is greater.
     pub(super) fn insert_ring(&mut self, kind: Kind, first: u8, last: u8, step: u8) {
         let size = kind.max() - kind.min() + 1;
         let length = if first <= last { last - first } else { (last + size - first) % size };

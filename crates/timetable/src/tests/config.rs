@@ -1,4 +1,4 @@
-//! Schedules as they are stored and sent.
+//! Schedules as stored and sent.
 
 use serde_json::json;
 
@@ -17,7 +17,7 @@ fn weekdays_at_midnight_cross_the_change_of_clocks() {
 }
 
 #[test]
-fn fields_left_out_mean_what_their_place_says() {
+fn omitted_fields_depend_on_their_position() {
     for (config, expression) in [
         (json!({"minute": "*/10"}), "*/10 * * * *"),
         (json!({"minute": 30}), "30 * * * *"),
@@ -65,8 +65,8 @@ fn a_mistake_is_reported_at_its_path() {
             "schedule_config.hour",
             "beside `expression`",
         ),
-        (JobType::Cron, json!({"expresion": "@daily"}), "schedule_config", "`expresion` is no field"),
-        (JobType::Cron, json!({"year": 2027}), "schedule_config", "`year` is no field"),
+        (JobType::Cron, json!({"expresion": "@daily"}), "schedule_config", "`expresion` is not a field"),
+        (JobType::Cron, json!({"year": 2027}), "schedule_config", "`year` is not a field"),
         (JobType::Cron, json!({}), "schedule_config.expression", "is missing"),
         (JobType::Cron, json!({"hour": 24}), "schedule_config.hour", "`24` is not a value"),
         (JobType::Cron, json!({"hour": -1}), "schedule_config.hour", "neither text nor a whole number"),
@@ -80,7 +80,7 @@ fn a_mistake_is_reported_at_its_path() {
         (JobType::Interval, json!({"weeks": 4_000_000_000_u32}), "schedule_config", "36525 days"),
         (JobType::Interval, json!({"hours": 1.5}), "schedule_config.hours", "whole number"),
         (JobType::Interval, json!({"hours": -1}), "schedule_config.hours", "whole number"),
-        (JobType::Interval, json!({"hour": 1}), "schedule_config", "`hour` is no field"),
+        (JobType::Interval, json!({"hour": 1}), "schedule_config", "`hour` is not a field"),
         (JobType::Interval, json!({"hours": 1, "anchor": "yesterday"}), "schedule_config.anchor", "RFC 3339"),
         (JobType::OneOff, json!({}), "schedule_config.run_at", "is missing"),
         (JobType::OneOff, json!({"run_at": "2030-01-01"}), "schedule_config.run_at", "not `\"2030-01-01\"`"),
@@ -97,7 +97,7 @@ fn a_mistake_is_reported_at_its_path() {
 }
 
 #[test]
-fn only_zones_of_the_database_are_zones() {
+fn only_iana_names_are_zones() {
     for name in ["Europe/Berlin", "europe/berlin", "UTC", "Asia/Kolkata", "America/Argentina/Buenos_Aires"] {
         assert!(Zone::parse(name).expect(name).name().eq_ignore_ascii_case(name));
     }

@@ -1,4 +1,4 @@
-//! What daylight saving does to well-known schedules, zone by zone.
+//! The effect of daylight saving on well-known schedules, zone by zone.
 
 use super::{
     super::{DstGap, DstOverlap},
@@ -14,7 +14,7 @@ fn a_fixed_time_in_a_gap_fires_at_the_first_instant_after_it() {
 }
 
 #[test]
-fn a_shifted_fire_that_meets_a_regular_one_is_one_fire() {
+fn shifted_fire_on_regular_fire_is_one() {
     let schedule = cron("30,0 2,3 * * *", "Europe/Berlin");
     let expected = ["2026-03-29T01:00:00Z", "2026-03-29T01:30:00Z", "2026-03-30T00:00:00Z"];
     assert_fires(&schedule, "2026-03-28T12:00:00Z", &expected);
@@ -26,7 +26,7 @@ fn a_fixed_time_that_occurs_twice_fires_at_its_first_pass() {
     assert_fires(&berlin, "2026-10-24T12:00:00Z", &["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"]);
     let new_york = cron("30 1 * * *", "America/New_York");
     assert_fires(&new_york, "2026-10-31T12:00:00Z", &["2026-11-01T05:30:00Z", "2026-11-02T06:30:00Z"]);
-    // Asked between the passes, and within the second one.
+    // Queried between the passes, and within the second one.
     assert_fires(&new_york, "2026-11-01T05:45:00Z", &["2026-11-02T06:30:00Z"]);
     assert_fires(&new_york, "2026-11-01T06:10:00Z", &["2026-11-02T06:30:00Z"]);
 }
@@ -34,7 +34,7 @@ fn a_fixed_time_that_occurs_twice_fires_at_its_first_pass() {
 #[test]
 fn a_wildcard_follows_elapsed_time() {
     let quarters = cron("*/15 * * * *", "America/New_York");
-    // In autumn both passes fire; asked in the second pass, the answer is not in the past.
+    // In autumn both passes fire; queried in the second pass, the result is not in the past.
     let autumn =
         ["2024-11-03T06:15:00Z", "2024-11-03T06:30:00Z", "2024-11-03T06:45:00Z", "2024-11-03T07:00:00Z"];
     assert_fires(&quarters, "2024-11-03T06:05:00Z", &autumn);

@@ -1,4 +1,4 @@
-//! Everything that policies say of fires that are due, put together: and every fire time has exactly one fate.
+//! All policies together on due fires; every fire time has exactly one fate.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ fn shown(ranges: &[SkippedRange]) -> Vec<(DateTime<Utc>, DateTime<Utc>, u64, Ski
 }
 
 #[test]
-fn a_fire_on_time_is_dispatched_and_the_books_are_settled_up_to_now() {
+fn fire_on_time_settles_up_to_now() {
     let hourly = hourly();
     let expected = Decision {
         fires: vec![utc("2026-03-02T12:00:00Z")],
@@ -85,7 +85,7 @@ fn a_fire_on_time_is_dispatched_and_the_books_are_settled_up_to_now() {
 }
 
 #[test]
-fn the_overlap_policies_differ_when_something_is_open() {
+fn overlap_policies_differ_with_open_runs() {
     let hourly = hourly();
     let busy = |overlap| {
         decided(&Situation { overlap, load: Load { open: 1, max_instances: 1 }, ..situation(&hourly) })
@@ -102,7 +102,7 @@ fn the_overlap_policies_differ_when_something_is_open() {
 }
 
 #[test]
-fn a_line_that_is_full_admits_no_more_and_says_so() {
+fn full_overlap_queue_admits_no_more() {
     let hourly = hourly();
     let full = Load { open: LONGEST_LINE + 1, max_instances: 1 };
     let decision = decided(&Situation { overlap: OverlapPolicy::Queue, load: full, ..situation(&hourly) });
@@ -114,7 +114,7 @@ fn a_line_that_is_full_admits_no_more_and_says_so() {
 }
 
 #[test]
-fn the_last_run_ends_the_job_and_what_was_due_beyond_it_is_recorded() {
+fn fires_after_max_runs_are_recorded_as_ended() {
     let hourly = hourly();
     let now = utc("2026-03-02T15:00:01Z");
     let late = Situation {
@@ -133,14 +133,14 @@ fn the_last_run_ends_the_job_and_what_was_due_beyond_it_is_recorded() {
     let over = decided(&Situation { runs_left: Some(0), ..situation(&hourly) });
     assert_eq!((over.fires.len(), over.next), (0, None));
     assert_eq!(shown(&over.skipped)[0].3, SkipReason::Ended);
-    // A fire that overlaps is no run.
+    // A skipped overlap does not count as a run.
     let busy = Load { open: 1, max_instances: 1 };
     let held = decided(&Situation { runs_left: Some(1), load: busy, ..situation(&hourly) });
     assert_eq!((held.fires.len(), held.next), (0, Some(utc("2026-03-02T13:00:00Z"))));
 }
 
 #[test]
-fn a_kill_switch_holds_everything_that_is_due() {
+fn kill_switch_skips_every_due_fire() {
     let hourly = hourly();
     for (now, count) in
         [("2026-03-02T12:00:00Z", 1), ("2026-03-02T12:59:59.999999Z", 1), ("2026-03-03T12:00:00Z", 25)]
@@ -155,7 +155,7 @@ fn a_kill_switch_holds_everything_that_is_due() {
 }
 
 #[test]
-fn what_a_calendar_excluded_is_recorded_when_the_next_fire_is_decided() {
+fn excluded_fires_are_recorded_with_next_decision() {
     let weekdays = table(&json!({"expression": "0 9 * * *"}), Some(r#"{"weekly": ["SAT", "SUN"]}"#), None);
     let monday = Situation {
         settled_until: utc("2026-02-27T09:00:02Z"),
@@ -171,7 +171,7 @@ fn what_a_calendar_excluded_is_recorded_when_the_next_fire_is_decided() {
 }
 
 #[test]
-fn what_is_excluded_until_the_end_is_visited_at_its_last() {
+fn last_excluded_fire_is_visited() {
     let calendar = Some(r#"{"weekly": ["SAT", "SUN"]}"#);
     let ending = table(&json!({"expression": "0 9 * * *"}), calendar, Some("2026-03-02T00:00:00Z"));
     let friday = Situation {
@@ -196,7 +196,7 @@ fn what_is_excluded_until_the_end_is_visited_at_its_last() {
 }
 
 #[test]
-fn after_its_last_run_a_job_is_not_held_against_calendars() {
+fn calendars_are_ignored_after_the_last_run() {
     let calendar = Some(r#"{"yearly": ["12-25"]}"#);
     let daily = table(&json!({"expression": "0 9 * * *"}), calendar, Some("9999-01-01T00:00:00Z"));
     let last = Situation {
@@ -212,7 +212,7 @@ fn after_its_last_run_a_job_is_not_held_against_calendars() {
 }
 
 #[test]
-fn a_fire_left_by_a_change_is_decided_by_itself_and_the_books_go_on_behind_it() {
+fn fire_left_by_change_is_decided_separately() {
     let hourly = hourly();
     let left = Situation {
         cursor: utc("2026-03-02T08:00:00Z"),
@@ -241,7 +241,7 @@ fn a_fire_left_by_a_change_is_decided_by_itself_and_the_books_go_on_behind_it() 
 }
 
 #[test]
-fn a_job_of_which_nothing_is_due_is_settled_too() {
+fn job_without_due_fires_is_settled() {
     let weekdays = table(&json!({"expression": "0 9 * * *"}), Some(r#"{"weekly": ["SAT", "SUN"]}"#), None);
     let skipped =
         settle_quiet(&weekdays, utc("2026-02-27T09:00:02Z"), utc("2026-02-28T12:00:00Z")).expect("books");
@@ -250,8 +250,8 @@ fn a_job_of_which_nothing_is_due_is_settled_too() {
 }
 
 #[test]
-fn a_long_outage_costs_no_more_than_a_short_one_unless_all_of_it_is_caught_up() {
-    // Counted in questions to the schedule, which is what an outage would cost.
+fn long_outage_costs_as_much_as_short() {
+    // Counts queries to the schedule, which are the cost of an outage.
     let minutely = table(&json!({"expression": "* * * * *"}), None, None);
     for misfire in [MisfirePolicy::Skip, MisfirePolicy::FireOnce] {
         let late = |years: i64| Situation {
@@ -271,7 +271,7 @@ fn a_long_outage_costs_no_more_than_a_short_one_unless_all_of_it_is_caught_up() 
     }
 }
 
-/// Counts the questions to a timetable.
+/// Counts the queries to a timetable.
 struct Counted<'a> {
     timetable: &'a Timetable,
     asked: &'a std::cell::Cell<u32>,
@@ -299,7 +299,8 @@ fn policies() -> impl Strategy<Value = MisfirePolicy> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
-    /// Walks a job through hours of ticks, some of them late, and then holds every nominal fire time against the books.
+    /// Walks a job through hours of ticks, some of them late, and then compares every nominal fire
+    /// time with the records.
     #[test]
     fn every_fire_time_has_exactly_one_fate(
         expression in select(vec!["*/10 * * * *", "0 * * * *", "7,8,9 */2 * * *", "*/20 8-17 * * *"]),

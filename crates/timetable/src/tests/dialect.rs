@@ -1,4 +1,4 @@
-//! The crontab dialect: what is accepted and what it means, what is refused and what is said.
+//! The crontab dialect: accepted texts and their meaning, rejected texts and their errors.
 
 use super::{super::CronSpec, naive, spec};
 
@@ -126,7 +126,8 @@ fn special_days_are_found_alone_and_in_lists() {
 fn sparse_expressions_are_searched_to_their_next_fire() {
     assert_next("0 0 29 2 *", "2096-03-01T00:00", &["2104-02-29T00:00"]);
     assert_next("0 0 * 2 FRI#5", "2026-01-01T00:00", &["2036-02-29T00:00"]);
-    // The longest gap: 2100 is no leap year, and none of the next six has a fifth Sunday in February.
+    // The longest gap: 2100 is not a leap year, and none of the next six has a fifth Sunday in
+    // February.
     assert_next("0 0 * 2 SUN#5", "2088-03-01T00:00", &["2128-02-29T00:00"]);
 }
 
@@ -186,8 +187,8 @@ const REFUSED: [(&str, &str, &str); 44] = [
     ("* * * *", "expression", "`* * * *` has 4 fields"),
     ("* * * * * *", "expression", "has 6 fields"),
     ("1, 2 * * * *", "expression", "has 6 fields"),
-    ("@reboot", "expression", "`@reboot` is no nickname; known are @hourly"),
-    ("@", "expression", "no nickname"),
+    ("@reboot", "expression", "`@reboot` is not a nickname; use one of @hourly"),
+    ("@", "expression", "not a nickname"),
     ("60 * * * *", "minute", "`60` is not a value of this field; allowed are 0-59"),
     ("-1 * * * *", "minute", "not a value"),
     ("+1 * * * *", "minute", "not a value"),
@@ -228,7 +229,7 @@ const REFUSED: [(&str, &str, &str); 44] = [
 ];
 
 #[test]
-fn a_refusal_names_the_field_the_text_and_what_is_allowed() {
+fn error_names_field_text_and_allowed_values() {
     for (text, field, part) in REFUSED {
         let error = CronSpec::parse(text).expect_err(text);
         assert_eq!(error.field(), field, "{text}: {error}");
@@ -237,7 +238,7 @@ fn a_refusal_names_the_field_the_text_and_what_is_allowed() {
 }
 
 #[test]
-fn long_text_is_refused_before_it_is_read_and_not_repeated() {
+fn long_text_is_rejected_before_parsing() {
     let error = CronSpec::parse(&"1,".repeat(5_000)).expect_err("10 kB");
     assert_eq!(error.field(), "expression");
     assert_eq!(error.message(), "is 10000 bytes long; at most 256 are allowed");

@@ -1,4 +1,5 @@
-//! `H` in expressions: what each form stands for, what is refused, and that no form breaks a rule of the others.
+//! `H` in expressions: the values of each form, rejected forms, and the rules that every form
+//! keeps.
 
 use chrono::{DateTime, NaiveDateTime, TimeDelta};
 use proptest::prelude::*;
@@ -11,8 +12,8 @@ use super::{
     reference::{Reference, without_hashes},
 };
 
-/// Of the numbers of this key the remainders by 60, 24, 28, 12 and 7 are 35 for the minute, 1 for the hour, 22 for the
-/// day, 6 for the month and 1 for the weekday, as `sha256sum` has it.
+/// The hash of this key, modulo 60, 24, 28, 12 and 7, is 35 for the minute, 1 for the hour, 22 for
+/// the day, 6 for the month and 1 for the weekday, as computed with `sha256sum`.
 const KEY: &str = "acme/backup";
 
 fn parse(text: &str, hash_key: &str) -> Result<CronSpec, ScheduleError> {
@@ -40,7 +41,7 @@ fn fires(spec: &CronSpec, count: usize) -> Vec<NaiveDateTime> {
 }
 
 #[test]
-fn each_form_stands_for_the_values_that_its_rule_gives() {
+fn each_hash_form_follows_its_formula() {
     for (text, plain) in [
         ("H * * * *", "35 * * * *"),
         ("h * * * *", "35 * * * *"),
@@ -98,7 +99,7 @@ fn jobs_are_spread_over_the_whole_field() {
 }
 
 #[test]
-fn a_form_has_its_normal_text_and_is_never_spelled_out() {
+fn hash_form_keeps_its_text() {
     for (text, canonical) in [
         ("h h h h h", "H H H H H"),
         ("H/1 h/1 * * *", "* * * * *"),
@@ -163,20 +164,20 @@ fn a_leading_step_of_h_marks_elapsed_time_and_h_alone_does_not() {
 }
 
 #[test]
-fn a_form_that_does_not_exist_is_refused_with_what_is_allowed() {
+fn unknown_hash_form_is_rejected() {
     for (text, field, part) in [
         (
             "HH * * * *",
             "minute",
-            "`HH` is no form of H, which are `H`, `H/n`, `H(a-b)` and `H(a-b)/n`; allowed are 0-59",
+            "`HH` is not a form of H; use `H`, `H/n`, `H(a-b)` and `H(a-b)/n`; allowed are 0-59",
         ),
-        ("H5 * * * *", "minute", "no form of H"),
-        ("H-5 * * * *", "minute", "no form of H"),
-        ("H() * * * *", "minute", "no form of H"),
-        ("H(7) * * * *", "minute", "no form of H"),
-        ("H(1-2 * * * *", "minute", "no form of H"),
-        ("H(1-2)3 * * * *", "minute", "no form of H"),
-        ("H1-2) * * * *", "minute", "no form of H"),
+        ("H5 * * * *", "minute", "not a form of H"),
+        ("H-5 * * * *", "minute", "not a form of H"),
+        ("H() * * * *", "minute", "not a form of H"),
+        ("H(7) * * * *", "minute", "not a form of H"),
+        ("H(1-2 * * * *", "minute", "not a form of H"),
+        ("H(1-2)3 * * * *", "minute", "not a form of H"),
+        ("H1-2) * * * *", "minute", "not a form of H"),
         ("5-H * * * *", "minute", "`5-H` has `H`"),
         ("H/ * * * *", "minute", "whole number from 1 to 60"),
         ("H/0 * * * *", "minute", "`H/0` has a bad step, which is a whole number from 1 to 60; allowed are"),
@@ -197,10 +198,10 @@ fn a_form_that_does_not_exist_is_refused_with_what_is_allowed() {
         ("0 H/25 * * *", "hour", "from 1 to 24"),
         ("0 0 H/29 * *", "day", "from 1 to 28"),
         ("0 0 H(0-3) * *", "day", "has `0`"),
-        ("0 0 HW * *", "day", "no form of H"),
+        ("0 0 HW * *", "day", "not a form of H"),
         ("0 0 * H(NOV-FEB) *", "month", "ends before it begins"),
-        ("0 0 * * H#2", "day_of_week", "no form of H"),
-        ("0 0 * * HL", "day_of_week", "no form of H"),
+        ("0 0 * * H#2", "day_of_week", "not a form of H"),
+        ("0 0 * * HL", "day_of_week", "not a form of H"),
         ("0 0 * * H(FRI-MON)", "day_of_week", "ends before it begins"),
         ("0 0 * * H(1-8)", "day_of_week", "has `8`"),
         ("H/61 * * * * *", "second", "from 1 to 60"),
@@ -213,7 +214,7 @@ fn a_form_that_does_not_exist_is_refused_with_what_is_allowed() {
 }
 
 #[test]
-fn the_sentence_speaks_of_the_times_of_the_job() {
+fn sentence_shows_the_hashed_times() {
     for (text, sentence) in [
         ("H H * * *", "At 01:35 every day."),
         ("H * * * *", "At minute 35 of every hour."),

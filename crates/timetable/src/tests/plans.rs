@@ -1,4 +1,4 @@
-//! What becomes of fires that have come due.
+//! Plans for due fires.
 
 use std::time::Duration;
 
@@ -92,7 +92,7 @@ fn each_policy_treats_an_outage_its_way() {
 }
 
 #[test]
-fn an_outage_of_years_is_counted_exactly_for_an_interval_and_up_to_a_limit_for_cron() {
+fn long_outage_is_exact_for_intervals_bounded_for_cron() {
     let (cursor, now) = ("2026-01-01T00:00:01Z", "2056-01-01T00:00:00Z");
     let plan = planned(&every(1), cursor, now, MisfirePolicy::FireOnce);
     let seconds = u64::try_from((utc(now) - utc(cursor)).num_seconds()).expect("positive");
@@ -107,7 +107,8 @@ fn an_outage_of_years_is_counted_exactly_for_an_interval_and_up_to_a_limit_for_c
 
 #[test]
 fn a_burst_long_ago_is_caught_up_from_its_end() {
-    // Every minute of the first half of the year, asked at its end: windows that double jump over the whole burst.
+    // Every minute of the first half of the year, queried at its end: doubling windows jump over
+    // the whole burst.
     let schedule = cron("* * * 1-6 *", "UTC");
     let policy = MisfirePolicy::FireAll { cap: 100 };
     let plan = planned(&schedule, "2020-01-01T00:00:00Z", "2025-12-31T00:00:00Z", policy);
@@ -120,7 +121,7 @@ fn a_burst_long_ago_is_caught_up_from_its_end() {
 }
 
 #[test]
-fn what_one_plan_cannot_hold_is_left_to_the_next() {
+fn remaining_fires_wait_for_the_next_plan() {
     let grace = Some(Duration::from_secs(86_400));
     let now = utc("2026-01-02T00:00:00Z");
     let mut cursor = utc("2026-01-01T01:00:00Z");
@@ -193,7 +194,7 @@ fn schedule() -> impl Strategy<Value = Schedule> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Against the fires written out one by one.
+    /// Compared with a list of every single fire.
     #[test]
     fn a_plan_is_what_listing_every_fire_gives(
         schedule in schedule(),
@@ -209,14 +210,14 @@ proptest! {
     ) {
         const LISTED: usize = 20_000;
         let start = DateTime::from_timestamp(start, 0).expect("in range");
-        // A cursor that the schedule does not know of is what an edited job or a changed zone leaves behind.
+        // An edited job or a changed zone leaves a cursor that the schedule does not name.
         let cursor = if cursor_is_a_fire { schedule.next_after(start).expect("works").expect("a fire") } else { start };
         let now = cursor + TimeDelta::seconds(outage);
         let next = |at: &DateTime<Utc>| schedule.next_after(*at).expect("the engine works");
         let due: Vec<DateTime<Utc>> =
             std::iter::successors(Some(cursor), next).take_while(|at| *at <= now).take(LISTED).collect();
         if due.len() == LISTED {
-            // One case in ten has more fires than are worth listing.
+            // One case in ten has too many fires to list.
             return Ok(());
         }
 

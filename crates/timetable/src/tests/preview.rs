@@ -1,4 +1,4 @@
-//! Fire times as a preview shows them.
+//! Fire times in a preview.
 
 use chrono::{NaiveDateTime, TimeDelta};
 use proptest::prelude::*;
@@ -97,7 +97,7 @@ fn both_passes_of_a_repeated_hour_are_marked() {
 }
 
 #[test]
-fn what_has_no_clock_of_its_own_is_shown_on_that_of_the_zone() {
+fn schedule_without_zone_uses_the_given_zone() {
     let interval =
         parse(JobType::Interval, &json!({"minutes": 30, "anchor": "2026-10-25T00:15:00Z"}), "Europe/Berlin")
             .expect("an interval");
@@ -132,7 +132,7 @@ fn the_number_of_fire_times_is_bounded() {
 }
 
 #[test]
-fn a_preview_is_made_from_what_is_stored() {
+fn preview_parses_the_stored_schedule() {
     let of = |config: &Value, timezone| {
         let source = ScheduleSource {
             job_type: JobType::Cron,

@@ -57,7 +57,7 @@ pub(super) fn expression() -> impl Strategy<Value = String> {
 }
 
 fn instant() -> impl Strategy<Value = NaiveDateTime> {
-    // From 1995 to 2105, which holds a leap year that is one (2000) and one that is none (2100).
+    // From 1995 to 2105, with a centenary that is a leap year (2000) and one that is not (2100).
     (788_918_400_i64..4_260_211_200, 0..1_000_000_u32).prop_map(|(seconds, micros)| {
         DateTime::<Utc>::from_timestamp(seconds, micros * 1000).expect("in range").naive_utc()
     })
@@ -113,7 +113,7 @@ proptest! {
 
     #[test]
     fn no_text_makes_the_parser_panic(text in any::<String>()) {
-        // Whatever it says, it says it in words.
+        // Every error is a sentence.
         if let Err(error) = CronSpec::parse(&text) {
             prop_assert!(!error.to_string().is_empty());
         }

@@ -1,7 +1,7 @@
-//! A slow, plain reading of crontab expressions, written apart from the real one and without its engine.
+//! A slow, plain reference implementation of crontab expressions, without the engine.
 //!
-//! It takes valid crontab text with numbers only, of five fields or six, and asks of every single minute, or second,
-//! whether it matches.
+//! It takes valid crontab text with numbers only, of five fields or six, and checks every single
+//! minute, or second.
 
 use chrono::{Datelike, Days, NaiveDate, NaiveDateTime, TimeDelta, Timelike, Weekday};
 use sha2::{Digest as _, Sha256};

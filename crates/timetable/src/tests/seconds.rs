@@ -69,7 +69,7 @@ fn a_normal_form_has_six_fields() {
 }
 
 #[test]
-fn the_number_of_fields_is_the_one_that_was_asked_for() {
+fn number_of_fields_follows_the_options() {
     let error = CronSpec::parse("*/10 * * * * *").expect_err("six fields");
     assert_eq!(error.field(), "expression");
     assert_eq!(
@@ -85,7 +85,7 @@ fn the_number_of_fields_is_the_one_that_was_asked_for() {
         ("*", "expression", "`*` has 1 field; "),
         ("* * * * * * *", "expression", "has 7 fields"),
         ("", "expression", "is empty; write six fields"),
-        ("@reboot", "expression", "no nickname"),
+        ("@reboot", "expression", "not a nickname"),
         ("60 * * * * *", "second", "`60` is not a value of this field; allowed are 0-59"),
         ("*/60 * * * * *", "second", "from 1 to 59"),
         ("L * * * * *", "second", "not a value"),
@@ -98,7 +98,7 @@ fn the_number_of_fields_is_the_one_that_was_asked_for() {
 }
 
 #[test]
-fn the_field_form_has_a_second_where_it_is_asked_for() {
+fn field_form_has_second_only_when_enabled() {
     for (config, expression) in [
         (json!({"second": "*/10"}), "*/10 * * * * *"),
         (json!({"second": 30, "hour": 9}), "30 * 9 * * *"),
@@ -108,14 +108,14 @@ fn the_field_form_has_a_second_where_it_is_asked_for() {
         let parsed = CronSpec::from_fields_with(config.as_object().expect("an object"), &OPTIONS);
         assert_eq!(parsed, parse(expression), "{config}");
     }
-    // The name is refused by whoever knows all names of the object; here it is as if it were not there.
+    // The reader of the whole object rejects the unknown name; this function ignores it.
     let config = json!({"second": "nonsense", "minute": 5});
     let parsed = CronSpec::from_fields(config.as_object().expect("an object"));
     assert_eq!(parsed, CronSpec::parse("5 * * * *"));
 }
 
 #[test]
-fn seconds_have_no_say_in_daylight_saving() {
+fn seconds_do_not_affect_daylight_saving() {
     for (text, wildcard) in
         [("* 30 2 * * *", false), ("*/5 30 2 * * *", false), ("0 * 2 * * *", true), ("0 0 * * * *", true)]
     {

@@ -1,4 +1,5 @@
-//! Times that clocks skip and the schedule does not shift: where they are counted, and where nothing was lost.
+//! Times that clocks skip and the schedule does not shift: where they are counted, and where
+//! nothing was lost.
 
 use serde_json::json;
 
@@ -44,7 +45,7 @@ fn suppressed(timetable: &Timetable, after: &str, before: &str) -> Vec<chrono::D
 }
 
 #[test]
-fn a_time_that_is_skipped_is_counted_once_at_the_first_instant_after_the_gap() {
+fn skipped_time_counts_once_after_the_gap() {
     for (expression, gap) in [
         ("30 2 * * *", Some(DstGap::Skip)),
         ("0,30 2 * * *", Some(DstGap::Skip)),
@@ -58,7 +59,7 @@ fn a_time_that_is_skipped_is_counted_once_at_the_first_instant_after_the_gap() {
 }
 
 #[test]
-fn nothing_is_suppressed_where_the_job_fires_all_the_same() {
+fn fire_at_gap_end_suppresses_nothing() {
     for (expression, gap) in [
         // Shifted.
         ("30 2 * * *", None),
@@ -78,7 +79,7 @@ fn nothing_is_suppressed_where_the_job_fires_all_the_same() {
 }
 
 #[test]
-fn only_what_lies_strictly_between_and_within_the_bounds_counts() {
+fn only_times_inside_the_bounds_count() {
     let skips = berlin("30 2 * * *", Some(DstGap::Skip), None, None);
     let just_before = "2026-03-29T00:59:59.999999Z";
     let just_after = "2026-03-29T01:00:00.000001Z";
@@ -92,7 +93,7 @@ fn only_what_lies_strictly_between_and_within_the_bounds_counts() {
 }
 
 #[test]
-fn what_never_fires_is_one_range_of_each_kind_and_they_do_not_overlap() {
+fn unfired_ranges_are_disjoint_one_per_reason() {
     let unfired = |calendar: &str| {
         let timetable = berlin("30 2 * * *", Some(DstGap::Skip), Some(calendar), None);
         let ranges = timetable.unfired_between(utc("2026-03-20T12:00:00Z"), utc("2026-04-10T12:00:00Z"));
@@ -110,7 +111,7 @@ fn what_never_fires_is_one_range_of_each_kind_and_they_do_not_overlap() {
 }
 
 #[test]
-fn what_was_suppressed_is_recorded_with_the_next_fire() {
+fn suppressed_times_are_recorded_with_next_fire() {
     let skips = berlin("30 2 * * *", Some(DstGap::Skip), None, None);
     let cursor = utc("2026-03-30T00:30:00Z");
     let situation = |now: &str| Situation {

@@ -84,7 +84,7 @@ fn the_end_must_be_later_than_the_start() {
 }
 
 #[test]
-fn an_excluded_fire_is_skipped_where_the_job_says_nothing_else() {
+fn excluded_fire_is_skipped_by_default() {
     let holidays = json!({"yearly": ["12-25", "12-26"], "weekly": ["SAT", "SUN"]});
     // Christmas 2026 is a Friday, the 26th a Saturday.
     assert_fires(
@@ -105,7 +105,7 @@ fn a_freeze_is_a_window_to_the_minute() {
 }
 
 #[test]
-fn a_calendar_may_have_a_zone_of_its_own() {
+fn calendar_may_have_its_own_zone() {
     let holiday = json!({"timezone": "Asia/Tokyo", "dates": ["2026-03-02"]});
     // The second of March in Tokyo is 15:00 on the first to 15:00 on the second in UTC.
     assert_fires(
@@ -134,7 +134,7 @@ fn a_moved_fire_keeps_its_time_on_the_clock_over_a_change() {
 }
 
 #[test]
-fn a_fire_that_meets_another_is_one_fire() {
+fn fires_at_one_instant_are_one_fire() {
     let weekends = json!({"weekly": ["SAT", "SUN"]});
     for roll in [CalendarRoll::NextBusinessDay, CalendarRoll::PreviousBusinessDay] {
         assert_fires(
@@ -182,7 +182,7 @@ fn rolling_is_for_schedules_of_few_fires_a_day() {
 }
 
 #[test]
-fn what_excludes_every_fire_is_an_error_and_not_silence() {
+fn excluding_every_fire_is_an_error() {
     let week = json!({"weekly": ["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"], "except": ["2020-01-01"]});
     let sundays = json!({"weekly": ["SUN"]});
     for roll in CalendarRoll::ALL {
@@ -229,7 +229,7 @@ fn bounds_are_instants_that_can_be_stored() {
 }
 
 #[test]
-fn a_preview_says_what_moved_and_what_is_excluded() {
+fn preview_shows_moved_and_excluded_fires() {
     let config = json!({"expression": "0 9 5 * *"});
     let weekends = [calendar(&json!({"weekly": ["SAT", "SUN"]}))];
     let table = source(JobType::Cron, &config, "UTC", &weekends, CalendarRoll::NextBusinessDay);
@@ -401,7 +401,7 @@ proptest! {
 }
 
 #[test]
-fn what_clocks_always_skip_is_refused_and_found_out_quickly() {
+fn always_skipped_times_are_rejected_quickly() {
     // The last Sunday of March at half past two is the hour that Berlin's clocks skip, every year.
     let config = json!({"expression": "30 2 * 3 SUNL"});
     let berlin = source(JobType::Cron, &config, "Europe/Berlin", &[], CalendarRoll::Skip).schedule;
@@ -425,7 +425,7 @@ fn nothing_is_planned_after_the_last_year() {
 }
 
 #[test]
-fn a_step_of_one_is_the_star_however_it_is_written() {
+fn step_of_one_equals_star() {
     for (text, same) in
         [("0 0 */01 * MON", "0 0 * * MON"), ("*/001 * * * *", "* * * * *"), ("H/01 * * * *", "* * * * *")]
     {

@@ -1,5 +1,5 @@
-//! The rules for gaps and overlaps against a model that looks at every single minute, over real transitions of every
-//! zone.
+//! The rules for gaps and overlaps against a model that checks every single minute, over real
+//! transitions of every zone.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -15,8 +15,8 @@ use super::{
 /// More than any clock has been moved since 2000, except by whole days.
 const WIDEST_SHIFT: TimeDelta = TimeDelta::hours(25);
 
-/// The fires in `(from, until]`, by looking at each minute: what the clock shows then, whether it showed or will show
-/// the same another time, and what it left out just before.
+/// The fires in `(from, until]`, by a check of each minute: the time on the clock, whether the
+/// clock shows the same time at another instant, and the times it skipped just before.
 fn minute_by_minute(
     expression: &str,
     zone: &Zone,
@@ -79,7 +79,7 @@ fn compare(
     let fires: BTreeSet<DateTime<Utc>> = std::iter::successors(next(&from), next).collect();
     let differences: Vec<_> = fires.symmetric_difference(&expected).take(5).collect();
     prop_assert!(differences.is_empty(), "{expression} in {zone} around {around} differs at {differences:?}");
-    // Asked from anywhere, not only from one fire to the next.
+    // Queried at any instant, not only from one fire to the next.
     for minutes in (0..3600).step_by(97) {
         let at = from + TimeDelta::minutes(minutes) + TimeDelta::seconds(13);
         let after = expected.range(at..).find(|fire| **fire > at);

@@ -1,4 +1,4 @@
-//! What a schedule's writer is warned of.
+//! Warnings about schedules.
 
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ fn each_pitfall_of_an_expression_has_its_warning() {
         ),
         (
             "0 0 */2 * *",
-            "day: `*/2` begins again at 1 every month, so the last step of a month is seldom 2 days",
+            "day: `*/2` begins again at 1 every month, so the last step of a month is rarely 2 days",
         ),
         (
             "0 0 31 * *",
@@ -98,7 +98,7 @@ fn each_pitfall_of_an_expression_has_its_warning() {
         ),
         (
             "0 0 H/7 * *",
-            "day: `H/7` begins again every month, so the step from one month to the next is seldom 7 days",
+            "day: `H/7` begins again every month, so the step from one month to the next is rarely 7 days",
         ),
         (
             "0 0 H * MON",
@@ -112,7 +112,7 @@ fn each_pitfall_of_an_expression_has_its_warning() {
 }
 
 #[test]
-fn what_reads_alike_everywhere_warns_of_nothing() {
+fn portable_expressions_have_no_warnings() {
     for text in [
         "* * * * *",
         "*/15 * * * *",
@@ -142,7 +142,7 @@ fn what_reads_alike_everywhere_warns_of_nothing() {
 }
 
 #[test]
-fn the_field_form_is_warned_of_in_its_own_terms() {
+fn field_form_warnings_use_its_numbering() {
     let config = json!({"day_of_week": "0-4", "day": 13, "hour": "*/5"});
     let warnings = warn(JobType::Cron, &config, "UTC", (None, None));
     assert_eq!(
@@ -156,7 +156,7 @@ fn the_field_form_is_warned_of_in_its_own_terms() {
 }
 
 #[test]
-fn a_change_of_the_clocks_is_told_before_it_comes() {
+fn clock_change_is_warned_in_advance() {
     let berlin = |text: &str, dst| warn(JobType::Cron, &json!({ "expression": text }), "Europe/Berlin", dst);
     let gap = "timezone: 2026-03-29 02:30 does not exist in Europe/Berlin, where clocks go forward from 02:00 to 03:00: ";
     let overlap = "timezone: 2026-10-25 02:30 occurs twice in Europe/Berlin, where clocks go back from 03:00 to 02:00: ";
@@ -179,7 +179,7 @@ fn a_change_of_the_clocks_is_told_before_it_comes() {
     ] {
         assert_eq!(berlin("30 2 * * *", dst), [format!("{gap}{of_gap}"), format!("{overlap}{of_overlap}")]);
     }
-    // Clocks change on Sundays; three o'clock exists; and elapsed time knows no clocks unless it is asked to.
+    // Clocks change on Sundays; three o'clock exists; and elapsed time ignores clocks by default.
     for text in ["30 2 * * MON-FRI", "0 3 * * *", "*/30 * * * *", "15 * * * *"] {
         assert_eq!(berlin(text, (None, None)), [""; 0], "{text}");
     }
@@ -194,7 +194,7 @@ fn a_change_of_the_clocks_is_told_before_it_comes() {
 }
 
 #[test]
-fn a_change_over_midnight_is_told_with_its_dates() {
+fn clock_change_over_midnight_names_both_dates() {
     let config = json!({"expression": "30 23 * * *"});
     let warnings = warn(JobType::Cron, &config, "America/Santiago", (None, None));
     assert_eq!(
@@ -206,7 +206,7 @@ fn a_change_over_midnight_is_told_with_its_dates() {
 }
 
 #[test]
-fn other_schedules_are_warned_of_too() {
+fn other_schedules_have_warnings_too() {
     let daily = warn(JobType::Interval, &json!({"days": 1}), "Europe/Berlin", (None, None));
     assert_eq!(daily.len(), 2, "{daily:?}");
     assert!(daily.iter().all(|warning| warning.starts_with("timezone: 2026-")), "{daily:?}");

@@ -85,7 +85,7 @@ fn an_expression_reads_as_an_exact_sentence() {
 }
 
 #[test]
-fn seconds_are_said_where_they_say_something() {
+fn seconds_appear_only_when_relevant() {
     for (text, sentence) in [
         ("* * * * * *", "Every second."),
         ("*/10 * * * * *", "Every 10 seconds."),

@@ -9,7 +9,7 @@ fn told(dispatched: Dispatched) -> String {
 }
 
 #[test]
-fn a_dispatch_that_waits_says_for_what_in_order() {
+fn waiting_run_lists_its_blockers_in_order() {
     let pending = Dispatched {
         status: DispatchStatus::Pending,
         claimed_at: None,
@@ -28,7 +28,7 @@ fn a_dispatch_that_waits_says_for_what_in_order() {
 }
 
 #[test]
-fn what_was_lost_and_came_back_is_said() {
+fn recovered_attempt_is_reported() {
     let mut lost = dispatch("12:00");
     lost.attempt = 2;
     let second = lost.attempts[0].clone();
@@ -38,13 +38,13 @@ fn what_was_lost_and_came_back_is_said() {
     let text = told(lost);
     assert!(text.contains("attempt 1 LOST on host-b after 1.2s: its worker was given up"), "{text}");
     assert!(
-        text.ends_with("attempt 2 COMPLETED on host-b after 1.2s; what was lost has been recovered"),
+        text.ends_with("attempt 2 COMPLETED on host-b after 1.2s; the lost attempt has been recovered"),
         "{text}"
     );
 }
 
 #[test]
-fn a_dispatch_that_was_cancelled_names_who_did_it_and_what_took_its_place() {
+fn cancelled_run_names_user_and_replacement() {
     let cancelled = Dispatched {
         status: DispatchStatus::Cancelled,
         attempts: Vec::new(),
@@ -56,7 +56,7 @@ fn a_dispatch_that_was_cancelled_names_who_did_it_and_what_took_its_place() {
         ..dispatch("12:00")
     };
     let why = "cancelled at 2026-03-02T12:10:00.000Z: a later fire of the job took its place (overlap policy cancel_oldest): \
-               dispatch 00000000-0000-0000-0000-000000000008 of 2026-03-02T12:05:00Z";
+               run 00000000-0000-0000-0000-000000000008 of 2026-03-02T12:05:00Z";
     assert!(told(cancelled.clone()).ends_with(why), "{}", told(cancelled));
     let running = Dispatched {
         status: DispatchStatus::InProgress,
@@ -65,23 +65,23 @@ fn a_dispatch_that_was_cancelled_names_who_did_it_and_what_took_its_place() {
         ..cancelled.clone()
     };
     let text = told(running);
-    assert!(text.ends_with("asked to stop at 2026-03-02T12:10:00.000Z: cancelled by ada"), "{text}");
+    assert!(text.ends_with("cancellation requested at 2026-03-02T12:10:00.000Z: cancelled by ada"), "{text}");
     let late = Dispatched { status: DispatchStatus::Completed, error: None, successor: None, ..cancelled };
-    assert!(told(late).ends_with("asked to stop at 2026-03-02T12:10:00.000Z, which came too late"));
+    assert!(told(late).ends_with("cancellation requested at 2026-03-02T12:10:00.000Z, too late"));
 }
 
 #[test]
-fn what_another_job_made_run_names_it() {
+fn dependent_run_names_its_cause() {
     let cause = Cause { dispatch: DispatchId(Uuid::from_u128(9)), job: Some("load".into()) };
     let text =
         Dispatched { triggered_by: Trigger::Dependency, cause: Some(cause), ..dispatch("12:00") }.sentence();
     let because =
-        "by host-a (term 3), because dispatch 00000000-0000-0000-0000-000000000009 of job load had ended;";
+        "by host-a (term 3), because run 00000000-0000-0000-0000-000000000009 of job load had ended;";
     assert!(text.contains(because), "{text}");
 }
 
 #[test]
-fn a_skip_tells_what_was_in_its_way_and_who_led() {
+fn skip_names_conflicting_runs_and_leader() {
     let skipped = |skip: Skip| {
         let evidence = Evidence { skips: vec![skip], ..evidence() };
         explain(&evidence, at("10:00"), at("10:30")).unwrap().lines[0].sentence()
@@ -98,31 +98,33 @@ fn a_skip_tells_what_was_in_its_way_and_who_led() {
     let told = skipped(one.clone());
     let id = DispatchId(Uuid::from_u128(7));
     let expected = format!(
-        "overlap: as many dispatches of the job were open as may be: dispatch {id} of 2026-03-02T08:00:00Z, until \
-         2026-03-02T10:05:00.000Z, dispatch {id} of 2026-03-02T09:00:00Z, which still is; recorded at 2026-03-02T10:00:00.020Z"
+        "overlap: max_instances runs of the job were open: run {id} of 2026-03-02T08:00:00Z, until \
+         2026-03-02T10:05:00.000Z, run {id} of 2026-03-02T09:00:00Z, which still is; recorded at 2026-03-02T10:00:00.020Z"
     );
     assert_eq!(told, expected);
     let several = Skip { last: at("12:00"), count: 3, ..one };
-    assert!(skipped(several).contains("as may be, when the first came: dispatch "));
+    assert!(skipped(several).contains("of the job were open, when the first came: run "));
 
     let misfire = |next: &str, former_end| Skip {
         lead: Some(Lead { next_at: at(next), former_end }),
         ..skip("10:00", "10:00", 1, SkipReason::Misfire)
     };
     for (skip, told) in [
-        (misfire("10:20", None), Some("nobody is known to have led before 2026-03-02T10:20:00.000Z")),
+        (misfire("10:20", None), Some("no leader is known before 2026-03-02T10:20:00.000Z")),
         (
             misfire("10:20", Some((at("09:50"), TermEnd::Resigned))),
-            Some("nobody led from 2026-03-02T09:50:00.000Z to 2026-03-02T10:20:00.000Z"),
+            Some("no scheduler led from 2026-03-02T09:50:00.000Z to 2026-03-02T10:20:00.000Z"),
         ),
         (
             misfire("10:20", Some((at("10:20"), TermEnd::Expired))),
-            Some("the leader of then was silent, and was replaced at 2026-03-02T10:20:00.000Z"),
+            Some(
+                "the leader of that time stopped renewing its lease, and was replaced at 2026-03-02T10:20:00.000Z",
+            ),
         ),
         (
             misfire("10:20", Some((at("10:10"), TermEnd::SteppedDown))),
             Some(
-                "the leader of then gave way at 2026-03-02T10:10:00.000Z, and the next began at 2026-03-02T10:20:00.000Z",
+                "the leader of that time stepped down at 2026-03-02T10:10:00.000Z, and the next began at 2026-03-02T10:20:00.000Z",
             ),
         ),
         // The leader that recorded it led already.

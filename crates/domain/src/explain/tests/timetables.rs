@@ -29,7 +29,7 @@ fn moving() -> Evidence {
 }
 
 #[test]
-fn a_fire_that_a_calendar_moves_is_shown_at_both_places() {
+fn moved_fire_is_shown_at_both_instants() {
     let next_day = "2026-03-03T09:00:00Z";
     let evidence = Evidence { dispatches: vec![dispatch(next_day)], ..moving() };
     let explanation = explained(&evidence, "00:00", "2026-03-04T00:00:00Z");
@@ -39,7 +39,7 @@ fn a_fire_that_a_calendar_moves_is_shown_at_both_places() {
 }
 
 #[test]
-fn where_a_calendar_changed_since_nobody_claims_to_know() {
+fn fire_after_a_calendar_change_is_unclear() {
     let mut evidence = moving();
     evidence.calendars[0].updated_at = at("2026-03-04T00:00:00Z");
     let explanation = explained(&evidence, "00:00", "2026-03-04T00:00:00Z");
@@ -80,7 +80,7 @@ fn an_excluded_fire_is_recorded_or_will_be() {
 }
 
 #[test]
-fn a_time_that_clocks_skipped_is_told_even_where_nobody_recorded_it() {
+fn suppressed_time_is_shown_without_a_record() {
     let settings = JobSettings {
         schedule_config: json!({"expression": "30 2 * * *"}),
         timezone: "Europe/Berlin".into(),

@@ -46,7 +46,7 @@ fn holder(status: DispatchStatus) -> Holder {
 
 const ID: &str = "00000000-0000-0000-0000-000000000007";
 
-/// What a dispatch waits for at 12:30, one sentence a line.
+/// The blockers of a dispatch at 12:30, one sentence a line.
 #[track_caller]
 fn assert_waits(pending: &Pending, queue: &QueueFacts, holders: &[Holder], expected: &[(&str, &str)]) {
     let waits = of_dispatch(at("12:30"), pending, queue, holders);
@@ -56,7 +56,7 @@ fn assert_waits(pending: &Pending, queue: &QueueFacts, holders: &[Holder], expec
 }
 
 #[test]
-fn a_dispatch_that_nothing_holds_waits_for_its_turn() {
+fn unblocked_run_waits_for_its_turn() {
     let turn = "it is the next of its tenant in queue io; 1 worker serves it, 2 of 8 slots busy";
     assert_waits(&pending(), &queue(), &[], &[("turn", turn)]);
     let behind = Pending { ahead: Bounded { count: 1_000, is_exact: false }, ..pending() };
@@ -66,7 +66,7 @@ fn a_dispatch_that_nothing_holds_waits_for_its_turn() {
 }
 
 #[test]
-fn everything_that_holds_a_dispatch_is_told_in_order() {
+fn all_blockers_are_reported_in_order() {
     let held = Pending {
         is_tenant_paused: true,
         paused_project: Some(paused("night", Some("audit"))),
@@ -92,16 +92,16 @@ fn everything_that_holds_a_dispatch_is_told_in_order() {
         &queue,
         &[],
         &[
-            ("expired", "nothing: it was to be begun by 2026-03-02T12:20:00Z and is about to be given up"),
+            ("expired", "nothing: no worker claimed it by 2026-03-02T12:20:00Z, and it will expire"),
             ("project_paused", "the project night is paused: audit"),
             ("function_paused", "the task function mail is paused"),
             ("tenant_paused", "the tenant is paused"),
             ("queue_paused", "the queue io is paused: disk is full"),
             (
                 "no_worker",
-                "no living worker serves the queue io since 2026-03-02T12:05:00.000Z (2 finish what they run and take nothing new)",
+                "no living worker serves the queue io since 2026-03-02T12:05:00.000Z (2 finish their runs and claim nothing new)",
             ),
-            ("quota", "the tenant may run 5 dispatches at once, and 5 run"),
+            ("quota", "the tenant may have 5 runs at once, and 5 run"),
             ("queue_full", "the queue io is full: 2 of 2 run"),
             (
                 "queue_rate",
@@ -113,7 +113,7 @@ fn everything_that_holds_a_dispatch_is_told_in_order() {
 }
 
 #[test]
-fn a_limit_that_has_room_holds_nothing() {
+fn limit_with_room_is_not_a_blocker() {
     let roomy = QueueFacts {
         max_running: Some(2),
         running: Some(1),
@@ -126,23 +126,22 @@ fn a_limit_that_has_room_holds_nothing() {
 }
 
 #[test]
-fn a_dispatch_in_line_names_what_runs_before_it() {
+fn queued_run_names_the_runs_before_it() {
     let in_line = Pending { line: Some(Bounded { count: 4, is_exact: true }), ..pending() };
     let told = format!(
-        "others of the job are to end first: run {ID} on host-b since 2026-03-02T12:10:00.000Z, and 4 before it in line"
+        "other runs of the job must end first: run {ID} on host-b since 2026-03-02T12:10:00.000Z, and 4 queued before it"
     );
     assert_waits(&in_line, &queue(), &[holder(DispatchStatus::InProgress)], &[("overlap", &told)]);
     let first = Pending { line: Some(Bounded { count: 0, is_exact: true }), ..pending() };
-    let told = format!(
-        "others of the job are to end first: dispatch {ID}, which waits since 2026-03-02T12:10:00.000Z"
-    );
+    let told =
+        format!("other runs of the job must end first: run {ID}, which waits since 2026-03-02T12:10:00.000Z");
     assert_waits(&first, &queue(), &[holder(DispatchStatus::Pending)], &[("overlap", &told)]);
     let wait = of_dispatch(at("12:30"), &in_line, &queue(), &[holder(DispatchStatus::InProgress)]).remove(0);
     assert_eq!((wait.dispatches().len(), wait.before().map(|before| before.count)), (1, Some(4)));
 }
 
 #[test]
-fn what_a_pause_has_put_in_line_waits_for_others_of_its_job_only_if_they_are_in_its_way() {
+fn run_queued_by_pause_waits_only_if_job_full() {
     let in_line = Pending {
         line: Some(Bounded { count: 4, is_exact: true }),
         paused_function: Some(paused("mail", Some("leak"))),
@@ -150,7 +149,7 @@ fn what_a_pause_has_put_in_line_waits_for_others_of_its_job_only_if_they_are_in_
     };
     let pause = ("function_paused", "the task function mail is paused: leak");
     assert_waits(&in_line, &queue(), &[], &[pause]);
-    // One that runs, where more may.
+    // One runs, and more may run.
     assert_waits(&in_line, &queue(), &[holder(DispatchStatus::InProgress)], &[pause]);
     let full = Pending { is_job_full: true, ..in_line };
     let words: Vec<_> = of_dispatch(at("12:30"), &full, &queue(), &[holder(DispatchStatus::InProgress)])
@@ -161,7 +160,7 @@ fn what_a_pause_has_put_in_line_waits_for_others_of_its_job_only_if_they_are_in_
 }
 
 #[test]
-fn what_is_not_due_says_when_and_after_which_error() {
+fn retry_reports_its_time_and_last_error() {
     let retry = Pending {
         available_at: at("12:45"),
         attempt: 2,
@@ -240,7 +239,7 @@ fn upstream(job: &str, on: AfterCondition, met_at: Option<&str>) -> Upstream {
     Upstream { job: job.into(), on, met_at: met_at.map(at) }
 }
 
-/// What a job waits for beside its next fire.
+/// The blockers of a job besides its next fire.
 #[track_caller]
 fn assert_job_waits(facts: &JobFacts, expected: &[(&str, &str)]) {
     let waits = of_job(facts);
@@ -254,7 +253,7 @@ fn assert_job_waits(facts: &JobFacts, expected: &[(&str, &str)]) {
 }
 
 #[test]
-fn each_thing_that_holds_a_job_is_told() {
+fn each_job_blocker_is_reported() {
     let set = |change: fn(&mut JobFacts)| {
         let mut facts = job();
         change(&mut facts);
@@ -267,11 +266,11 @@ fn each_thing_that_holds_a_job_is_told() {
         ),
         (
             set(|job| (job.is_paused, job.pause_reason) = (true, Some("disk".into()))),
-            ("job_paused", "the job is paused until somebody resumes it, its fires are skipped: disk"),
+            ("job_paused", "the job is paused until a user resumes it; its fires are skipped: disk"),
         ),
         (
             set(|job| (job.is_paused, job.paused_until) = (true, Some(at("14:00")))),
-            ("job_paused", "the job is paused until 2026-03-02T14:00:00Z, its fires are skipped"),
+            ("job_paused", "the job is paused until 2026-03-02T14:00:00Z; its fires are skipped"),
         ),
         (
             set(|job| job.paused_project = Some(Paused { name: "night".into(), reason: None })),
@@ -292,7 +291,7 @@ fn each_thing_that_holds_a_job_is_told() {
             set(|job| job.leadership = Leadership::Expired { ago: Duration::from_millis(42_500) }),
             (
                 "no_leader",
-                "no scheduler leads: the lease of the last one expired 42s ago, and nobody has taken over yet",
+                "no scheduler leads: the lease of the last one expired 42s ago, and no scheduler has taken over yet",
             ),
         ),
         (set(|job| job.queue.workers = 0), ("no_worker", "no living worker serves the queue io")),
@@ -307,7 +306,7 @@ fn each_thing_that_holds_a_job_is_told() {
             set(|job| job.held_until = Some(at("12:40"))),
             (
                 "held",
-                "the scheduler leaves the job alone until 2026-03-02T12:40:00.000Z, for the quota of the tenant or an operator",
+                "the scheduler holds the job until 2026-03-02T12:40:00.000Z, because of the tenant's quota or an operator",
             ),
         ),
         (
@@ -316,11 +315,11 @@ fn each_thing_that_holds_a_job_is_told() {
         ),
         (
             set(|job| (job.next_run_at, job.settings.max_runs) = (None, Some(1))),
-            ("over", "nothing any more: it has had its last fire time"),
+            ("over", "nothing: its last fire time has passed"),
         ),
         (
             set(|job| (job.next_run_at, job.settings.job_type) = (None, JobType::Manual)),
-            ("trigger", "it has no schedule: somebody is to trigger it"),
+            ("trigger", "it has no schedule and needs a trigger"),
         ),
     ];
     for (facts, expected) in table {
@@ -334,10 +333,10 @@ fn each_thing_that_holds_a_job_is_told() {
 }
 
 #[test]
-fn a_job_whose_runs_are_all_open_says_what_becomes_of_the_next() {
+fn full_job_reports_the_overlap_policy() {
     for (policy, told) in [
-        (OverlapPolicy::Skip, "a fire meanwhile is skipped"),
-        (OverlapPolicy::Queue, "a fire meanwhile waits in line"),
+        (OverlapPolicy::Skip, "a new fire is skipped"),
+        (OverlapPolicy::Queue, "a new fire is queued"),
         (OverlapPolicy::CancelOldest, "the next fire cancels the oldest"),
     ] {
         let mut facts = JobFacts { open: 1, holders: vec![holder(DispatchStatus::InProgress)], ..job() };
@@ -353,7 +352,7 @@ fn a_job_whose_runs_are_all_open_says_what_becomes_of_the_next() {
 }
 
 #[test]
-fn a_job_that_runs_after_others_says_which_of_them_have_not_ended() {
+fn dependent_job_lists_unfinished_predecessors() {
     use AfterCondition::{Completion, Failure, Success};
     let mut facts = JobFacts { next_run_at: None, ..job() };
     facts.settings.job_type = JobType::Manual;
@@ -362,15 +361,15 @@ fn a_job_that_runs_after_others_says_which_of_them_have_not_ended() {
         upstream("load", Success, None),
         upstream("sweep", Completion, Some("11:00")),
     ];
-    let all = "others are to end first: job check to fail and job load to succeed; job sweep has at 2026-03-02T11:00:00.000Z";
+    let all = "other jobs must end first: job check to fail and job load to succeed; job sweep has at 2026-03-02T11:00:00.000Z";
     assert_job_waits(&facts, &[("dependency", all)]);
     facts.settings.after_mode = AfterMode::Any;
-    let any = "others are to end first: job check to fail or job load to succeed or job sweep to end";
+    let any = "other jobs must end first: job check to fail or job load to succeed or job sweep to end";
     assert_job_waits(&facts, &[("dependency", any)]);
 }
 
 #[test]
-fn a_time_that_a_calendar_excludes_is_told_with_the_next_that_it_does_not() {
+fn excluded_fire_reports_the_next_allowed_one() {
     let mut facts = JobFacts { next_run_at: Some(at("15:00")), ..job() };
     facts.settings.calendars = vec!["freeze".into()];
     facts.calendars = vec![KnownCalendar {
@@ -385,12 +384,12 @@ fn a_time_that_a_calendar_excludes_is_told_with_the_next_that_it_does_not() {
 }
 
 #[test]
-fn the_next_fire_is_told_last_and_whether_it_is_due() {
+fn next_fire_is_reported_last() {
     let told = |facts: &JobFacts| of_job(facts).last().map(Wait::sentence).unwrap_or_default();
     assert_eq!(told(&job()), "its next fire time is 2026-03-02T13:00:00Z");
     let due = JobFacts { next_run_at: Some(at("12:00")), ..job() };
     assert_eq!(
         told(&due),
-        "its fire of 2026-03-02T12:00:00Z is due, and the leader decides about it at its next look"
+        "its fire of 2026-03-02T12:00:00Z is due, and the leader decides about it at its next tick"
     );
 }

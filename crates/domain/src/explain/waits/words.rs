@@ -71,7 +71,7 @@ impl Wait {
         }
     }
 
-    /// Dispatches that are in the way, some of them if they are many.
+    /// The blocking dispatches; only some if they are many.
     #[must_use]
     pub fn dispatches(&self) -> Vec<DispatchId> {
         match self {
@@ -82,7 +82,7 @@ impl Wait {
         }
     }
 
-    /// How many dispatches go before it.
+    /// Number of dispatches that go before it.
     #[must_use]
     pub const fn before(&self) -> Option<Bounded> {
         match self {
@@ -96,17 +96,17 @@ impl Wait {
     pub fn sentence(&self) -> String {
         match self {
             Self::Expired { at } => {
-                format!("nothing: it was to be begun by {} and is about to be given up", instant(*at))
+                format!("nothing: no worker claimed it by {}, and it will expire", instant(*at))
             }
             Self::JobDisabled { reason } => {
                 with_reason("the job is disabled and has no fire times", reason.as_ref())
             }
             Self::JobPaused { reason, until: None } => with_reason(
-                "the job is paused until somebody resumes it, its fires are skipped",
+                "the job is paused until a user resumes it; its fires are skipped",
                 reason.as_ref(),
             ),
             Self::JobPaused { reason, until: Some(until) } => with_reason(
-                &format!("the job is paused until {}, its fires are skipped", instant(*until)),
+                &format!("the job is paused until {}; its fires are skipped", instant(*until)),
                 reason.as_ref(),
             ),
             Self::ProjectPaused(project) => {
@@ -134,7 +134,7 @@ impl Wait {
             Self::JobFull { holders, open, max_instances, policy, is_manual } => format!(
                 "{open} of {max_instances} runs of the job are open ({}); {}",
                 list(holders),
-                if *is_manual { "a trigger meanwhile waits in line" } else { next_of(*policy) }
+                if *is_manual { "a new trigger is queued" } else { next_of(*policy) }
             ),
             Self::Quota(quota) => format!(
                 "the tenant has dispatched {} of {} in this minute; the next one begins at {}",
@@ -143,10 +143,10 @@ impl Wait {
                 moment(quota.next_at)
             ),
             Self::RunningQuota(quota) => {
-                format!("the tenant may run {} dispatches at once, and {} run", quota.most, quota.running)
+                format!("the tenant may have {} runs at once, and {} run", quota.most, quota.running)
             }
             Self::Held { until } => format!(
-                "the scheduler leaves the job alone until {}, for the quota of the tenant or an operator",
+                "the scheduler holds the job until {}, because of the tenant's quota or an operator",
                 moment(*until)
             ),
             Self::QueueFull { queue, running, max_running } => {
@@ -165,12 +165,12 @@ impl Wait {
             Self::Fire { at, is_due: false } => format!("its next fire time is {}", instant(*at)),
             Self::Fire { at, is_due: true } => {
                 format!(
-                    "its fire of {} is due, and the leader decides about it at its next look",
+                    "its fire of {} is due, and the leader decides about it at its next tick",
                     instant(*at)
                 )
             }
-            Self::Trigger => "it has no schedule: somebody is to trigger it".to_owned(),
-            Self::Over => "nothing any more: it has had its last fire time".to_owned(),
+            Self::Trigger => "it has no schedule and needs a trigger".to_owned(),
+            Self::Over => "nothing: its last fire time has passed".to_owned(),
         }
     }
 }
@@ -179,7 +179,7 @@ fn with_reason(what: &str, reason: Option<&String>) -> String {
     reason.map_or_else(|| what.to_owned(), |reason| format!("{what}: {reason}"))
 }
 
-/// As much of a text as belongs into a sentence.
+/// The part of a text that fits a sentence.
 fn short(text: &str) -> String {
     text.chars().take(200).collect()
 }
@@ -201,7 +201,11 @@ fn dependency(mode: AfterMode, upstream: &[Upstream]) -> String {
         AfterMode::Any => " or ",
     };
     let open: Vec<String> = open.into_iter().map(end).collect();
-    let mut text = format!("others are to end first: {}", open.join(joint));
+    let mut text = if open.is_empty() {
+        "all jobs that it runs after have ended, so it runs next".to_owned()
+    } else {
+        format!("other jobs must end first: {}", open.join(joint))
+    };
     for done in met {
         let at = done.met_at.map_or_else(String::new, |at| format!(" at {}", moment(at)));
         text.push_str(&format!("; job {} has{at}", done.job));
@@ -212,7 +216,7 @@ fn dependency(mode: AfterMode, upstream: &[Upstream]) -> String {
 fn no_leader(leadership: Leadership) -> String {
     match leadership {
         Leadership::Expired { ago } => format!(
-            "no scheduler leads: the lease of the last one expired {}s ago, and nobody has taken over yet",
+            "no scheduler leads: the lease of the last one expired {}s ago, and no scheduler has taken over yet",
             ago.as_secs()
         ),
         Leadership::Live | Leadership::None => "no scheduler leads".to_owned(),
@@ -223,7 +227,7 @@ fn no_worker(queue: &str, since: Option<DateTime<Utc>>, draining: i64) -> String
     let since = since.map_or_else(String::new, |since| format!(" since {}", moment(since)));
     let draining = match draining {
         0 => String::new(),
-        count => format!(" ({count} finish what they run and take nothing new)"),
+        count => format!(" ({count} finish their runs and claim nothing new)"),
     };
     format!("no living worker serves the queue {queue}{since}{draining}")
 }
@@ -233,7 +237,7 @@ fn holder(holder: &Holder) -> String {
     match (holder.status, &holder.worker) {
         (DispatchStatus::InProgress, Some(worker)) => format!("run {} on {worker} since {since}", holder.id),
         (DispatchStatus::InProgress, None) => format!("run {} since {since}", holder.id),
-        _ => format!("dispatch {}, which waits since {since}", holder.id),
+        _ => format!("run {}, which waits since {since}", holder.id),
     }
 }
 
@@ -247,17 +251,17 @@ fn list(holders: &[Holder]) -> String {
 fn overlap(holders: &[Holder], before: Bounded) -> String {
     let others = match before {
         Bounded { count: 0, .. } => String::new(),
-        before => format!(", and {before} before it in line"),
+        before => format!(", and {before} queued before it"),
     };
-    format!("others of the job are to end first: {}{others}", list(holders))
+    format!("other runs of the job must end first: {}{others}", list(holders))
 }
 
 const fn next_of(policy: OverlapPolicy) -> &'static str {
     match policy {
-        OverlapPolicy::Skip => "a fire meanwhile is skipped",
-        OverlapPolicy::Queue => "a fire meanwhile waits in line",
+        OverlapPolicy::Skip => "a new fire is skipped",
+        OverlapPolicy::Queue => "a new fire is queued",
         OverlapPolicy::CancelOldest => "the next fire cancels the oldest",
-        OverlapPolicy::Allow => "a fire meanwhile is dispatched all the same",
+        OverlapPolicy::Allow => "a new fire is dispatched anyway",
     }
 }
 

@@ -33,7 +33,7 @@ const RESERVED: [&str; 17] = [
     "via",
 ];
 
-/// Beginnings of names that do.
+/// Reserved prefixes of names.
 const RESERVED_PREFIXES: [&str; 2] = ["proxy-", "webhook-"];
 
 pub(super) fn check(headers: &BTreeMap<String, TextOrSecret>, mistakes: &mut Mistakes) {

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::super::{Mistakes, TextOrSecret};
 
-/// What every signing secret begins with.
+/// Prefix of every signing secret.
 const PREFIX: &str = "whsec_";
-/// Secrets that may sign at once; a rotation needs two.
+/// Secrets that sign at once; a rotation needs two.
 const MAX_SECRETS: usize = 4;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,10 +25,7 @@ pub struct Signing {
 #[error("must be {PREFIX} followed by 24 to 64 bytes in base64")]
 pub struct InvalidSigningSecret;
 
-/// The bytes of a signing secret.
-///
-/// # Errors
-/// It has another form, or too few or too many bytes.
+/// The bytes of a signing secret. Fails on another form or length.
 pub fn signing_key(secret: &str) -> Result<Vec<u8>, InvalidSigningSecret> {
     let encoded = secret.trim().strip_prefix(PREFIX).ok_or(InvalidSigningSecret)?;
     // The base64 error would reveal a part of the secret, so it is dropped.

@@ -6,15 +6,15 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Statuses that can end an exchange: those below 200 announce another.
+/// Final statuses: those below 200 are interim responses.
 const FINAL: RangeInclusive<u16> = 200..=599;
 
-/// Statuses next to each other.
+/// A range of statuses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Word", into = "String")]
 pub struct StatusRange(RangeInclusive<u16>);
 
-/// A status as it may be written.
+/// The accepted forms of a status.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Word {
@@ -22,7 +22,7 @@ enum Word {
     Text(String),
 }
 
-/// A text that names no statuses.
+/// The text names no statuses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is neither a status (204), a class (\"2xx\") nor a range (\"200-204\") within 200 to 599")]
 pub struct NoStatus {

@@ -8,7 +8,7 @@ use url::Url;
 
 use super::super::template::{Form, MissingValue, Template, TemplateValues};
 
-/// Longest URL, in bytes, written down or filled in; what servers commonly take.
+/// Longest URL in bytes, before and after filling in; common servers accept it.
 pub(super) const MAX_URL_BYTES: usize = 8 * 1024;
 
 /// The URL of a configuration, read.
@@ -18,14 +18,14 @@ pub(super) struct Target {
     sample: Url,
 }
 
-/// Why a filled in URL cannot be called.
+/// Why a filled-in URL is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     /// The dispatch lacks a value.
     #[error(transparent)]
     Missing(#[from] MissingValue),
-    /// The arguments would lead elsewhere.
-    #[error("the arguments make a URL that is refused: {reason}")]
+    /// The arguments would change the target.
+    #[error("the arguments result in a rejected URL: {reason}")]
     Refused { reason: String },
 }
 
@@ -44,9 +44,7 @@ impl Target {
         }
         let authority_end = rest.find(['/', '?', '#']);
         if template.has_values() && authority_end.is_none() {
-            return Err(
-                "scheme, host and port must be written down; values may stand in path and query".into()
-            );
+            return Err("scheme, host and port must be literal; values are allowed in path and query".into());
         }
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         if authority.is_empty() {
@@ -79,14 +77,14 @@ fn read(text: &str) -> Result<Url, String> {
     if text.contains('#') {
         return Err("has a fragment, which is never sent".into());
     }
-    // What a URL parser would resolve, and so turn one path into another.
+    // A URL parser would resolve such a segment, which changes the path.
     let path = text.split('?').next().unwrap_or_default();
     let is_dots =
         |segment: &str| matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
     if path.split('/').any(is_dots) {
         return Err("has a path segment . or ..".into());
     }
-    let url = Url::parse(text).map_err(|error| format!("is no URL: {error}"))?;
+    let url = Url::parse(text).map_err(|error| format!("is not a URL: {error}"))?;
     if url.host().is_none() || !matches!(url.scheme(), "http" | "https") {
         return Err("must begin with http:// or https:// and a host".into());
     }
@@ -94,7 +92,7 @@ fn read(text: &str) -> Result<Url, String> {
         return Err("must not carry a user or a password; send a header from a secret".into());
     }
     if url.port() == Some(0) {
-        return Err("has port 0, which nobody listens on".into());
+        return Err("has port 0; use a port from 1 to 65535".into());
     }
     Ok(url)
 }

@@ -4,14 +4,14 @@ use serde_json::json;
 
 use super::*;
 
-/// Of a key that was thrown away.
+/// Of a discarded key.
 const RSA_MODULUS: &str = concat!(
     "z4xBw_7h5Tco-7gR2F-VffsXnRTlp_y_gcNRsNwhUoBiaDicbbGbVkfLjSXCKl4nfGs_qJsBfsL85cX_AtE0ozOtt9gG9fzP2LlB",
     "VztKWU_L2wY6rHZ0IldjflPuJtYco9aF8dEOMeXTEFTH4WcQwUfmyz_KUTyjTG5btGKRsKZqIgHCmkJF4ewH951rEI-igfxueP4z",
     "HG586Tfyxd00QfZg7eYksRtf8zMfNlYcqlAr9wCTf2nz4LxmZPpILEp7riFxDmZPUwQaFEK6nXw1TZFbxaEwZjC7R548Pyj2ymiL",
     "bauxxnJDoucXphMes-5eqGfePQa9mypt2g2Ey_o-ww"
 );
-/// Signed with it: valid from 2023 to 2033 for the rules below.
+/// Signed with that key: valid from 2023 to 2033 for the rules below.
 const RSA_TOKEN: &str = concat!(
     "eyJhbGciOiJSUzI1NiIsImtpZCI6InJzYS0xIiwidHlwIjoiSldUIn0.eyJpc3MiOiJodHRwczovL2lkcC5leGFtcGxlIiwiYXVk",
     "Ijoic2NoZWQiLCJleHAiOjIwMDAwMDAwMDAsIm5iZiI6MTcwMDAwMDAwMCwiZW1haWwiOiJhZGFAZXhhbXBsZS5jb20iLCJ0ZW5h",
@@ -21,11 +21,11 @@ const RSA_TOKEN: &str = concat!(
     "ZKntSzUhYTHX8Z6jsH6MhTsOGQDPh0PtSUBgrAVPR8fTMvf6_ZzwRBFhf661bw"
 );
 
-/// Of a key that was thrown away.
+/// Of a discarded key.
 const EC_X: &str = "WYw3KFAOLggpO4A1nx_YjQWceI1AZwbUrW5Tne4kbDM";
 /// Of the same.
 const EC_Y: &str = "KiBf78mZz90EBDrEoJ6-r0psYAPW9DWiO5679JBccFg";
-/// Signed with it, with the claims of the other.
+/// Signed with that key, with the same claims.
 const EC_TOKEN: &str = concat!(
     "eyJhbGciOiJFUzI1NiIsImtpZCI6ImVjLTEifQ.eyJpc3MiOiJodHRwczovL2lkcC5leGFtcGxlIiwiYXVkIjoic2NoZWQiLCJle",
     "HAiOjIwMDAwMDAwMDAsIm5iZiI6MTcwMDAwMDAwMCwiZW1haWwiOiJhZGFAZXhhbXBsZS5jb20iLCJ0ZW5hbnQiOiJkZWZhdWx0I",
@@ -86,7 +86,7 @@ fn rsa_set() -> Value {
 }
 
 #[test]
-fn a_token_of_the_issuer_names_its_user_and_tenant() {
+fn issuer_token_names_its_user_and_tenant() {
     let subject = with_secret(&json!({"alg": "HS256", "typ": "JWT"}), &claims()).unwrap();
     assert_eq!((subject.email.as_str(), subject.tenant.as_deref()), ("ada@example.com", Some("acme")));
     assert!(subject.scopes.is_empty());
@@ -98,7 +98,7 @@ fn a_token_of_the_issuer_names_its_user_and_tenant() {
 }
 
 #[test]
-fn the_algorithm_is_that_of_the_configuration_whatever_the_header_says() {
+fn header_cannot_change_the_configured_algorithm() {
     for header in [
         json!({"alg": "none"}),
         json!({"alg": "None"}),
@@ -110,7 +110,7 @@ fn the_algorithm_is_that_of_the_configuration_whatever_the_header_says() {
     ] {
         assert_eq!(with_secret(&header, &claims()), Err(JwtError::Algorithm), "{header}");
     }
-    // A public key of the issuer taken for a secret: the oldest trick.
+    // A public key of the issuer as an HMAC secret: the classic attack.
     let keys = parse_key_set(rsa_set().to_string().as_bytes(), JwtAlgorithm::Rs256).unwrap();
     let forged = signed(&json!({"alg": "HS256", "kid": "rsa-1"}), &claims());
     assert_eq!(verdict(&forged, JwtAlgorithm::Rs256, &keys), Err(JwtError::Algorithm));
@@ -123,7 +123,7 @@ fn the_algorithm_is_that_of_the_configuration_whatever_the_header_says() {
 }
 
 #[test]
-fn a_header_that_demands_or_brings_something_is_refused_or_not_looked_at() {
+fn header_extensions_are_rejected_and_keys_ignored() {
     let crit = json!({"alg": "HS256", "crit": ["b64"], "b64": false});
     assert_eq!(with_secret(&crit, &claims()), Err(JwtError::Kind));
     assert_eq!(with_secret(&json!({"alg": "HS256", "typ": "secevent+jwt"}), &claims()), Err(JwtError::Kind));
@@ -132,7 +132,7 @@ fn a_header_that_demands_or_brings_something_is_refused_or_not_looked_at() {
 }
 
 #[test]
-fn every_claim_that_decides_must_be_there_and_right() {
+fn required_claims_must_be_present_and_valid() {
     for (name, value, expected) in [
         ("iss", json!("https://evil.example"), JwtError::Claim("iss")),
         ("iss", Value::Null, JwtError::Claim("iss")),
@@ -162,7 +162,7 @@ fn every_claim_that_decides_must_be_there_and_right() {
 }
 
 #[test]
-fn clocks_may_differ_by_half_a_minute() {
+fn clocks_may_differ_by_thirty_seconds() {
     for (name, value) in [("exp", json!(1_799_999_971)), ("nbf", json!(1_800_000_030)), ("exp", json!(1.9e9))]
     {
         let mut near = claims();
@@ -172,7 +172,7 @@ fn clocks_may_differ_by_half_a_minute() {
 }
 
 #[test]
-fn a_token_of_an_rsa_key_is_taken_with_that_key_alone() {
+fn rsa_token_verifies_with_its_key_only() {
     let keys = parse_key_set(rsa_set().to_string().as_bytes(), JwtAlgorithm::Rs256).unwrap();
     assert_eq!(keys.len(), 1);
     assert_eq!(verdict(RSA_TOKEN, JwtAlgorithm::Rs256, &keys).unwrap().email, "ada@example.com");
@@ -187,7 +187,7 @@ fn a_token_of_an_rsa_key_is_taken_with_that_key_alone() {
 }
 
 #[test]
-fn a_token_of_an_elliptic_key_is_taken() {
+fn ecdsa_token_verifies_with_its_key_only() {
     let set = json!({"keys": [{"kty": "EC", "crv": "P-256", "x": EC_X, "y": EC_Y, "kid": "ec-1"}]});
     let keys = parse_key_set(set.to_string().as_bytes(), JwtAlgorithm::Es256).unwrap();
     assert_eq!(verdict(EC_TOKEN, JwtAlgorithm::Es256, &keys).unwrap().email, "ada@example.com");
@@ -199,7 +199,7 @@ fn a_token_of_an_elliptic_key_is_taken() {
 }
 
 #[test]
-fn sets_without_a_fitting_key_and_short_secrets_are_refused() {
+fn unusable_key_sets_and_short_secrets_are_rejected() {
     for (set, expected) in [
         (json!({"keys": []}), JwkSetError::Empty),
         (json!({"keys": [{"kty": "RSA", "n": "AQAB", "e": "AQAB"}]}), JwkSetError::Empty),
@@ -215,7 +215,7 @@ fn sets_without_a_fitting_key_and_short_secrets_are_refused() {
 }
 
 #[test]
-fn what_is_no_token_is_refused() {
+fn malformed_tokens_are_rejected() {
     for text in ["", "a.b", "a.b.c", "a.b.c.d", "..", "bnVsbA.e30."] {
         assert_eq!(verdict(text, JwtAlgorithm::Hs256, &[]), Err(JwtError::Malformed), "{text}");
     }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_herd_is_spread_over_its_hour() {
+fn collision_is_spread_over_its_hour() {
     let names = names(50);
     let jobs: Vec<_> = names.iter().map(|name| cron(name, "0 2 * * *")).collect();
     let report = run(&jobs, day());
@@ -17,7 +17,7 @@ fn a_herd_is_spread_over_its_hour() {
 }
 
 #[test]
-fn what_is_predicted_is_what_following_the_suggestions_brings() {
+fn applied_suggestions_match_the_prediction() {
     let names = names(50);
     let jobs: Vec<_> = names.iter().map(|name| cron(name, "0 2 * * *")).collect();
     let report = run(&jobs, day());
@@ -43,7 +43,7 @@ fn frequent_jobs_are_moved_against_each_other() {
 }
 
 #[test]
-fn what_has_no_such_form_is_moved_by_jitter() {
+fn expression_without_hash_form_gets_jitter() {
     let names = names(40);
     let jobs: Vec<_> = names.iter().map(|name| job(name, every_timing(7200))).collect();
     let report = run(&jobs, day());
@@ -60,7 +60,7 @@ fn what_has_no_such_form_is_moved_by_jitter() {
 }
 
 #[test]
-fn what_gains_little_is_not_suggested() {
+fn small_gains_are_not_suggested() {
     for jobs in [
         // Alone, in twos, every minute, every few minutes, and jittered already.
         vec![cron("a", "0 2 * * *")],
@@ -79,7 +79,7 @@ fn what_gains_little_is_not_suggested() {
 }
 
 #[test]
-fn a_small_crowd_beside_a_large_one_is_left_alone() {
+fn small_collision_beside_large_one_is_kept() {
     let (many, few) = (names(60), ["a", "b", "c", "d"]);
     let mut jobs: Vec<_> = many.iter().map(|name| cron(name, "0 2 * * *")).collect();
     jobs.extend(few.map(|name| cron(name, "0 9 * * *")));
@@ -88,7 +88,7 @@ fn a_small_crowd_beside_a_large_one_is_left_alone() {
 }
 
 #[test]
-fn every_herd_of_a_day_is_spread_not_only_those_listed() {
+fn unlisted_collisions_are_spread_too() {
     let names = names(24 * 10);
     let jobs: Vec<_> = names
         .iter()

@@ -7,7 +7,7 @@ fn minutes(report: &Report) -> Vec<(String, u32)> {
 }
 
 #[test]
-fn a_herd_is_found_with_its_jobs() {
+fn collision_is_reported_with_its_jobs() {
     let names = names(50);
     let mut jobs: Vec<_> = names.iter().map(|name| cron(name, "0 2 * * *")).collect();
     jobs.push(cron("often", "*/30 * * * *"));
@@ -26,7 +26,7 @@ fn a_herd_is_found_with_its_jobs() {
 }
 
 #[test]
-fn peaks_come_busiest_first_and_no_more_than_asked_for() {
+fn peaks_are_sorted_and_limited() {
     let jobs = [cron("a", "5 * * * *"), cron("b", "5 3,7 * * *"), cron("c", "5 7 * * *")];
     let report = simulate(&jobs, day(), Options { peaks: 3, ..OPTIONS }).unwrap();
     let peaks: Vec<_> = report.peaks.iter().map(|peak| (text(peak.minute), peak.starts)).collect();
@@ -37,7 +37,7 @@ fn peaks_come_busiest_first_and_no_more_than_asked_for() {
 }
 
 #[test]
-fn a_minute_tells_its_busiest_second() {
+fn minute_reports_its_busiest_second() {
     let report =
         run(&[every("a", 10, 1), every("b", 15, 1)], window("2026-03-01T00:00:05Z", "2026-03-01T00:01:00Z"));
     // a at 10, 20, 30, 40, 50 and b at 15, 30, 45: they meet at 30.
@@ -48,7 +48,7 @@ fn a_minute_tells_its_busiest_second() {
 }
 
 #[test]
-fn the_window_holds_its_first_instant_and_not_its_last() {
+fn window_is_half_open() {
     let window = window("2026-03-01T00:05:00Z", "2026-03-01T00:15:00Z");
     let report = run(&[cron("a", "*/5 * * * *")], window);
     let expected = [("2026-03-01T00:05:00Z".to_owned(), 1), ("2026-03-01T00:10:00Z".to_owned(), 1)];
@@ -57,7 +57,7 @@ fn the_window_holds_its_first_instant_and_not_its_last() {
 }
 
 #[test]
-fn a_window_that_cuts_minutes_counts_what_lies_in_it() {
+fn partial_minutes_count_only_their_part() {
     let window = window("2026-03-01T00:00:30.5Z", "2026-03-01T00:01:10Z");
     let report = run(&[every("a", 10, 1)], window);
     let expected = [("2026-03-01T00:00:00Z".to_owned(), 2), ("2026-03-01T00:01:00Z".to_owned(), 1)];
@@ -88,7 +88,7 @@ fn a_day_on_which_clocks_change_has_23_or_25_hours() {
         ("2026-10-25T23:00:00Z", "2026-10-26T23:00:00Z", 24),
     ] {
         let hourly = job("hourly", cron_timing("0 * * * *", "Europe/Berlin"));
-        // 02:30 is left out in March and comes twice in October, and is meant once all the same.
+        // 02:30 is skipped in March and occurs twice in October, and still counts once.
         let daily = job("daily", cron_timing("30 2 * * *", "Europe/Berlin"));
         let report = run(&[hourly, daily], window(from, to));
         let counts: Vec<u64> = report.jobs.iter().map(|job| job.starts).collect();

@@ -38,7 +38,7 @@ fn sums(report: &Report) -> Sums {
 }
 
 #[test]
-fn what_ends_as_the_next_starts_does_not_overlap() {
+fn run_ending_at_next_start_does_not_overlap() {
     let report = run(&[every("exact", 60, 60)], short());
     let expected = Sums { overlapping: 0, skipped: 0, queued: 0, cancelled: 0, most_running: 1, busy: 600 };
     assert_eq!(sums(&report), expected);
@@ -61,7 +61,7 @@ fn two_instances_overlap_and_skip_less() {
 }
 
 #[test]
-fn allowed_runs_go_on_beside_each_other() {
+fn allowed_runs_are_concurrent() {
     // Starts at minutes 8 and 9 are cut to 2 minutes and to 1.
     let report = with(OverlapPolicy::Allow, 1);
     let expected = Sums {
@@ -103,7 +103,7 @@ fn the_oldest_run_is_cancelled_for_the_next() {
 }
 
 #[test]
-fn the_peak_is_told_with_its_first_instant_and_every_hour_with_its_own() {
+fn peak_reports_its_first_instant_and_hours() {
     let jobs = [
         Simulated { duration: Some(Duration::from_secs(5400)), ..cron("long", "0 1 * * *") },
         Simulated { duration: Some(Duration::from_secs(600)), ..cron("short", "20,40 1,5 * * *") },
@@ -117,7 +117,7 @@ fn the_peak_is_told_with_its_first_instant_and_every_hour_with_its_own() {
 }
 
 #[test]
-fn a_run_that_goes_on_at_midnight_counts_to_the_end_of_the_window_only() {
+fn run_past_the_window_counts_to_its_end() {
     let job = Simulated { duration: Some(Duration::from_secs(7200)), ..cron("late", "0 23 * * *") };
     let report = run(&[job], day());
     assert_eq!(report.busy, TimeDelta::hours(1));
@@ -127,7 +127,7 @@ fn a_run_that_goes_on_at_midnight_counts_to_the_end_of_the_window_only() {
 }
 
 #[test]
-fn what_declares_no_duration_meets_nobody() {
+fn job_without_duration_overlaps_nothing() {
     let jobs = [job("unknown", every_timing(1)), every("zero", 1, 0), every("known", 60, 30)];
     let report = run(&jobs, short());
     assert_eq!(report.starts, 600 + 600 + 10);

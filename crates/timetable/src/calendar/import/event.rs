@@ -1,8 +1,8 @@
-//! One event of an iCalendar file: what it says, and the entry of a definition that it becomes.
+//! One event of an iCalendar file, and its entry in a definition.
 //!
-//! Knows the properties of an event and nothing of the other events. Times are turned into the local time of the one
-//! zone that the file has; what cannot be said in local time, such as an event that repeats by UTC in a zone with
-//! daylight saving, is refused. Pure; errors name the event.
+//! Knows the properties of an event and no other event. Times are converted to the local time of
+//! the file's only zone. An event without a local form is rejected, such as one that recurs in UTC
+//! in a zone with daylight saving. Pure; errors name the event.
 
 use chrono::{NaiveDate, NaiveDateTime, TimeDelta};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ pub(super) struct Event {
     label: String,
     pub(super) uid: Option<String>,
     pub(super) cancelled: bool,
-    /// The occurrence of a repeated event that this one stands for.
+    /// The occurrence of a recurring event that this event overrides.
     pub(super) stands_for: Option<Stamp>,
     start: Stamp,
     end: Option<Stamp>,
@@ -71,7 +71,7 @@ impl Event {
         let rules: Vec<&str> =
             lines.iter().filter(|line| line.name == "RRULE").map(|line| line.value.as_str()).collect();
         if rules.len() > 1 || find("EXRULE").is_some() {
-            return Err(wrong("repeats by several rules; give each an event of its own"));
+            return Err(wrong("has several recurrence rules; create a separate event for each"));
         }
         if find("RECURRENCE-ID").is_some_and(|line| line.parameter("RANGE").is_some()) {
             return Err(wrong(
@@ -100,7 +100,7 @@ impl Event {
         lists.chain(&self.stands_for).chain([&self.start]).chain(&self.end)
     }
 
-    /// Takes occurrences out, because other events stand for them.
+    /// Removes occurrences that other events override.
     pub(super) fn leave_out(&mut self, stamps: Vec<Stamp>) {
         self.without.extend(stamps);
     }
@@ -138,7 +138,7 @@ impl Event {
         })
     }
 
-    /// How long it lasts; `None` if it does not say, or lasts no time.
+    /// Its duration; `None` if the event has none, or zero.
     fn length(&self, start: Moment, zone: Option<&Zone>) -> Result<Option<TimeDelta>, ScheduleError> {
         let Some(end) = &self.end else {
             return match (start, self.length) {
@@ -184,8 +184,8 @@ impl Event {
         Ok(Entry::Rule { text, length })
     }
 
-    /// An RRULE whose UNTIL, which files write in UTC, is in local time. Where whole days repeat it counts as the date
-    /// that is written.
+    /// An RRULE with its UNTIL, which files write in UTC, in local time. For recurring whole days,
+    /// UNTIL keeps its written date.
     fn local_until(&self, rule: &str, start: Moment, zone: Option<&Zone>) -> Result<String, ScheduleError> {
         let part = |part: &str| {
             let until = part.split_once('=').filter(|(key, _)| key.trim().eq_ignore_ascii_case("UNTIL"));
@@ -203,7 +203,7 @@ impl Event {
 }
 
 impl Entry {
-    /// As a definition has it.
+    /// In the form of a definition.
     pub(super) fn value(&self) -> Value {
         match self {
             Self::Days(first, last) if first == last => json!(first.to_string()),
@@ -220,7 +220,7 @@ impl Entry {
 
 const DAY: TimeDelta = TimeDelta::days(1);
 
-/// Ways to write that an event lasts no time, like one without an end.
+/// Forms of a zero duration, which counts as no end.
 const NO_TIME: [&str; 5] = ["PT0S", "PT0M", "PT0H", "P0D", "P0DT0H0M0S"];
 
 /// The dates or times of a line.
@@ -239,7 +239,8 @@ fn stamps(line: &Line) -> Result<Vec<Stamp>, String> {
     line.value.split(',').map(one).collect()
 }
 
-/// A moment in local time. Without a zone there are no times in UTC: the file was refused for them.
+/// A moment in local time. Without a zone there are no times in UTC: the file was rejected for
+/// them.
 fn local(moment: Moment, zone: Option<&Zone>) -> Moment {
     match moment {
         Moment::Utc(at) => {

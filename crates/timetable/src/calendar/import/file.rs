@@ -1,9 +1,10 @@
 //! An iCalendar file as lines: the properties of the calendar and of each of its events.
 //!
-//! The only place that names the icalendar crate, of which the reader alone is used. What it cannot take is kept from
-//! it: it recurses into nested components, so their depth is bounded; and it looks for the end of a line in the rest
-//! of the file, so line ends are made alike first. Size is bounded too. Other components (time zones, tasks, alarms)
-//! are left out. Pure; the one error says that the text is no such file.
+//! The only module that uses the icalendar crate, and only its reader. Input that the reader cannot
+//! handle is rejected first: it recurses into nested components, so their depth is bounded. It
+//! searches the rest of the file for each line end, so line ends are normalised. The size is
+//! bounded too. Other components (time zones, tasks, alarms) are skipped. Pure; the only error is a
+//! text that is not an iCalendar file.
 
 use std::panic::catch_unwind;
 
@@ -35,7 +36,7 @@ impl Line {
     }
 }
 
-/// What matters of a file.
+/// The used parts of a file.
 #[derive(Debug)]
 pub(super) struct File {
     pub(super) properties: Vec<Line>,
@@ -53,22 +54,23 @@ impl File {
         let first = text.lines().next().unwrap_or_default();
         if !first.trim().eq_ignore_ascii_case("BEGIN:VCALENDAR") {
             return wrong(format!(
-                "is no iCalendar file: it begins with {} instead of `BEGIN:VCALENDAR`",
+                "is not an iCalendar file: it begins with {} instead of `BEGIN:VCALENDAR`",
                 Quoted(first)
             ));
         }
         if depth(&text) > MAX_DEPTH {
             return wrong(format!("has components nested more than {MAX_DEPTH} deep"));
         }
-        // The reader takes each of two line ends, but looks for this one first and as far as it must.
+        // The reader accepts both line ends, but searches for this one first, possibly up to the
+        // end of the file.
         let text = text.replace('\n', "\r\n");
-        // It works on borrowed text only, so a panic leaves nothing half done.
+        // The reader only borrows text, so a panic leaves nothing half done.
         let roots =
             catch_unwind(|| read_components(&text).map(|roots| roots.iter().map(Self::new).collect()));
         match roots {
             Ok(Ok(roots)) => Ok(Self::joined(roots)),
-            Ok(Err(error)) => wrong(format!("is no iCalendar file: it cannot be read {}", place(&error))),
-            Err(_panic) => wrong("is no iCalendar file: its reader panicked".to_owned()),
+            Ok(Err(error)) => wrong(format!("is not an iCalendar file: it cannot be read {}", place(&error))),
+            Err(_panic) => wrong("is not an iCalendar file: its reader panicked".to_owned()),
         }
     }
 

@@ -1,5 +1,6 @@
-//! The known faults of the rrule crate, each kept from users by `frequency` or `recurrence`: when one of these fails,
-//! the crate has changed and the check in front of it can be looked at again.
+//! The known faults of the rrule crate, from which `frequency` or `recurrence` protects users. When
+//! one of these tests fails, the crate has changed, and the check for that fault may be
+//! unnecessary.
 
 use chrono::{DateTime, TimeZone as _};
 use rrule::{RRule, RRuleSet, Tz, Unvalidated};
@@ -46,7 +47,7 @@ fn days_of_the_month_counted_from_its_end_are_taken_in_weeks() {
 }
 
 #[test]
-fn a_search_that_found_nothing_does_not_say_that_it_gave_up() {
+fn exhausted_search_does_not_report_it() {
     let rule: RRule<Unvalidated> = "FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30".parse().expect("the crate takes it");
     let found = RRuleSet::new(start()).rrule(rule.validate(start()).expect("valid")).all(1);
     assert!(found.dates.is_empty() && !found.limited);

@@ -1,4 +1,4 @@
-//! Each kind of entry by itself, and together with `except`.
+//! Each kind of entry alone, and together with `except`.
 
 use chrono::{Datelike as _, NaiveDateTime, TimeDelta};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Import of iCalendar files: holiday files as they are found, and what is refused.
+//! Import of iCalendar files: real holiday files, and rejected files.
 
 use serde_json::{Value, json};
 
@@ -135,7 +135,7 @@ fn days_that_repeat_keep_their_length() {
 }
 
 #[test]
-fn an_event_that_stands_for_an_occurrence_takes_its_place() {
+fn override_event_replaces_its_occurrence() {
     let series: &[&str] =
         &["UID:1", "DTSTART:20260105T220000", "DTEND:20260105T230000", "RRULE:FREQ=WEEKLY;COUNT=4"];
     let moved: &[&str] =
@@ -161,7 +161,7 @@ fn a_file_all_in_utc_is_in_utc() {
 }
 
 #[test]
-fn what_a_definition_cannot_say_is_refused_by_name() {
+fn unsupported_events_are_rejected_by_name() {
     let cases: [(&[&str], &[&str], &str); 15] = [
         (&[], &["DTSTART:20260105T220000Z", "DTEND:20260105T230000"], "the file names no zone"),
         (
@@ -175,9 +175,13 @@ fn what_a_definition_cannot_say_is_refused_by_name() {
         (&[], &["DTSTART:20260105", "DTEND:20260104"], "ends before it begins"),
         (&[], &["DTSTART:20260105", "DTEND:20260105T100000"], "a date in DTSTART and a time in DTEND"),
         (&[], &["DTSTART:20260105", "DURATION:PT5H"], "lasts no whole days"),
-        (&[], &["DTSTART:20260105", "DURATION:5"], "DURATION: `5` is no length"),
+        (&[], &["DTSTART:20260105", "DURATION:5"], "DURATION: `5` is not a duration"),
         (&[], &["DTSTART:20260105", "RRULE:FREQ=SECONDLY"], "too fine for a calendar"),
-        (&[], &["DTSTART:20260105", "RRULE:FREQ=YEARLY", "RRULE:FREQ=WEEKLY"], "repeats by several rules"),
+        (
+            &[],
+            &["DTSTART:20260105", "RRULE:FREQ=YEARLY", "RRULE:FREQ=WEEKLY"],
+            "has several recurrence rules",
+        ),
         (&[], &["DTSTART:20260105", "RRULE:FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"], "matches no day"),
         (
             &[],
@@ -189,7 +193,11 @@ fn what_a_definition_cannot_say_is_refused_by_name() {
             &["DTSTART:20260105", "RECURRENCE-ID;RANGE=THISANDFUTURE:20260105"],
             "changes all later occurrences",
         ),
-        (&[], &["DTSTART:20260105T100000", "DTEND:20290105T100000", "RRULE:FREQ=YEARLY"], "is no length"),
+        (
+            &[],
+            &["DTSTART:20260105T100000", "DTEND:20290105T100000", "RRULE:FREQ=YEARLY"],
+            "is not a duration",
+        ),
     ];
     for (head, lines, message) in cases {
         let found = refusal(&file(head, &[&[&["UID:1@example.org", "SUMMARY:Wartung"], lines].concat()]));
@@ -212,17 +220,17 @@ fn zones_are_one_or_none() {
     let mixed = refusal(&file(&["X-WR-TIMEZONE:Europe/Rome"], &[berlin]));
     assert!(mixed.contains("Europe/Rome and Europe/Berlin"), "{mixed}");
     let unknown = refusal(&file(&[], &[&["DTSTART;TZID=W. Europe Standard Time:20260105T220000"]]));
-    assert!(unknown.contains("`W. Europe Standard Time` is no time zone"), "{unknown}");
+    assert!(unknown.contains("`W. Europe Standard Time` is not a time zone"), "{unknown}");
 }
 
 #[test]
-fn texts_that_are_no_files_are_refused() {
+fn non_icalendar_texts_are_rejected() {
     let many: Vec<Vec<String>> =
         (0..1001).map(|day| vec![format!("DTSTART:{}", 20_000_101 + day % 28 + day / 28 * 10_000)]).collect();
     let many: Vec<Vec<&str>> = many.iter().map(|event| event.iter().map(String::as_str).collect()).collect();
     let many: Vec<&[&str]> = many.iter().map(Vec::as_slice).collect();
     for (text, message) in [
-        (String::new(), "is no iCalendar file"),
+        (String::new(), "is not an iCalendar file"),
         ("{\"dates\": []}".to_owned(), "begins with"),
         ("x".repeat(10_000), "begins with"),
         ("BEGIN:VCALENDAR\n".repeat(40_000), "bytes; at most"),

@@ -1,4 +1,4 @@
-//! Properties of exclusions over generated calendars, against a model that looks at one minute at a time.
+//! Properties of exclusions over generated calendars, against a model that checks single minutes.
 
 use chrono::{Datelike as _, Days, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Timelike as _, Weekday};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::calendar;
 
-/// An entry as the model reads it: each tells the end of the stretch that covers a minute.
+/// An entry in the model: each returns the end of the stretch that covers a minute.
 #[derive(Debug, Clone)]
 enum Entry {
     Dates(NaiveDate, NaiveDate),
@@ -179,7 +179,7 @@ proptest! {
             prop_assert_eq!(found.is_some(), expected.is_some(), "{} at {}", definition(&entries), at);
             let (Some(end), Some(least)) = (found, expected) else { continue };
             prop_assert!(end > at && end >= least, "{} at {}: {} before {}", definition(&entries), at, end, least);
-            // All of what was promised is excluded, to the last minute.
+            // The whole promised stretch is excluded, to the last minute.
             let minutes = (end - at).num_minutes();
             let step = usize::try_from(minutes / 50 + 1).expect("positive");
             for minute in (0..minutes).step_by(step).chain([minutes - 1]) {

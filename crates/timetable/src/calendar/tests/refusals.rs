@@ -1,4 +1,4 @@
-//! What is refused: where the error points, what it says, and that hostile definitions cost little.
+//! Rejected definitions: the path and the text of the error, and the low cost of hostile input.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -22,44 +22,44 @@ fn assert_refused(cases: &[(Value, &str, &str)]) {
 fn shapes_and_unknown_fields() {
     assert_refused(&[
         (json!([]), "definition", "an object"),
-        (json!({"date": []}), "definition", "`date` is no field here"),
+        (json!({"date": []}), "definition", "`date` is not a field here"),
         (json!({"dates": "2026-12-24"}), "definition.dates", "is not a list"),
         (json!({"dates": [20_261_224]}), "definition.dates.0", "is not text"),
         (json!({"timezone": 1}), "definition.timezone", "is not text"),
-        (json!({"timezone": "Berlin"}), "definition.timezone", "is no time zone"),
+        (json!({"timezone": "Berlin"}), "definition.timezone", "is not a time zone"),
         (json!({"weekly": [1]}), "definition.weekly.0", "an object"),
         (json!({"weekly": [{"days": ["MON"], "from": "02:00"}]}), "definition.weekly.0.until", "is missing"),
         (
             json!({"weekly": ["SAT", {"days": ["MON"], "at": "02:00"}]}),
             "definition.weekly.1",
-            "`at` is no field",
+            "`at` is not a field",
         ),
         (json!({"windows": [{"from": "2026-12-23T18:00"}]}), "definition.windows.0.until", "is missing"),
         (json!({"rules": [{"duration": "PT2H"}]}), "definition.rules.0.rule", "is missing"),
         (
             json!({"rules": [{"rule": "DTSTART:20260101", "length": "PT2H"}]}),
             "definition.rules.0",
-            "`length` is no field",
+            "`length` is not a field",
         ),
     ]);
 }
 
 #[test]
-fn texts_that_are_no_dates_or_times() {
+fn invalid_dates_and_times_are_rejected() {
     assert_refused(&[
         (json!({"dates": ["2026-12-24", "2026-02-30"]}), "definition.dates.1", "a day that exists"),
-        (json!({"dates": ["2026-1-5"]}), "definition.dates.0", "is no date"),
-        (json!({"dates": ["0000-01-01"]}), "definition.dates.0", "is no date"),
+        (json!({"dates": ["2026-1-5"]}), "definition.dates.0", "is not a date"),
+        (json!({"dates": ["0000-01-01"]}), "definition.dates.0", "is not a date"),
         (json!({"dates": ["2026-12-30/2026-12-27"]}), "definition.dates.0", "ends before it begins"),
-        (json!({"dates": ["2026-12-24/2026-12-25/2026-12-26"]}), "definition.dates.0", "is no date"),
-        (json!({"except": ["24.12.2026"]}), "definition.except.0", "is no date"),
-        (json!({"yearly": ["02-30"]}), "definition.yearly.0", "is no day of the year"),
-        (json!({"yearly": ["12-24/13-02"]}), "definition.yearly.0", "is no day of the year"),
+        (json!({"dates": ["2026-12-24/2026-12-25/2026-12-26"]}), "definition.dates.0", "is not a date"),
+        (json!({"except": ["24.12.2026"]}), "definition.except.0", "is not a date"),
+        (json!({"yearly": ["02-30"]}), "definition.yearly.0", "is not a day of the year"),
+        (json!({"yearly": ["12-24/13-02"]}), "definition.yearly.0", "is not a day of the year"),
         (json!({"weekly": ["Saturday"]}), "definition.weekly.0", "use MON, TUE"),
         (
             json!({"weekly": [{"days": ["MON", "X"], "from": "02:00", "until": "04:30"}]}),
             "definition.weekly.0.days.1",
-            "is no day of the week",
+            "is not a day of the week",
         ),
         (
             json!({"weekly": [{"days": [], "from": "02:00", "until": "04:30"}]}),
@@ -69,7 +69,7 @@ fn texts_that_are_no_dates_or_times() {
         (
             json!({"weekly": ["SAT", {"days": ["MON"], "from": "2:00", "until": "04:30"}]}),
             "definition.weekly.1.from",
-            "is no time of day",
+            "is not a time of day",
         ),
         (
             json!({"weekly": [{"days": ["MON"], "from": "24:00", "until": "04:30"}]}),
@@ -79,12 +79,12 @@ fn texts_that_are_no_dates_or_times() {
         (
             json!({"weekly": [{"days": ["MON"], "from": "02:00", "until": "24:01"}]}),
             "definition.weekly.0.until",
-            "is no time of day",
+            "is not a time of day",
         ),
         (
             json!({"weekly": [{"days": ["MON"], "from": "02:60", "until": "04:00"}]}),
             "definition.weekly.0.from",
-            "is no time of day",
+            "is not a time of day",
         ),
         (
             json!({"windows": [{"from": "2026-12-23T18:00:00Z", "until": "2027-01-02T06:00"}]}),
@@ -104,22 +104,22 @@ fn texts_that_are_no_dates_or_times() {
         (
             json!({"windows": [{"from": "2026-12-23T23:59:60", "until": "2027-12-23T18:00"}]}),
             "definition.windows.0.from",
-            "is no local time",
+            "is not a local time",
         ),
         (
             json!({"rules": [{"rule": "DTSTART:20260101T100000", "duration": "2 hours"}]}),
             "definition.rules.0.duration",
-            "is no length",
+            "is not a duration",
         ),
         (
             json!({"rules": [{"rule": "DTSTART:20260101T100000", "duration": "PT0S"}]}),
             "definition.rules.0.duration",
-            "is no length",
+            "is not a duration",
         ),
         (
             json!({"rules": [{"rule": "DTSTART:20260101T100000", "duration": "P99999999999999999999W"}]}),
             "definition.rules.0.duration",
-            "is no length",
+            "is not a duration",
         ),
         (
             json!({"rules": [{"rule": "DTSTART:20260101", "duration": "PT2H"}]}),
@@ -164,7 +164,7 @@ fn limits() {
 }
 
 #[test]
-fn rules_say_what_is_wrong_with_them() {
+fn invalid_rules_have_specific_errors() {
     let rule = |line: &str| json!({"rules": [format!("DTSTART:20260105T100000\nRRULE:{line}")]});
     let cases = [
         ("FREQ=SECONDLY", "too fine for a calendar"),
@@ -193,7 +193,7 @@ fn rules_say_what_is_wrong_with_them() {
         ("FREQ=WEEKLY;BYDAY=1MO", "numbered in months and years only"),
         ("FREQ=YEARLY;BYWEEKNO=20;BYDAY=1MO", "numbered in months and years only"),
         ("FREQ=MONTHLY;BYWEEKNO=20", "BYWEEKNO has no meaning"),
-        ("FREQ=MONTHLY;BYSETPOS=1", "BYSETPOS chooses"),
+        ("FREQ=MONTHLY;BYSETPOS=1", "BYSETPOS selects"),
         ("FREQ=MONTHLY;BYDAY=MO;BYSETPOS=32", "BYSETPOS has `32`"),
         ("FREQ=MONTHLY;BYDAY=-5MO", "BYDAY has `-5`"),
         ("FREQ=MONTHLY;BYEASTER=0", "BYEASTER has no meaning"),
@@ -208,11 +208,11 @@ fn rules_say_what_is_wrong_with_them() {
 }
 
 #[test]
-fn lines_of_rules_say_what_is_wrong_with_them() {
+fn invalid_rule_lines_have_specific_errors() {
     let cases = [
         ("", "has no line DTSTART"),
         ("RRULE:FREQ=YEARLY", "has no line DTSTART"),
-        ("FREQ=YEARLY", "is no line of a rule"),
+        ("FREQ=YEARLY", "is not a line of a rule"),
         ("DTSTART:20260105Z", "write a date that exists"),
         ("DTSTART:20260105T100000Z", "set the calendar's `timezone`"),
         ("DTSTART;TZID=Europe/Berlin:20260105T100000", "set the calendar's `timezone`"),
@@ -227,7 +227,10 @@ fn lines_of_rules_say_what_is_wrong_with_them() {
         ("DTSTART:20260105\nEXRULE:FREQ=YEARLY", "allowed are DTSTART, RRULE, RDATE, EXDATE"),
         ("DTSTART:20260105\nDTEND:20260106", "write the length beside the rule"),
         ("DTSTART:20260105\nRDATE:20260106T100000", "write both alike"),
-        ("DTSTART:20260105\nRRULE:FREQ=YEARLY;BYHOUR=5", "BYHOUR stands beside a DTSTART that is a date"),
+        (
+            "DTSTART:20260105\nRRULE:FREQ=YEARLY;BYHOUR=5",
+            "BYHOUR cannot be combined with a DTSTART that is a date",
+        ),
         ("DTSTART:20260105\nEXDATE:20260105", "matches no day up to 2100"),
         (
             "DTSTART:20260105\nRRULE:FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30\nRDATE:20260106",
@@ -244,7 +247,7 @@ proptest! {
 
     #[test]
     fn no_text_makes_the_parser_panic(text in any::<String>(), list in prop::sample::select(&["dates", "yearly", "weekly", "windows", "rules", "except", "timezone"][..])) {
-        // Whatever it says, it says it in words and about the entry.
+        // Every error is a sentence about the entry.
         let definition = if list == "timezone" { json!({ list: text }) } else { json!({ list: [text] }) };
         let error = Calendar::parse(&definition).expect_err("no generated text is an entry");
         prop_assert!(error.field().starts_with("definition.") && !error.message().is_empty());

@@ -1,4 +1,4 @@
-//! RFC 5545 rules: holidays people know, the lines of a rule, and a slow model of what recurs.
+//! RFC 5545 rules: well-known holidays, the lines of a rule, and a slow model of recurrence.
 
 use chrono::{Datelike as _, Days, NaiveDate, NaiveDateTime, TimeDelta, Weekday};
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ fn memorial_day_is_the_last_monday_of_may() {
 }
 
 #[test]
-fn an_exdate_takes_an_occurrence_out() {
+fn exdate_removes_an_occurrence() {
     assert_beginnings(
         &json!({"rules": ["DTSTART;VALUE=DATE:20261126\nRRULE:FREQ=YEARLY;BYMONTH=11;BYDAY=4TH\nEXDATE;VALUE=DATE:20271125"]}),
         "2026-01-01",
@@ -123,7 +123,7 @@ fn days_may_last_several_days() {
 }
 
 #[test]
-fn rdate_adds_to_a_rule_or_stands_alone() {
+fn rdate_adds_to_a_rule_or_replaces_it() {
     assert_beginnings(
         &json!({"rules": ["DTSTART;VALUE=DATE:20260105\nRRULE:FREQ=YEARLY;COUNT=2\nRDATE;VALUE=DATE:20260210,20260108\nRDATE:20260301"]}),
         "2026-01-01",
@@ -134,7 +134,7 @@ fn rdate_adds_to_a_rule_or_stands_alone() {
 }
 
 #[test]
-fn a_start_that_its_rule_does_not_match_is_no_occurrence() {
+fn unmatched_dtstart_is_not_an_occurrence() {
     assert_beginnings(
         &json!({"rules": ["DTSTART:20260101\nRRULE:FREQ=WEEKLY;BYDAY=MO"]}),
         "2026-01-01",
@@ -143,7 +143,7 @@ fn a_start_that_its_rule_does_not_match_is_no_occurrence() {
 }
 
 #[test]
-fn an_exdate_that_is_a_date_takes_out_what_begins_on_that_day() {
+fn date_exdate_removes_occurrences_starting_that_day() {
     for exdate in ["20260112", "20260112T220000", "20260112,20250101"] {
         let rule = format!("DTSTART:20260105T220000\nRRULE:FREQ=WEEKLY;COUNT=2\nEXDATE:{exdate}");
         let definition = json!({"rules": [{"rule": rule, "duration": "PT1H"}]});

@@ -1,6 +1,7 @@
 //! The days and months of an expression in words.
 //!
-//! Says which days and how they are joined to the times before them; the times are `times`'. Pure and total.
+//! Names the days and joins them to the times before them; `times` writes the times. Pure and
+//! total.
 
 use super::{
     super::{
@@ -38,7 +39,7 @@ pub(super) fn dates(fields: &Fields, all_hours: bool) -> String {
     }
     let weekdays: Vec<u8> =
         if fields.day_of_week.star { Vec::new() } else { fields.day_of_week.values.iter().collect() };
-    // A weekday is no day "of January", so beside one the month is said on its own.
+    // A weekday is not a day "of January", so the month gets its own phrase.
     let named_month = match months.as_slice() {
         [only] if weekdays.is_empty() => Some(name(&MONTHS, only - 1)),
         _ => None,
@@ -60,7 +61,7 @@ pub(super) fn dates(fields: &Fields, all_hours: bool) -> String {
     if all_months || named_month.is_some() { days } else { format!("{days}, {}", in_months(&months)) }
 }
 
-/// Whether no day is left out, be it that no field restricts the day or that one allows them all.
+/// Whether every day matches: no field restricts the day, or one field allows all days.
 fn every_day(fields: &Fields) -> bool {
     let (day, weekday) = (&fields.day, &fields.day_of_week);
     (day.star && weekday.star)

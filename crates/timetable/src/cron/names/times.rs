@@ -1,8 +1,8 @@
 //! The times of day of an expression in words.
 //!
-//! Knows seconds, minutes and hours only as ascending lists; which days they are on is `dates`'. Seconds are said only
-//! where they are other than 0 alone, so that one schedule reads alike with and without a field for them. Pure and
-//! total.
+//! Knows seconds, minutes and hours only as ascending lists; `dates` writes the days. Seconds
+//! appear only if they are other than 0 alone, so that a schedule has the same sentence with and
+//! without a field for them. Pure and total.
 
 use super::{LISTED, enumeration, regular, values};
 
@@ -72,7 +72,7 @@ impl Times {
         if self.all_hours() { "every hour".to_owned() } else { values("hour", &self.hours) }
     }
 
-    /// Said with times of the clock, if that is exact and short, for minutes at one second each.
+    /// As times of the clock, if that is exact and short, for minutes at one second each.
     fn minutes_on_the_clock(&self) -> Option<String> {
         let windows = |at_least| {
             let step = step_through(&self.minutes).filter(|_| self.minutes.len() >= at_least)?;
