@@ -63,7 +63,7 @@ fn a_mistake_is_reported_at_its_path() {
             JobType::Cron,
             json!({"expression": "@daily", "hour": 1}),
             "schedule_config.hour",
-            "beside `expression`",
+            "cannot be combined with `expression`",
         ),
         (JobType::Cron, json!({"expresion": "@daily"}), "schedule_config", "`expresion` is not a field"),
         (JobType::Cron, json!({"year": 2027}), "schedule_config", "`year` is not a field"),

@@ -169,7 +169,7 @@ fn unknown_hash_form_is_rejected() {
         (
             "HH * * * *",
             "minute",
-            "`HH` is not a form of H; use `H`, `H/n`, `H(a-b)` and `H(a-b)/n`; allowed are 0-59",
+            "`HH` is not a form of H; use `H`, `H/n`, `H(a-b)` or `H(a-b)/n`; allowed are 0-59",
         ),
         ("H5 * * * *", "minute", "not a form of H"),
         ("H-5 * * * *", "minute", "not a form of H"),

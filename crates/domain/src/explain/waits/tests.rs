@@ -134,7 +134,7 @@ fn queued_run_names_the_runs_before_it() {
     assert_waits(&in_line, &queue(), &[holder(DispatchStatus::InProgress)], &[("overlap", &told)]);
     let first = Pending { line: Some(Bounded { count: 0, is_exact: true }), ..pending() };
     let told =
-        format!("other runs of the job must end first: run {ID}, which waits since 2026-03-02T12:10:00.000Z");
+        format!("other runs of the job must end first: run {ID}, waiting since 2026-03-02T12:10:00.000Z");
     assert_waits(&first, &queue(), &[holder(DispatchStatus::Pending)], &[("overlap", &told)]);
     let wait = of_dispatch(at("12:30"), &in_line, &queue(), &[holder(DispatchStatus::InProgress)]).remove(0);
     assert_eq!((wait.dispatches().len(), wait.before().map(|before| before.count)), (1, Some(4)));

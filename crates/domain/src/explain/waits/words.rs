@@ -237,7 +237,7 @@ fn holder(holder: &Holder) -> String {
     match (holder.status, &holder.worker) {
         (DispatchStatus::InProgress, Some(worker)) => format!("run {} on {worker} since {since}", holder.id),
         (DispatchStatus::InProgress, None) => format!("run {} since {since}", holder.id),
-        _ => format!("run {}, which waits since {since}", holder.id),
+        _ => format!("run {}, waiting since {since}", holder.id),
     }
 }
 
