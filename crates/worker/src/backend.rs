@@ -3,7 +3,7 @@
 //! All other modules of the worker reach the database through [`Backend`]: register, heartbeat,
 //! claim, finish, release, live output, secrets and leave. Domain types pass through unchanged, and
 //! so do the records that the functions take and return. A second implementation (remote workers)
-//! would turn this type into a trait. The built-in jobs are no part of it: they maintain the
+//! would turn this type into a trait. The built-in jobs do not use it: they maintain the
 //! scheduler's database itself.
 
 mod claims;
@@ -128,8 +128,8 @@ impl Backend {
         live_output::write(&mut *self.database.conn().await?, news).await
     }
 
-    /// Deletes live output of ended attempts; returns those of which nothing is left. The end of the
-    /// others is not stored yet.
+    /// Deletes live output of ended attempts; returns the attempts without any row left. The end of each
+    /// remaining attempt is not stored yet.
     pub(crate) async fn forget_live(
         &self,
         ended: &[(DispatchId, ClaimToken)],

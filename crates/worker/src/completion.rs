@@ -45,7 +45,7 @@ use writer::Writer;
 pub(crate) use counted::show as show_counters;
 pub(crate) use size::bytes_of;
 
-/// How long the first result of a batch waits for others.
+/// How long the first result of a batch waits for more.
 const GATHER: Duration = Duration::from_millis(3);
 /// Time between the starts of two transactions while all slots are taken. Then the processor time of
 /// handlers is worth more than storing a result some milliseconds sooner.
@@ -274,7 +274,7 @@ impl Completer {
     }
 }
 
-/// How long the first result of a batch waits for others, given the time since the latest batch and
+/// How long the first result of a batch waits for more, given the time since the latest batch and
 /// whether slots are free.
 fn gather_time(since_last: Option<Duration>, has_free_slot: bool) -> Duration {
     match since_last {

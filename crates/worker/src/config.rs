@@ -1,4 +1,4 @@
-//! The settings of the worker: names, units, defaults, and how they depend on each other.
+//! The settings of the worker: names, units, defaults and their dependencies.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,43 +6,41 @@ use std::time::Duration;
 use sched_model::domain::lease::Lease;
 use sched_runtime::config::{self, DatabaseSettings, HealthSettings, SecretsSettings, Setting, Values};
 
+use crate::built_in::{ArchiveTarget, InvalidMailer, Mailer, SystemSettings};
+use crate::claiming::weights;
 use crate::handlers::http::{AllowList, PortList};
 use crate::handlers::process::{ProgramList, RunAsList};
 
-use crate::claiming::weights;
-
-use crate::built_in::{ArchiveTarget, InvalidMailer, Mailer, SystemSettings};
-
-/// The settings this daemon has besides those of every daemon.
+/// The settings of this daemon besides those of every daemon.
 pub const SETTINGS: &[Setting] = &[
-    Setting::new("worker-concurrency", "WORKER_CONCURRENCY", "COUNT", "How many dispatches run at once").default("10"),
+    Setting::new("worker-concurrency", "WORKER_CONCURRENCY", "COUNT", "How many runs execute at once").default("10"),
     Setting::new(
         "worker-queues",
         "WORKER_QUEUES",
         "NAMES",
-        "Queues to serve, separated by commas; built-in jobs wait in the queue system. With weights (critical=5,default=1) they share the \
-         free slots in that proportion; without, priority decides across them",
+        "Queues to serve, separated by commas; built-in jobs use the queue system. With weights (critical=5,default=1) the queues share the \
+         free slots in that proportion; without weights, priority decides across all queues",
     )
     .default("default,system"),
     Setting::new(
         "worker-listen",
         "WORKER_LISTEN",
         "BOOL",
-        "Whether to listen for notifications of new work; without them, as behind a pooler that does not pass them on, work is found by polling",
+        "Whether to listen for notifications of new runs; false behind a pooler that drops them, so that the worker only polls",
     )
     .default("true"),
     Setting::new(
         "worker-poll-interval",
         "WORKER_POLL_INTERVAL",
         "DURATION",
-        "Shortest pause between looks for work that found none; it grows by half each time",
+        "Shortest pause after a poll that found no run; the pause grows by half each time",
     )
     .default("1s"),
     Setting::new(
         "worker-max-poll-interval",
         "WORKER_MAX_POLL_INTERVAL",
         "DURATION",
-        "Longest pause between looks for work; work that is notified is found at once all the same",
+        "Longest pause between two polls; a notification ends it",
     )
     .default("30s"),
     Setting::new("worker-heartbeat-interval", "WORKER_HEARTBEAT_INTERVAL", "DURATION", "Time between heartbeats")
@@ -51,165 +49,156 @@ pub const SETTINGS: &[Setting] = &[
         "worker-offline-threshold",
         "WORKER_OFFLINE_THRESHOLD",
         "DURATION",
-        "Silence after which the worker is given up; the same for workers and schedulers, at least three heartbeats",
+        "Time without a heartbeat after which the worker counts as dead; the same for workers and schedulers, at least three heartbeats",
     )
     .default("30s"),
     Setting::new(
         "worker-drain-timeout",
         "WORKER_DRAIN_TIMEOUT",
         "DURATION",
-        "How long running work may take to finish when the worker is told to stop; then it is killed and handed back",
+        "How long running attempts may take to finish when the worker stops; then they are stopped and released",
     )
     .default("30s"),
     Setting::new(
         "worker-temp-dir",
         "WORKER_TEMP_DIR",
         "DIRECTORY",
-        "Where the private directories of attempts are made; the system's temporary directory by default",
+        "Parent of the private directories of attempts; the system's temporary directory by default",
     ),
     Setting::new(
         "worker-cgroup-root",
         "WORKER_CGROUP_ROOT",
         "PATH",
-        "Control group, such as /sched, below which jobs with limits get groups; the worker's own by default",
+        "Control group, such as /sched, in which jobs with limits get their groups; the group of the worker by default",
     ),
     Setting::new(
         "worker-programs",
         "WORKER_PROGRAMS",
         "PATHS",
-        "Programs that process functions may start: absolute paths, folders with /* or, with what is below them, /**. What a link leads to \
-         counts; shell commands take /bin/sh on the list. Any program by default: set it where tenants are not trusted",
+        "Programs that process functions may start: absolute paths, folders with /*, or folders with all subfolders with /**. The target of a \
+         link counts; shell commands need /bin/sh on the list. Any program by default: set it if tenants are not trusted",
     ),
     Setting::new(
         "worker-run-as",
         "WORKER_RUN_AS",
         "USERS",
-        "Users as which functions may run with run_as, by name or number; user:group allows that group besides the user's own. None by \
-         default, and never root",
+        "Users that functions may name in run_as, by name or number; user:group also allows that group. None by default, and never root",
     ),
     Setting::new(
         "worker-http-allow",
         "WORKER_HTTP_ALLOW",
         "TARGETS",
-        "What http functions may call besides the public Internet: networks, addresses, host names, each with a port or without",
+        "Targets that http functions may call besides the public Internet: networks, addresses or host names, each with an optional port",
     ),
     Setting::new(
         "worker-http-ports",
         "WORKER_HTTP_PORTS",
         "PORTS",
-        "Ports that http functions may call, such as 443,8000-8099, besides those that worker-http-allow names with a target; any by default",
+        "Ports that http functions may call, such as 443,8000-8099, besides the ports in worker-http-allow; any by default",
     ),
     Setting::new(
         "worker-http-ca-file",
         "WORKER_HTTP_CA_FILE",
         "FILE",
-        "PEM file with authorities that http functions trust besides the system's",
+        "PEM file with certificate authorities that http functions trust besides those of the system",
     ),
     Setting::new(
         "worker-report-failures",
         "WORKER_REPORT_FAILURES",
         "BOOL",
-        "Whether dispatches that have failed for good, with an attempt of this worker, are reported to the error tracker",
+        "Whether runs that failed permanently with an attempt of this worker are reported to the error tracker",
     )
     .switch(),
     Setting::new(
         "max-retry-attempts",
         "MAX_RETRY_ATTEMPTS",
         "COUNT",
-        "Attempts in all of jobs that have no retry policy of their own",
+        "Maximum attempts per run of jobs without a retry policy",
     )
     .default("3"),
 ];
 
-/// The settings of the built-in jobs that need some; see docs/system-jobs.md.
+/// The settings of built-in jobs.
 const SYSTEM: &[Setting] = &[
     Setting::new(
         "archive-url",
         "ARCHIVE_URL",
         "URL",
-        "Where sched.archive puts months of history: file:///folder or s3://bucket/prefix, with the AWS_* variables of the environment",
+        "Where sched.archive stores months of history: file:///folder or s3://bucket/prefix, with the AWS_* variables of the environment",
     ),
     Setting::new(
         "backup-dir",
         "BACKUP_DIR",
         "DIRECTORY",
-        "Where sched.backup puts dumps of the scheduler's own database",
+        "Where sched.backup stores dumps of the scheduler's database",
     ),
-    Setting::new("backup-keep", "BACKUP_KEEP", "COUNT", "How many of these dumps are kept").default("7"),
+    Setting::new("backup-keep", "BACKUP_KEEP", "COUNT", "How many dumps sched.backup keeps").default("7"),
     Setting::new(
         "pg-bin-dir",
         "PG_BIN_DIR",
         "DIRECTORY",
-        "Where pg_dump is, which must not be older than the server; on the PATH by default",
+        "Directory of pg_dump, which must not be older than the server; found in PATH by default",
     ),
     Setting::new(
         "worker-smtp-url",
         "WORKER_SMTP_URL",
         "URL",
         "Mail server for notifications: smtps://user:password@host:465, smtp://host:587?tls=required, or smtp://host:25 without TLS; without \
-         it e-mail is not sent",
+         this setting the worker sends no e-mail",
     )
     .secret_url(),
     Setting::new(
         "worker-smtp-from",
         "WORKER_SMTP_FROM",
         "ADDRESS",
-        "Whose e-mail notifications are, such as sched@example.com; needed with WORKER_SMTP_URL",
+        "Sender of e-mail notifications, such as sched@example.com; required with WORKER_SMTP_URL",
     ),
 ];
 
 /// All groups of settings of this daemon.
 pub const GROUPS: &[&[Setting]] = &[config::DATABASE, config::HEALTH, config::SECRETS, SETTINGS, SYSTEM];
 
-/// The settings, read and checked.
+/// The validated settings.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// How to reach the database.
     pub database: DatabaseSettings,
-    /// Where health and metrics are served.
     pub health: HealthSettings,
-    /// How secrets are opened.
     pub secrets: SecretsSettings,
-    /// How many dispatches run at once.
+    /// How many runs execute at once.
     pub concurrency: u32,
-    /// Queues to serve.
     pub queues: Vec<String>,
-    /// Their weights, in the same order.
+    /// Weights of `queues`, in the same order.
     pub queue_weights: Vec<u32>,
-    /// Whether to listen for notifications.
     pub listen: bool,
-    /// Whether dispatches that have failed for good are reported.
+    /// Whether failed runs are reported to the error tracker.
     pub report_failures: bool,
-    /// Shortest and longest pause between looks for work.
+    /// Shortest and longest pause between two polls.
     pub poll: (Duration, Duration),
-    /// Time between heartbeats.
     pub heartbeat_interval: Duration,
-    /// The lease of the worker.
     pub lease: Lease,
-    /// How long running work may take to finish.
+    /// How long running attempts may take to finish.
     pub drain_timeout: Duration,
-    /// Where the private directories of attempts are made.
+    /// Parent of the private directories of attempts.
     pub temp_dir: PathBuf,
-    /// Control group below which groups for limits are made; the worker's own if `None`.
+    /// Control group in which attempts with limits get groups; the group of the worker if `None`.
     pub cgroup_root: Option<String>,
-    /// Programs that functions may start.
     pub programs: ProgramList,
-    /// Users as which functions may run.
+    /// Users that functions may run as.
     pub run_as: RunAsList,
-    /// What http functions may call besides the public Internet.
+    /// Targets that http functions may call besides the public Internet.
     pub http_allow: AllowList,
-    /// Ports they may call.
+    /// Ports that http functions may call.
     pub http_ports: PortList,
-    /// Authorities they trust besides the system's.
+    /// Certificate authorities that http functions trust besides those of the system.
     pub http_ca_file: Option<PathBuf>,
-    /// Attempts of jobs without a policy.
+    /// Maximum attempts per run of jobs without a retry policy.
     pub max_retry_attempts: u32,
-    /// Where the built-in jobs put archives and backups.
+    /// Settings of the built-in jobs.
     pub system: SystemSettings,
 }
 
 impl Config {
-    /// Reads the settings, recording every mistake.
+    /// Reads the settings and records every error.
     pub fn read(values: &mut Values) -> Self {
         let seconds = Duration::from_secs;
         let milliseconds = Duration::from_millis;
@@ -223,8 +212,10 @@ impl Config {
         }
         let cgroup_root = values.optional_string("worker-cgroup-root");
         if cgroup_root.as_ref().is_some_and(|path| !path.starts_with('/') || path.contains("..")) {
-            values
-                .mistake("worker-cgroup-root", "must be a path within the hierarchy, beginning with a slash");
+            values.mistake(
+                "worker-cgroup-root",
+                "must be a path within the cgroup hierarchy that starts with a slash and has no ..",
+            );
         }
         let lease = match Lease::new(lease, heartbeat_interval) {
             Ok(lease) => lease,
@@ -271,7 +262,7 @@ impl Config {
 
 fn read_programs(values: &mut Values) -> ProgramList {
     let items = values.optional_list("worker-programs");
-    // A list that is there names something.
+    // An empty list means that the setting is absent.
     let list = if items.is_empty() { Ok(ProgramList::default()) } else { ProgramList::parse(&items) };
     list.unwrap_or_else(|wrong| {
         values.mistake("worker-programs", wrong);
@@ -334,11 +325,11 @@ fn read_mailer(values: &mut Values) -> Option<Mailer> {
             }
         },
         (None, Some(_)) => {
-            values.mistake("worker-smtp-from", "is of no use without worker-smtp-url");
+            values.mistake("worker-smtp-from", "has no effect without worker-smtp-url; set both");
             None
         }
         (Some(_), None) => {
-            values.mistake("worker-smtp-from", "must be given with worker-smtp-url");
+            values.mistake("worker-smtp-from", "must be set with worker-smtp-url");
             None
         }
     }

@@ -104,7 +104,7 @@ pub enum UnfinishedWork {
     LeaseLost,
     /// The runs could not be released.
     #[error(
-        "native handlers still run after the worker was told to stop, because they neither check their cancellation nor reach an \
+        "native handlers still run after the stop of the worker, because they neither check their cancellation nor reach an \
          await; the process ends with them, and other workers repeat the runs when the lease has expired"
     )]
     Stopped,

@@ -130,7 +130,7 @@ impl TestRun {
         self
     }
 
-    /// Makes the run a catch-up of a misfire, claimed this late.
+    /// Turns the run into a catch-up of a misfire, claimed this late.
     #[must_use]
     pub fn catching_up(mut self, lateness: Duration) -> Self {
         self.execution.catch_up = true;

@@ -2,7 +2,7 @@
 //!
 //! `handlers::scrub` finds the secrets. Its time grows with the secrets and the texts, which may be
 //! megabytes, and the threads of the runtime also carry the heartbeat. So large inputs are scrubbed
-//! on a thread that may block. The attempt keeps its slot meanwhile. If scrubbing fails, nothing of
+//! on a thread that may block. The attempt keeps its slot until then. If scrubbing fails, nothing of
 //! the unscrubbed text leaves this module.
 
 use std::sync::Arc;

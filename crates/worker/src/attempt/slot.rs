@@ -24,7 +24,7 @@ const LEASE_IN_DOUBT: ReleaseReason = ReleaseReason {
     message: "the worker had not renewed its lease in time, so another worker may have the run and the attempt did not start",
 };
 
-/// What ends the wait for a slot.
+/// The conditions that end the wait for a slot.
 pub(crate) struct Bounds<'a> {
     kill: &'a CancellationToken,
     stop_claiming: &'a CancellationToken,

@@ -3,7 +3,7 @@
 //! Pure arithmetic. Queues of equal weight form one group with one claim, in which priority decides. As
 //! soon as two weights differ, each queue is its own group and gets places in proportion, spread
 //! evenly (`critical=5,default=1` means five, one, five, one). A group without runs leaves its places
-//! to the others and does not save them up.
+//! to the other groups and does not save them up.
 
 /// The largest weight of a queue.
 pub(crate) const HEAVIEST: u32 = 1_000;

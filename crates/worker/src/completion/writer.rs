@@ -1,7 +1,7 @@
 //! Storing one batch of results, with retries and notifications.
 //!
 //! [`RetryBudget`] separates results that the database rejects from results without an answer. Rejected
-//! results are stored without the content of their handler; the others are stored again. A result whose
+//! results are stored without the content of their handler; unanswered results are stored again. A result whose
 //! outcome is unknown is read back before it counts as lost.
 
 use std::collections::{HashMap, HashSet};
@@ -87,7 +87,7 @@ impl Writer {
         }
     }
 
-    /// Notifies this worker and the others that queues with limits have room.
+    /// Notifies this worker and all other workers that queues with limits have room.
     async fn notify_room(&self, queues: &[String]) {
         if queues.is_empty() {
             return;

@@ -81,7 +81,7 @@ fn note_drain(session: &Session, is_requested: bool) {
         true => tracing::info!("draining on request of an operator: no new claims"),
         false => tracing::info!("drain request of an operator ended: claiming again"),
     }
-    // The next heartbeat shows the new status to the operator who waits for the drain.
+    // The next heartbeat shows the new status, for which the operator waits.
     session.worker.beat_now.notify_one();
 }
 

@@ -2,7 +2,7 @@
 //! per worker.
 //!
 //! Each worker has its own identity, registration, lease, heartbeat connection, slots, poller and
-//! completer, as if it were alone. A claim of one worker is invisible to the others. They share the
+//! completer, as if it were alone. A claim of one worker is invisible to the other workers. They share the
 //! connection pool, the listener, the handlers and the health endpoint, which reports the first
 //! worker. If the process dies, all leases expire at once. This is not for production: one worker with
 //! more slots does the same with less.
