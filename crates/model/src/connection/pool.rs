@@ -24,15 +24,13 @@ use crate::{Conn, DbError, DbResult};
 /// timeout ends it, well within the target time of a failover.
 pub const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(3);
 
-/// Number of comparisons of two connections: a busy pooler may give them different sessions by
-/// chance.
+/// Comparisons of two connections: a busy pooler may give them different sessions by chance.
 const SESSION_LOOKS: u32 = 5;
 
 /// How to reach the database, and its timeouts.
 #[derive(Clone)]
 pub struct DatabaseSettings {
-    /// `postgresql://user:password@host[,host]/database?options`. Of several servers, the one that
-    /// accepts writes is used.
+    /// `postgresql://user:password@host[,host]/database?options`. Uses the host that accepts writes.
     pub url: String,
     /// The `application_name` in the server's views.
     pub application: String,

@@ -5,6 +5,8 @@
 //! names in configurations: a function may be written while its secret is deleted, and its attempts
 //! then fail with that error.
 
+mod rotation;
+
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
@@ -22,10 +24,10 @@ use sched_domain::secret::{
     NONCE_BYTES, OpenError, SealError, Sealed, SecretKeys, SecretPlace, SecretValue, named_secrets,
 };
 
+pub use self::rotation::{ROTATION_PAGE, RotatedPage, rotate_page};
+
 /// Maximum number of functions named in a rejection.
 const MOST_NAMED_FUNCTIONS: usize = 10;
-/// Number of secrets in one page of a rotation: with the longest values a few megabytes.
-pub const ROTATION_PAGE: i64 = 50;
 
 /// The public fields of a secret: everything but its value.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
@@ -361,75 +363,4 @@ pub async fn of_tenant(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResul
         .get_result(conn)
         .await;
     Ok(found.optional()?)
-}
-
-/// Result of one page of a rotation.
-#[derive(Debug, Default)]
-pub struct RotatedPage {
-    /// Number of secrets resealed with the current key.
-    pub resealed: usize,
-    /// Secrets that cannot be opened, each with its tenant and the error.
-    pub unreadable: Vec<(TenantId, String, OpenError)>,
-    /// Start of the next page; `None` after the last one.
-    pub next: Option<(TenantId, Uuid)>,
-}
-
-statement! {
-    /// Raw SQL for UPDATE … FROM.
-    Reseal<'a> = "secrets/secrets_reseal.sql", (
-        tenants: &'a [TenantId] as Array<SqlUuid>,
-        ids: &'a [Uuid] as Array<SqlUuid>,
-        key_ids: &'a [&'a str] as Array<Text>,
-        nonces: &'a [&'a [u8]] as Array<Bytea>,
-        ciphertexts: &'a [&'a [u8]] as Array<Bytea>,
-    ) -> ()
-}
-
-/// Reseals a page of the secrets of all tenants that are not sealed with the current key.
-///
-/// Their versions and times do not change. Call it in a separate transaction for each page,
-/// starting with `None`.
-pub async fn rotate_page(
-    conn: &mut Conn,
-    keys: &SecretKeys,
-    after: Option<(TenantId, Uuid)>,
-) -> Result<RotatedPage, PutError> {
-    use secrets as s;
-    let (tenant, id) = after.unwrap_or((TenantId(Uuid::nil()), Uuid::nil()));
-    let rows: Vec<SealedSecret> = s::table
-        .filter(s::key_id.ne(keys.writing_id()))
-        .filter(s::tenant_id.gt(tenant).or(s::tenant_id.eq(tenant).and(s::id.gt(id))))
-        .order((s::tenant_id, s::id))
-        .limit(ROTATION_PAGE)
-        .select(SealedSecret::as_select())
-        .for_no_key_update()
-        .load(conn)
-        .await?;
-    let is_full = i64::try_from(rows.len()).is_ok_and(|count| count == ROTATION_PAGE);
-    let next = rows.last().filter(|_| is_full).map(|last| (last.tenant_id, last.id));
-    let mut page = RotatedPage { next, ..RotatedPage::default() };
-    let mut resealed = Vec::new();
-    for row in &rows {
-        match row.open(keys) {
-            Ok(value) => resealed.push((row, keys.seal(row.place(), row.version, &value, random_nonce())?)),
-            Err(error) => page.unreadable.push((row.tenant_id, row.name.clone(), error)),
-        }
-    }
-    if !resealed.is_empty() {
-        let tenants: Vec<TenantId> = resealed.iter().map(|(row, _)| row.tenant_id).collect();
-        let ids: Vec<Uuid> = resealed.iter().map(|(row, _)| row.id).collect();
-        let key_ids: Vec<&str> = resealed.iter().map(|(_, sealed)| sealed.key_id.as_str()).collect();
-        let nonces: Vec<&[u8]> = resealed.iter().map(|(_, sealed)| &sealed.nonce[..]).collect();
-        let ciphertexts: Vec<&[u8]> =
-            resealed.iter().map(|(_, sealed)| sealed.ciphertext.as_slice()).collect();
-        let statement = Reseal {
-            tenants: &tenants,
-            ids: &ids,
-            key_ids: &key_ids,
-            nonces: &nonces,
-            ciphertexts: &ciphertexts,
-        };
-        page.resealed = statement.execute(conn).await?;
-    }
-    Ok(page)
 }

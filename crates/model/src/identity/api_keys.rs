@@ -5,17 +5,21 @@
 //! every request needs it. The last use is recorded at most once a minute. A revoked key keeps its
 //! row, so that the audit log refers to an existing key.
 
+mod changes;
+
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel::sql_types::{Array, Bool, Bytea, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 
-use crate::schema::{api_keys, memberships, users};
-use crate::{Conn, DbResult, connection::database_clock};
-use sched_domain::identity::{ApiKey, Permission, Permissions, Role, Standing, scopes_of};
+use crate::schema::{api_keys, users};
+use crate::{Conn, DbResult};
+use sched_domain::identity::{ApiKey, Permissions, Role, Standing, scopes_of};
 use sched_domain::identity::{KeyHash, UnknownRingKey};
 use sched_domain::ids::{ApiKeyId, TenantId, UserId};
 use sched_domain::secret::SecretKeys;
+
+pub use self::changes::{Changed, KeyChange, Revoked, Revoker, change, revoke};
 
 /// The public fields of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
@@ -242,172 +246,4 @@ pub async fn by_name(
         query = query.filter(k::user_id.eq(user));
     }
     Ok(query.first(conn).await.optional()?)
-}
-
-/// Result of [`revoke`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Revoked {
-    /// Revoked now.
-    Now(ApiKeyRecord),
-    /// Revoked earlier.
-    Before(ApiKeyRecord),
-    /// The key belongs to an owner of the tenant, and the caller is not an owner.
-    OfAnOwner,
-    NoSuchKey,
-}
-
-/// The caller of [`revoke`] or [`change`].
-#[derive(Debug, Clone, Copy)]
-pub struct Revoker<'a> {
-    /// The user; may revoke their own keys.
-    pub user: Option<UserId>,
-    /// Whether the caller may revoke the keys of other users.
-    pub may_others: bool,
-    /// Whether the caller, as an owner, may revoke the keys of owners.
-    pub may_owners: bool,
-    /// Component, or e-mail address of the user.
-    pub source: &'a str,
-}
-
-/// Revokes a key, given by its id or prefix, permanently.
-pub async fn revoke(conn: &mut Conn, tenant: TenantId, key: &str, by: Revoker<'_>) -> DbResult<Revoked> {
-    use api_keys as k;
-    let found = match hold(conn, tenant, key, by).await? {
-        Ok(found) => found,
-        Err(Barred::OfAnOwner) => return Ok(Revoked::OfAnOwner),
-        Err(Barred::NoSuchKey) => return Ok(Revoked::NoSuchKey),
-    };
-    if found.revoked_at.is_some() {
-        return Ok(Revoked::Before(found));
-    }
-    let changed = diesel::update(k::table.find((tenant, found.id)))
-        .set((k::revoked_at.eq(database_clock::clock_timestamp().nullable()), k::revoked_src.eq(by.source)))
-        .returning(ApiKeyRecord::as_returning())
-        .get_result(conn)
-        .await?;
-    Ok(Revoked::Now(changed))
-}
-
-/// A change of a key: a new name, fewer permissions, an earlier expiry. `None` leaves a field
-/// unchanged.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct KeyChange<'a> {
-    /// Purpose, for people.
-    pub name: Option<&'a str>,
-    /// A subset of the present permissions.
-    pub scopes: Option<Permissions>,
-    /// Not later than the present expiry.
-    pub expires_at: Option<DateTime<Utc>>,
-}
-
-/// Result of [`change`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Changed {
-    /// Changed now.
-    Now {
-        before: Box<ApiKeyRecord>,
-        after: Box<ApiKeyRecord>,
-    },
-    /// The key is no longer valid, and a change cannot alter that.
-    Over,
-    /// The new expiry is in the past.
-    Past,
-    /// The key does not have this scope now.
-    Wider(Permission),
-    /// The key expires earlier now.
-    Longer(DateTime<Utc>),
-    /// The key belongs to an owner of the tenant, and the caller is not an owner.
-    OfAnOwner,
-    NoSuchKey,
-}
-
-/// Changes a key, given by its id or prefix. A change never adds permissions or extends the expiry,
-/// so every caller that may revoke a key may change it, with any permissions.
-pub async fn change(
-    conn: &mut Conn,
-    tenant: TenantId,
-    key: &str,
-    change: KeyChange<'_>,
-    by: Revoker<'_>,
-) -> DbResult<Changed> {
-    use api_keys as k;
-    let before = match hold(conn, tenant, key, by).await? {
-        Ok(found) => found,
-        Err(Barred::OfAnOwner) => return Ok(Changed::OfAnOwner),
-        Err(Barred::NoSuchKey) => return Ok(Changed::NoSuchKey),
-    };
-    let now = database_clock::now(conn).await?;
-    if before.revoked_at.is_some() || before.expires_at.is_some_and(|end| end <= now) {
-        return Ok(Changed::Over);
-    }
-    if change.expires_at.is_some_and(|end| end <= now) {
-        return Ok(Changed::Past);
-    }
-    if let (Some(has), Some(wanted)) = (scopes_of(&before.scopes), change.scopes)
-        && let Some(scope) = wanted.iter().find(|scope| !has.has(*scope))
-    {
-        return Ok(Changed::Wider(scope));
-    }
-    if let (Some(end), Some(wanted)) = (before.expires_at, change.expires_at)
-        && wanted > end
-    {
-        return Ok(Changed::Longer(end));
-    }
-    let scopes = match change.scopes {
-        Some(scopes) => scopes.iter().map(|scope| scope.as_str().to_owned()).collect(),
-        None => before.scopes.clone(),
-    };
-    let values = (
-        k::name.eq(change.name.unwrap_or(&before.name)),
-        k::scopes.eq(scopes),
-        k::expires_at.eq(change.expires_at.or(before.expires_at)),
-    );
-    let after = diesel::update(k::table.find((tenant, before.id)))
-        .set(values)
-        .returning(ApiKeyRecord::as_returning())
-        .get_result(conn)
-        .await?;
-    Ok(Changed::Now { before: Box::new(before), after: Box::new(after) })
-}
-
-/// Why a caller may not revoke or change a key.
-enum Barred {
-    /// The key belongs to an owner of the tenant, and the caller is not an owner.
-    OfAnOwner,
-    /// The tenant has no such key, or the caller may not know it.
-    NoSuchKey,
-}
-
-/// Locks the key to revoke or change.
-async fn hold(
-    conn: &mut Conn,
-    tenant: TenantId,
-    key: &str,
-    by: Revoker<'_>,
-) -> DbResult<Result<ApiKeyRecord, Barred>> {
-    use api_keys as k;
-    let own = k::table.filter(k::tenant_id.eq(tenant));
-    let found: Option<ApiKeyRecord> = match key.parse::<ApiKeyId>() {
-        Ok(id) => own.filter(k::id.eq(id)).select(ApiKeyRecord::as_select()).for_update().first(conn).await,
-        Err(_no_id) => {
-            own.filter(k::key_prefix.eq(key)).select(ApiKeyRecord::as_select()).for_update().first(conn).await
-        }
-    }
-    .optional()?;
-    let is_theirs = |key: &ApiKeyRecord| by.may_others || (by.user.is_some() && key.user_id == by.user);
-    let Some(found) = found.filter(is_theirs) else { return Ok(Err(Barred::NoSuchKey)) };
-    if let Some(user) = found.user_id
-        && found.revoked_at.is_none()
-        && by.user != Some(user)
-        && !by.may_owners
-        && role_of(conn, tenant, user).await? == Some(Role::Owner)
-    {
-        return Ok(Err(Barred::OfAnOwner));
-    }
-    Ok(Ok(found))
-}
-
-async fn role_of(conn: &mut Conn, tenant: TenantId, user: UserId) -> DbResult<Option<Role>> {
-    let role = memberships::table.find((tenant, user)).select(memberships::role);
-    Ok(role.first(conn).await.optional()?)
 }

@@ -5,33 +5,32 @@
 //! the skips of the change. All of it is one transaction of the caller: a process that dies in
 //! between leaves the job unchanged.
 
+mod names;
+mod version;
+
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 use serde::Serialize;
 
-use super::super::schema::{scheduled_job_versions, scheduled_jobs};
+use super::super::schema::scheduled_jobs;
 use super::super::{Conn, DbError, DbResult};
 use super::cursor::{self, Cursor};
 use super::parsed_calendars::ParsedCalendars;
 use super::refusal::{SaveError, refused};
 use super::reschedule::stored_timetable;
-use super::switch::Pause;
 use super::{Job, by_id};
 use crate::definitions::calendars;
 use crate::definitions::dependencies::{self, Dependent};
 use crate::definitions::functions::Change;
-use crate::{
-    connection::database_clock,
-    definitions::{functions, job_types, projects},
-    dispatching::quotas,
-    identity::tenants,
-};
-use sched_domain::args_schema;
+use crate::{connection::database_clock, dispatching::quotas};
 use sched_domain::dependency::AfterMode;
 use sched_domain::ids::{FunctionId, JobId, ProjectId, TenantId, time_ordered};
 use sched_domain::job::{JobSettings, MisfireKind, OverlapPolicy, Scope};
 use sched_timetable::{Calendar, CalendarRoll, DstGap, DstOverlap, JobType, Timetable};
+
+use self::names::resolve_names;
+pub(super) use self::version::NewVersion;
 
 /// Whether a job of that name may exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -367,50 +366,6 @@ pub(super) async fn calendars_of(
     Ok(parsed.all(&found)?)
 }
 
-struct Named {
-    function: FunctionId,
-    project: Option<ProjectId>,
-}
-
-async fn resolve_names(
-    conn: &mut Conn,
-    tenant: TenantId,
-    settings: &JobSettings,
-    existing: Option<&Job>,
-) -> Result<Named, SaveError> {
-    let missing = |field, kind, name: &str| SaveError::Missing { field, kind, name: name.to_owned() };
-    let is_new_to_job = existing.is_none_or(|job| job.settings.function != settings.function);
-    // The present function cannot be deleted while the job uses it.
-    let function = match is_new_to_job {
-        true => functions::hold(conn, tenant, &settings.function).await?,
-        false => functions::by_name(conn, tenant, &settings.function).await?,
-    };
-    let function = function.ok_or_else(|| missing("function", "task function", &settings.function))?;
-    if is_new_to_job && !function.is_active {
-        return Err(SaveError::Inactive { field: "function", name: settings.function.clone() });
-    }
-    let misfits = args_schema::misfits(function.settings.args_schema.as_ref(), &settings.task_args);
-    if !misfits.is_empty() {
-        return Err(SaveError::Args(misfits));
-    }
-    if existing.is_none_or(|job| job.settings.job_type != settings.job_type)
-        && !job_types::accepts_jobs(conn, settings.job_type).await?
-    {
-        return Err(SaveError::TypeInactive(settings.job_type));
-    }
-    let project = match &settings.project {
-        Some(name) => {
-            let found = match existing.is_none_or(|job| job.settings.project != settings.project) {
-                true => projects::hold(conn, tenant, name).await?,
-                false => tenants::project_by_name(conn, tenant, name).await?,
-            };
-            Some(found.ok_or_else(|| missing("project", "project", name))?)
-        }
-        None => None,
-    };
-    Ok(Named { function: function.id, project })
-}
-
 fn json_of(settings: &impl Serialize) -> DbResult<serde_json::Value> {
     serde_json::to_value(settings)
         .map_err(|error| DbError::Corrupt { what: "settings of a job".into(), reason: error.to_string() })
@@ -423,41 +378,5 @@ fn change_of(before: Option<&JobSettings>, after: &JobSettings) -> &'static str 
         Some(before) if before.is_enabled && !after.is_enabled => "disabled",
         Some(before) if !before.is_enabled && after.is_enabled => "enabled",
         Some(_) => "updated",
-    }
-}
-
-/// A version of a job to store.
-pub(super) struct NewVersion<'a> {
-    pub(super) version: i64,
-    pub(super) change: &'static str,
-    pub(super) settings: &'a JobSettings,
-    /// When the cursor was computed: later fires follow these settings.
-    pub(super) changed_at: DateTime<Utc>,
-    pub(super) source: &'a str,
-    pub(super) pause: Option<&'a Pause<'a>>,
-}
-
-impl NewVersion<'_> {
-    pub(super) async fn keep(&self, conn: &mut Conn, tenant: TenantId, id: JobId) -> DbResult<()> {
-        use scheduled_job_versions as v;
-        let settings = serde_json::to_value(self.settings).map_err(|error| DbError::Corrupt {
-            what: format!("settings of job {id}"),
-            reason: error.to_string(),
-        })?;
-        diesel::insert_into(v::table)
-            .values((
-                v::tenant_id.eq(tenant),
-                v::job_id.eq(id),
-                v::version.eq(self.version),
-                v::change.eq(self.change),
-                v::settings.eq(settings),
-                v::changed_at.eq(self.changed_at),
-                v::changed_src.eq(self.source),
-                v::pause_reason.eq(self.pause.and_then(|pause| pause.reason)),
-                v::paused_until.eq(self.pause.and_then(|pause| pause.until)),
-            ))
-            .execute(conn)
-            .await?;
-        Ok(())
     }
 }
