@@ -61,8 +61,7 @@ impl Row {
     }
 
     fn read(self) -> DbResult<Housekeeping> {
-        let corrupt =
-            |reason: String| DbError::Corrupt { what: "the housekeeping row".to_owned(), reason };
+        let corrupt = |reason: String| DbError::Corrupt { what: "the housekeeping row".to_owned(), reason };
         let days = |days: i32| u32::try_from(days).map_err(|error| corrupt(error.to_string()));
         let seconds = |seconds: i64| {
             u64::try_from(seconds).map(Duration::from_secs).map_err(|error| corrupt(error.to_string()))

@@ -34,10 +34,7 @@ pub enum DbError {
     TermOver,
     /// A row has a value that this program never writes: another program wrote it, or a defect.
     #[error("{what} cannot be read: {reason}")]
-    Corrupt {
-        what: String,
-        reason: String,
-    },
+    Corrupt { what: String, reason: String },
     /// Any other error of the database or the driver.
     #[error("the database rejected the statement")]
     Other(#[source] DieselError),

@@ -43,17 +43,13 @@ pub enum SchemaError {
     #[error("the database has no schema yet; run `schedctl migrate up`")]
     Missing,
     #[error("the database schema is {pending} migrations behind this program; run `schedctl migrate up`")]
-    Older {
-        pending: usize,
-    },
+    Older { pending: usize },
     /// The database has migrations that this program does not know.
     #[error(
         "the database schema is newer than this program (it has {newest}); install the release that created it, or revert it \
          with that release's `schedctl migrate down`"
     )]
-    Newer {
-        newest: String,
-    },
+    Newer { newest: String },
     /// Two concurrent connections shared one session of the server.
     #[error(
         "connections to the database share sessions, as through a pooler in transaction or statement mode, and so would share timeouts \

@@ -37,10 +37,7 @@ pub const CANCEL_CHANNEL: &str = "sched_cancel";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hint {
     /// A notification arrived.
-    Notified {
-        channel: String,
-        payload: String,
-    },
+    Notified { channel: String, payload: String },
     /// The listener has (re)connected: it may have missed notifications.
     Reconnected,
     /// The listener receives nothing until it reconnects.
@@ -156,7 +153,10 @@ pub async fn listen(database: &Database, channels: &[&'static str], mut on_hint:
                 );
             }
             Err(error) => {
-                tracing::debug!(error = &error as &dyn std::error::Error, "listening for notifications still fails")
+                tracing::debug!(
+                    error = &error as &dyn std::error::Error,
+                    "listening for notifications still fails"
+                )
             }
         }
         failures = failures.saturating_add(1);

@@ -120,10 +120,7 @@ pub enum RoleError {
         "{login:?} is not a member of the role {role}, which it must use; as an administrator of the database, run: \
          GRANT {role} TO \"{login}\""
     )]
-    NotAMember {
-        login: String,
-        role: String,
-    },
+    NotAMember { login: String, role: String },
     /// Row-level security does not apply to it.
     #[error(
         "the role {0} bypasses row-level security, which isolates tenants; as an administrator of the database, run: \
@@ -135,19 +132,13 @@ pub enum RoleError {
         "the role {role} may become {others}, for which tenants are not isolated; as an administrator of the database, run: \
          REVOKE {others} FROM {role}"
     )]
-    MayBecome {
-        role: String,
-        others: String,
-    },
+    MayBecome { role: String, others: String },
     /// An owner of tables could disable their row-level security.
     #[error(
         "the role {role} owns {tables}, and could disable their row-level security; as an administrator of the database, run: \
          ALTER TABLE … OWNER TO the owner of the other tables"
     )]
-    Owns {
-        role: String,
-        tables: String,
-    },
+    Owns { role: String, tables: String },
     /// Row-level security was disabled.
     #[error(
         "row-level security, which isolates tenants, is off for {0}; as their owner, run: \
@@ -158,18 +149,12 @@ pub enum RoleError {
         "{login:?} may not act as {owner:?}, the owner of the tables, but a scheduler creates and drops partitions; sign in as \
          {owner:?}, or run: GRANT \"{owner}\" TO \"{login}\""
     )]
-    NotTheOwner {
-        login: String,
-        owner: String,
-    },
+    NotTheOwner { login: String, owner: String },
     #[error(
         "{login:?} is not a member of the role {role}, so it sees the rows of no tenant; as an administrator of the database, run: \
          GRANT {role} TO \"{login}\""
     )]
-    SeesNothing {
-        login: String,
-        role: String,
-    },
+    SeesNothing { login: String, role: String },
 }
 
 statement! {

@@ -85,10 +85,7 @@ where
 }
 
 /// Waits for the end in a separate task.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the connection that it owns ends with it in any case"
-)]
+#[expect(clippy::disallowed_methods, reason = "the connection that it owns ends with it in any case")]
 fn hand_over(conn: Pooled) {
     tokio::spawn(end_reading(conn));
 }

@@ -16,32 +16,19 @@ const NAME_KEY: &str = "scheduled_jobs_tenant_id_name_key";
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
     #[error("{field}: there is no {kind} named {name:?}")]
-    Missing {
-        field: &'static str,
-        kind: &'static str,
-        name: String,
-    },
+    Missing { field: &'static str, kind: &'static str, name: String },
     #[error("{field}: {name:?} is inactive and accepts no new jobs")]
-    Inactive {
-        field: &'static str,
-        name: String,
-    },
+    Inactive { field: &'static str, name: String },
     #[error("name: a job named {0:?} already exists")]
     Exists(String),
     #[error("name: the function {0:?} is built in and cannot be changed")]
     BuiltIn(String),
     #[error("the tenant has {used} jobs and its quota is {limit}")]
-    Quota {
-        limit: i64,
-        used: i64,
-    },
+    Quota { limit: i64, used: i64 },
     #[error("job_type: {0} is disabled in this installation and accepts no new jobs")]
     TypeInactive(JobType),
     #[error("function: another job of scope {scope} already runs {function:?}; only one is allowed")]
-    SingletonTaken {
-        scope: Scope,
-        function: String,
-    },
+    SingletonTaken { scope: Scope, function: String },
     #[error("after.{entry}.job: {source}")]
     Dependency {
         job: String,

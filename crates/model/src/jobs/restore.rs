@@ -37,10 +37,7 @@ pub struct RestoreRequest<'a> {
 #[derive(Debug, Clone)]
 pub enum Restored {
     /// Restored, with a new version.
-    Done {
-        before: Box<Job>,
-        after: Box<Job>,
-    },
+    Done { before: Box<Job>, after: Box<Job> },
     /// The job is not deleted; nothing was written.
     Unchanged(Box<Job>),
     /// The job is not deleted and has another name; nothing was written.

@@ -97,10 +97,7 @@ pub struct SwitchRequest<'a> {
 #[derive(Debug, Clone)]
 pub enum Switched {
     /// Changed, with a new version.
-    Changed {
-        before: Box<Job>,
-        after: Box<Job>,
-    },
+    Changed { before: Box<Job>, after: Box<Job> },
     /// Already in this state; nothing was written.
     Unchanged(Box<Job>),
     /// The tenant has no such job.

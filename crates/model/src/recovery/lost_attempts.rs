@@ -221,10 +221,7 @@ pub struct Recovered {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// The leader, in its term.
-    Leader {
-        instance: InstanceId,
-        term: Term,
-    },
+    Leader { instance: InstanceId, term: Term },
     /// A worker, because there is no leader.
     Worker,
 }

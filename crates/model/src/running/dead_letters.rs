@@ -229,10 +229,7 @@ pub async fn discard_page(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Discarded {
     /// Discarded now.
-    Done {
-        job_id: JobId,
-        project_id: Option<ProjectId>,
-    },
+    Done { job_id: JobId, project_id: Option<ProjectId> },
     /// Discarded earlier.
     Already,
     /// Retried as this run.

@@ -235,7 +235,10 @@ async fn failed_migration_can_be_repeated() {
     let failed = migrations::up(&db.database()).await;
     assert!(matches!(failed, Err(migrations::MigrationError::Failed(_))), "{failed:?}");
     assert_eq!(verdict(&db).await, format!("older by {}", steps().len() - 1));
-    assert!(!dump(&db, Dump::Schema).contains("CREATE TABLE public.tenants "), "the second migration is rolled back");
+    assert!(
+        !dump(&db, Dump::Schema).contains("CREATE TABLE public.tenants "),
+        "the second migration is rolled back"
+    );
     client.batch_execute("DROP TABLE sign_in_failures").await.unwrap();
     assert_eq!(migrations::up(&db.database()).await.unwrap().len(), steps().len() - 1);
     assert_eq!(verdict(&db).await, "");

@@ -70,7 +70,11 @@ async fn expired_run_fails_with_a_reason() {
     assert_eq!(rows[0], ["patient", "PENDING", "0", "f", "-"]);
     assert_eq!(rows[1][..4], ["urgent", "FAILED", "0", "t"]);
     assert_eq!(rows[1][4], expired[0].message);
-    for part in ["expired: no worker started the run by", "in queue \"default\" since", "which no living worker serves"] {
+    for part in [
+        "expired: no worker started the run by",
+        "in queue \"default\" since",
+        "which no living worker serves",
+    ] {
         assert!(rows[1][4].contains(part), "{part}: {}", rows[1][4]);
     }
     let jobs = "SELECT name, active_dispatches, last_status, last_run_at FROM scheduled_jobs ORDER BY name";
