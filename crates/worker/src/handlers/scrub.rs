@@ -8,8 +8,8 @@
 //!
 //! Pure. One pass searches for all forms of all secrets ([`automaton`]), so the time depends on the
 //! length of the text and not on the secrets: a worker scrubs megabytes for many tenants. The
-//! loader of the secrets bounds their number. The forms are wiped from memory when the scrubber is
-//! dropped.
+//! loader of the secrets bounds their number. The scrubber does not protect the worker's memory:
+//! handlers and the automaton have copies of the values that are not wiped.
 
 mod automaton;
 mod forms;
@@ -18,17 +18,18 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use aho_corasick::automaton::StateID;
 use secrecy::{ExposeSecret as _, SecretSlice};
 use serde_json::Value;
 
 use super::{Captured, Report, Secrets};
-use automaton::{Automaton, ROOT};
+use automaton::Automaton;
 
 /// Values with fewer bytes are not replaced.
 pub const SHORTEST: usize = 4;
 /// Maximal growth factor of a text: the marker can be longer than the value.
 const GROWTH: usize = 2;
-/// Scrubbed texts may always have this many bytes, whatever [`GROWTH`] allows.
+/// Scrubbed texts may always have this many bytes, regardless of [`GROWTH`].
 const LEAST_LIMIT: usize = 4096;
 
 /// Finds the secrets of one attempt.
@@ -84,15 +85,16 @@ impl Scrubber {
 
     /// Scrubs a text whose end was cut off. The end may be the beginning of a secret.
     fn scrub_head<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut looked = Looked::default();
-        looked.at(self, text.as_bytes());
-        if let Some(begun) = self.automaton.begun(looked.state).filter(|begun| begun.length >= SHORTEST) {
+        let mut scan = Scan::new(self);
+        scan.feed(self, text.as_bytes());
+        if let Some(prefix) = self.automaton.unfinished(scan.state).filter(|prefix| prefix.length >= SHORTEST)
+        {
             add(
-                &mut looked.spans,
-                Span { start: text.len() - begun.length, end: text.len(), of: begun.name },
+                &mut scan.spans,
+                Span { start: text.len() - prefix.length, end: text.len(), of: prefix.name },
             );
         }
-        self.replace(text, &looked.spans)
+        self.replace(text, &scan.spans)
     }
 
     /// Scrubs a text whose beginning was cut off. The beginning may be the end of a secret.
@@ -166,14 +168,14 @@ impl Scrubber {
     /// Returns a scrubber for a text that arrives in pieces.
     #[must_use]
     pub fn stream(self: &Arc<Self>) -> ScrubbedStream {
-        ScrubbedStream { scrubber: self.clone(), held: String::new(), covered: 0, looked: Looked::default() }
+        ScrubbedStream { scrubber: self.clone(), held: String::new(), covered: 0, scan: Scan::new(self) }
     }
 
     /// Returns the ranges of secrets, sorted and without overlaps.
     fn spans(&self, text: &str) -> Vec<Span> {
-        let mut looked = Looked::default();
-        looked.at(self, text.as_bytes());
-        looked.spans
+        let mut scan = Scan::new(self);
+        scan.feed(self, text.as_bytes());
+        scan.spans
     }
 
     fn marker(&self, span: &Span) -> &str {
@@ -198,25 +200,27 @@ impl Scrubber {
 }
 
 /// Progress of the search through a text.
-#[derive(Debug, Default)]
-struct Looked {
+#[derive(Debug)]
+struct Scan {
     /// Bytes searched.
     to: usize,
-    /// State of the automaton, which begins at [`ROOT`].
-    state: u32,
+    /// State of the automaton.
+    state: StateID,
     /// Sorted and without overlaps.
     spans: Vec<Span>,
 }
 
-impl Looked {
+impl Scan {
+    fn new(scrubber: &Scrubber) -> Self {
+        Self { to: 0, state: scrubber.automaton.start(), spans: Vec::new() }
+    }
+
     /// Searches the next bytes.
-    fn at(&mut self, scrubber: &Scrubber, text: &[u8]) {
+    fn feed(&mut self, scrubber: &Scrubber, text: &[u8]) {
         for &byte in text {
             self.to += 1;
             self.state = scrubber.automaton.step(self.state, byte);
-            if self.state != ROOT
-                && let Some(found) = scrubber.automaton.ended(self.state)
-            {
+            if let Some(found) = scrubber.automaton.finished(self.state) {
                 add(&mut self.spans, Span { start: self.to - found.length, end: self.to, of: found.name });
             }
         }
@@ -268,7 +272,7 @@ pub struct ScrubbedStream {
     /// Leading bytes of `held` that a marker has replaced already.
     covered: usize,
     /// Covers all of `held`.
-    looked: Looked,
+    scan: Scan,
 }
 
 impl ScrubbedStream {
@@ -278,9 +282,9 @@ impl ScrubbedStream {
             return text.to_owned();
         }
         self.held.push_str(text);
-        self.looked.at(&self.scrubber, text.as_bytes());
-        let begun = self.scrubber.automaton.begun(self.looked.state);
-        let until = self.held.len() - begun.map_or(0, |begun| begun.length);
+        self.scan.feed(&self.scrubber, text.as_bytes());
+        let prefix = self.scrubber.automaton.unfinished(self.scan.state);
+        let until = self.held.len() - prefix.map_or(0, |prefix| prefix.length);
         self.show(until)
     }
 
@@ -294,7 +298,7 @@ impl ScrubbedStream {
     fn show(&mut self, until: usize) -> String {
         let mut shown = String::new();
         let mut at = self.covered;
-        for span in self.looked.spans.iter().take_while(|span| span.start < until) {
+        for span in self.scan.spans.iter().take_while(|span| span.start < until) {
             if span.end <= at {
                 continue;
             }
@@ -307,8 +311,8 @@ impl ScrubbedStream {
         shown.push_str(self.held.get(at..until).unwrap_or_default());
         self.covered = at.saturating_sub(until);
         drop(self.held.drain(..until));
-        self.looked.to -= until;
-        self.looked.spans.retain_mut(|span| {
+        self.scan.to -= until;
+        self.scan.spans.retain_mut(|span| {
             let is_to_come = span.start >= until;
             if is_to_come {
                 (span.start, span.end) = (span.start - until, span.end - until);

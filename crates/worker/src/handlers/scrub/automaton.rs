@@ -1,210 +1,147 @@
-//! Finds many patterns in a text at once (Aho and Corasick): each byte is looked at once, however many patterns there are and however
-//! they begin alike, so looking takes time in proportion to the text alone.
+//! Finds all forms of all secrets in one pass, with the Aho-Corasick automaton of the crate
+//! `aho-corasick`.
 //!
-//! A state is a beginning of some patterns: the longest that the text read so far ends with. That tells which pattern ends here, and how much
-//! of one has begun. It is a trie of 24 bytes for each byte of the patterns that they do not share. Its bytes are wiped with it. Pure.
+//! The searches of the crate report complete matches only. A scrubbed stream must also know how
+//! much of a pattern has begun at its end. So this module steps through the automaton and stores
+//! for each state the longest unfinished pattern. Each byte of a text is read once, however many
+//! patterns there are, so the time depends on the length of the text alone. Pure.
+//!
+//! The automaton has its own copy of the patterns. The crate does not wipe that copy from memory.
 
-use secrecy::{ExposeSecret as _, SecretSlice};
+use aho_corasick::Anchored;
+use aho_corasick::automaton::{Automaton as _, StateID};
+use aho_corasick::nfa::noncontiguous::{Builder, NFA};
 
-/// No state, or no pattern.
-const NONE: u32 = u32::MAX;
-/// The beginning of everything, which is empty.
-pub(super) const ROOT: u32 = 0;
-
-/// See the module.
+/// An automaton for a list of patterns. The default has no patterns.
 pub(super) struct Automaton {
-    states: Vec<State>,
-    /// The last byte of each state.
-    bytes: SecretSlice<u8>,
-    /// The states of one byte, as most bytes of a text are looked up there.
-    first: Box<[u32; 256]>,
-    /// Length and name of each pattern.
-    patterns: Vec<(usize, u32)>,
+    /// `None` without patterns.
+    nfa: Option<NFA>,
+    start: StateID,
+    patterns: Vec<Found>,
+    /// By state: the longest proper prefix of a pattern that the text ends with.
+    unfinished: Vec<Option<Found>>,
 }
 
-#[derive(Clone, Copy)]
-struct State {
-    /// The first of the states that are one byte longer.
-    child: u32,
-    /// The next with the same beginning.
-    sibling: u32,
-    /// The longest other state that this one ends with.
-    shorter: u32,
-    /// Bytes.
-    length: u32,
-    /// The longest pattern that this one ends with.
-    ends: u32,
-    /// Some pattern that begins with it.
-    begins: u32,
-}
-
-/// A pattern in the text, or the part of it that has been read.
+/// A pattern in the text, or a prefix of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
-    /// Bytes.
+    /// In bytes.
     pub(super) length: usize,
-    /// The name it was given.
+    /// Name of the pattern.
     pub(super) name: u32,
 }
 
 impl Default for Automaton {
     fn default() -> Self {
-        Self::new(&[])
+        Self { nfa: None, start: StateID::ZERO, patterns: Vec::new(), unfinished: Vec::new() }
     }
 }
 
 impl Automaton {
-    /// For these patterns, each with a name; of two that are the same the first counts.
+    /// Builds the automaton for named patterns. The first of two equal patterns wins. Empty
+    /// patterns are ignored.
     pub(super) fn new(patterns: &[(&[u8], u32)]) -> Self {
-        let most = 1 + patterns.iter().map(|(pattern, _)| pattern.len()).sum::<usize>();
-        let root = State { child: NONE, sibling: NONE, shorter: ROOT, length: 0, ends: NONE, begins: NONE };
-        // Whole at once: what grows leaves copies behind.
-        let (mut states, mut bytes) = (Vec::with_capacity(most), Vec::with_capacity(most));
-        states.push(root);
-        bytes.push(0);
-        let mut built =
-            Self { states, bytes: Vec::new().into(), first: Box::new([NONE; 256]), patterns: Vec::new() };
-        for (number, (pattern, name)) in (0_u32..).zip(patterns) {
-            built.patterns.push((pattern.len(), *name));
-            built.insert(pattern, number, &mut bytes);
+        let patterns: Vec<&(&[u8], u32)> =
+            patterns.iter().filter(|(pattern, _)| !pattern.is_empty()).collect();
+        if patterns.is_empty() {
+            return Self::default();
         }
-        built.bytes = bytes.into();
-        built.link();
-        built
+        let (nfa, start) = build(&patterns);
+        let found = |(pattern, name): &&(&[u8], u32)| Found { length: pattern.len(), name: *name };
+        let found = patterns.iter().map(found).collect();
+        let mut automaton = Self { nfa: Some(nfa), start, patterns: found, unfinished: Vec::new() };
+        automaton.find_unfinished(patterns);
+        automaton
     }
 
-    fn insert(&mut self, pattern: &[u8], number: u32, bytes: &mut Vec<u8>) {
-        let mut at = ROOT;
-        for (length, &byte) in (1_u32..).zip(pattern) {
-            let known = self.child_in(at, byte, bytes);
-            if known != NONE {
-                at = known;
-                continue;
-            }
-            let Ok(new) = u32::try_from(self.states.len()) else { return };
-            let sibling = self.state(at).child;
-            self.states.push(State {
-                child: NONE,
-                sibling,
-                shorter: ROOT,
-                length,
-                ends: NONE,
-                begins: number,
-            });
-            bytes.push(byte);
-            if let Some(parent) = self.states.get_mut(at as usize) {
-                parent.child = new;
-            }
-            if at == ROOT
-                && let Some(first) = self.first.get_mut(usize::from(byte))
-            {
-                *first = new;
-            }
-            at = new;
-        }
-        if let Some(last) = self.states.get_mut(at as usize)
-            && last.ends == NONE
-            && at != ROOT
-        {
-            last.ends = number;
-        }
-    }
-
-    /// Finds for every state what it ends with, shorter states before longer ones.
-    fn link(&mut self) {
-        let mut waiting = vec![ROOT];
-        let mut next = 0;
-        while let Some(&parent) = waiting.get(next) {
-            next += 1;
-            let mut child = self.state(parent).child;
-            while child != NONE {
-                let byte = self.byte(child);
-                let shorter = if parent == ROOT { ROOT } else { self.step(self.state(parent).shorter, byte) };
-                let ends = self.state(shorter).ends;
-                if let Some(state) = self.states.get_mut(child as usize) {
-                    state.shorter = shorter;
-                    if state.ends == NONE {
-                        state.ends = ends;
-                    }
-                }
-                waiting.push(child);
-                child = self.state(child).sibling;
+    /// Fills `unfinished`. Every state of the automaton is a prefix of a pattern.
+    fn find_unfinished(&mut self, mut patterns: Vec<&(&[u8], u32)>) {
+        for (pattern, name) in &patterns {
+            let mut state = self.start;
+            for (length, byte) in (1..pattern.len()).zip(*pattern) {
+                state = self.step(state, *byte);
+                self.set_unfinished(state, Some(Found { length, name: *name }));
             }
         }
-    }
-
-    /// The state after one more byte.
-    pub(super) fn step(&self, mut state: u32, byte: u8) -> u32 {
-        loop {
-            let child = self.child_in(state, byte, self.bytes.expose_secret());
-            if child != NONE {
-                return child;
-            }
-            if state == ROOT {
-                return ROOT;
-            }
-            state = self.state(state).shorter;
+        // A pattern without a continuation ends like the state of its longest proper suffix.
+        // Shorter patterns come first, because that suffix may be such a pattern too.
+        patterns.sort_by_key(|(pattern, _)| pattern.len());
+        for (pattern, _) in patterns {
+            let (whole, suffix) = (self.after(pattern), self.after(pattern.get(1..).unwrap_or_default()));
+            self.set_unfinished(whole, self.unfinished(suffix));
         }
     }
 
-    /// The longest pattern that ends here.
-    pub(super) fn ended(&self, state: u32) -> Option<Found> {
-        let ends = self.state(state).ends;
-        self.patterns.get(ends as usize).map(|&(length, name)| Found { length, name })
-    }
-
-    /// The most that may be the beginning of a pattern whose rest is still to come.
-    pub(super) fn begun(&self, mut state: u32) -> Option<Found> {
-        while state != ROOT && self.state(state).child == NONE {
-            state = self.state(state).shorter;
+    /// Keeps an earlier value.
+    fn set_unfinished(&mut self, state: StateID, found: Option<Found>) {
+        let index = state.as_usize();
+        if self.unfinished.len() <= index {
+            self.unfinished.resize(index + 1, None);
         }
-        let State { length, begins, .. } = self.state(state);
-        let (_, name) = *self.patterns.get(begins as usize)?;
-        Some(Found { length: length as usize, name })
-    }
-
-    fn child_in(&self, state: u32, byte: u8, bytes: &[u8]) -> u32 {
-        if state == ROOT {
-            return self.first.get(usize::from(byte)).copied().unwrap_or(NONE);
+        if let Some(slot) = self.unfinished.get_mut(index) {
+            *slot = slot.or(found);
         }
-        let mut child = self.state(state).child;
-        while child != NONE && bytes.get(child as usize) != Some(&byte) {
-            child = self.state(child).sibling;
-        }
-        child
     }
 
-    fn byte(&self, state: u32) -> u8 {
-        self.bytes.expose_secret().get(state as usize).copied().unwrap_or_default()
+    fn after(&self, text: &[u8]) -> StateID {
+        text.iter().fold(self.start, |state, byte| self.step(state, *byte))
     }
 
-    /// Every number that is handed out has a state; any other would be like the root of nothing.
-    fn state(&self, number: u32) -> State {
-        const NOTHING: State =
-            State { child: NONE, sibling: NONE, shorter: ROOT, length: 0, ends: NONE, begins: NONE };
-        self.states.get(number as usize).copied().unwrap_or(NOTHING)
+    pub(super) fn start(&self) -> StateID {
+        self.start
     }
+
+    /// Returns the state after one more byte.
+    pub(super) fn step(&self, state: StateID, byte: u8) -> StateID {
+        self.nfa.as_ref().map_or(state, |nfa| nfa.next_state(Anchored::No, state, byte))
+    }
+
+    /// Returns the longest pattern that ends here.
+    pub(super) fn finished(&self, state: StateID) -> Option<Found> {
+        let nfa = self.nfa.as_ref().filter(|nfa| nfa.is_match(state))?;
+        // The patterns of a state are sorted by length, longest first.
+        self.patterns.get(nfa.match_pattern(state, 0).as_usize()).copied()
+    }
+
+    /// Returns the longest prefix of a pattern at the end of the text whose rest may follow.
+    pub(super) fn unfinished(&self, state: StateID) -> Option<Found> {
+        self.unfinished.get(state.as_usize()).copied().flatten()
+    }
+}
+
+/// Returns the automaton with its start state.
+#[expect(clippy::expect_used, reason = "a scrubber that misses secrets must not run")]
+fn build(patterns: &[&(&[u8], u32)]) -> (NFA, StateID) {
+    // A dense table for the start state only, where most bytes of a text are looked up. The
+    // prefilter serves searches, which this module does not use.
+    let mut builder = Builder::new();
+    builder.dense_depth(1).prefilter(false);
+    let nfa = builder.build(patterns.iter().map(|(pattern, _)| pattern));
+    let nfa = nfa.expect("the patterns are far shorter than 2 GiB, the limit of the crate");
+    let start = nfa.start_state(Anchored::No).expect("an NFA supports searches without an anchor");
+    (nfa, start)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// End, length and name of every longest pattern in a text, and what has begun at its end.
+    /// End, length and name of every longest pattern in a text, and the length of the unfinished
+    /// pattern at its end.
     fn all(patterns: &[&str], text: &str) -> (Vec<(usize, usize, u32)>, Option<usize>) {
         let numbered: Vec<(&[u8], u32)> = patterns.iter().map(|text| text.as_bytes()).zip(0..).collect();
         let automaton = Automaton::new(&numbered);
-        let mut state = ROOT;
+        let mut state = automaton.start();
         let mut found = Vec::new();
         for (at, byte) in text.bytes().enumerate() {
             state = automaton.step(state, byte);
-            found.extend(automaton.ended(state).map(|one| (at + 1, one.length, one.name)));
+            found.extend(automaton.finished(state).map(|one| (at + 1, one.length, one.name)));
         }
-        (found, automaton.begun(state).map(|one| one.length))
+        (found, automaton.unfinished(state).map(|one| one.length))
     }
 
     #[test]
-    fn every_end_of_a_pattern_is_found_with_the_longest_that_ends_there() {
+    fn longest_pattern_is_found_at_every_end() {
         assert_eq!(all(&["he", "she", "his", "hers"], "ushers").0, [(4, 3, 1), (6, 4, 3)]);
         assert_eq!(all(&["aa", "aaaa", "a"], "aaaab").0, [(1, 1, 2), (2, 2, 0), (3, 2, 0), (4, 4, 1)]);
         assert_eq!(all(&["x", "x"], "x").0, [(1, 1, 0)], "the first counts");
@@ -213,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_begun_is_told_unless_it_is_whole() {
+    fn unfinished_pattern_is_found_at_the_end() {
         let patterns = ["abcdXY", "abcdXYZZ", "XYefgh", "dX"];
         for (text, expected) in [
             ("..abc", 3),
@@ -229,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn it_finds_what_looking_everywhere_finds() {
+    fn automaton_agrees_with_a_naive_search() {
         // Words over two letters, so that they overlap in every way.
         let word = |number: u32, length: u32| -> String {
             (0..length).map(|bit| if number >> bit & 1 == 0 { 'a' } else { 'b' }).collect()
@@ -243,7 +180,7 @@ mod tests {
             let patterns: Vec<String> = (0..random(6)).map(|_| word(random(64), 1 + random(6))).collect();
             let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
             let text = word(random(1 << 20), 20);
-            let (found, begun) = all(&patterns, &text);
+            let (found, unfinished) = all(&patterns, &text);
             let expected: Vec<(usize, usize)> = (1..=text.len())
                 .filter_map(|end| {
                     let ending = patterns
@@ -257,8 +194,12 @@ mod tests {
             let longest = patterns
                 .iter()
                 .flat_map(|pattern| (1..pattern.len()).map(|length| &pattern.as_bytes()[..length]));
-            let expected = longest.filter(|begun| text.as_bytes().ends_with(begun)).map(<[u8]>::len).max();
-            assert_eq!(begun.unwrap_or_default(), expected.unwrap_or_default(), "{patterns:?} in {text}");
+            let expected = longest.filter(|prefix| text.as_bytes().ends_with(prefix)).map(<[u8]>::len).max();
+            assert_eq!(
+                unfinished.unwrap_or_default(),
+                expected.unwrap_or_default(),
+                "{patterns:?} in {text}"
+            );
         }
     }
 }
