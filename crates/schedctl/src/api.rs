@@ -1,8 +1,9 @@
 //! The client of the API.
 //!
-//! One request at a time, bounded in time, never repeated by itself: only the user knows whether to send a write again,
-//! and has `--idempotency-key` for it. Redirects are not followed, so the key goes to the address that was given and
-//! nowhere else. Errors tell an API that cannot be reached from one that refuses.
+//! It sends one request at a time, with a time limit, and never repeats it: only the user knows
+//! whether to send a write again, with `--idempotency-key`. It follows no redirects, so the key
+//! goes only to the given address. Errors distinguish an unreachable API from one that rejects a
+//! request.
 
 mod error;
 mod events;
@@ -17,20 +18,18 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
-use crate::dev::folder;
 use crate::endpoint::{ApiPlace, Source};
+use crate::local_install;
 
 pub(crate) use error::ApiError;
 pub(crate) use events::Events;
 
-/// Longest wait for a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// Longest wait for an answer; above the API's own limits, so that its explanation arrives.
+/// Longer than the limits of the API, so that its error arrives first.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
-/// Longest life of a stream that is followed; then it is taken up again.
+/// A followed stream is reopened after this time.
 const STREAM_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-/// A way to the API.
 #[derive(Debug, Clone)]
 pub(crate) struct Api {
     http: Client,
@@ -38,10 +37,10 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    /// Prepares the way; sends nothing yet.
+    /// Prepares the client; sends nothing yet.
     ///
     /// # Errors
-    /// When the key cannot be sent or TLS cannot be set up.
+    /// If the key is not a valid header value, or TLS cannot be set up.
     pub(crate) fn new(place: ApiPlace) -> Result<Self, ApiError> {
         let mut headers = HeaderMap::new();
         if let Some(key) = &place.key {
@@ -57,23 +56,23 @@ impl Api {
             .connect_timeout(CONNECT_LIMIT)
             .timeout(ANSWER_LIMIT);
         if place.url.scheme() == "http" {
-            // No certificate is looked at; without this, a machine that has none could not even build the client.
+            // No certificate is checked here. Without this the client could not be built on a
+            // machine without certificates.
             builder = builder.tls_certs_only([]);
         }
         if is_loopback(&place.url) {
-            // A proxy's own loopback is another machine's.
+            // The loopback of a proxy is that of another machine.
             builder = builder.no_proxy();
         }
         let http = builder.build().map_err(ApiError::Setup)?;
         Ok(Self { http, place })
     }
 
-    /// Who said where the API is.
     pub(crate) fn source(&self) -> &Source {
         &self.place.source
     }
 
-    /// `GET` of the path below the base, one segment each.
+    /// `GET` of the path below the base path; each element is one segment.
     pub(crate) async fn get<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -82,7 +81,7 @@ impl Api {
         self.send(self.request(Method::GET, path)?.query(query)).await
     }
 
-    /// As [`Self::get`], with the entity tag of what is shown.
+    /// Like [`Self::get`], with the entity tag of the resource.
     pub(crate) async fn get_tagged<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -95,7 +94,6 @@ impl Api {
         Ok((shown, tag))
     }
 
-    /// `POST` of a body.
     pub(crate) async fn post<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -105,7 +103,7 @@ impl Api {
         self.send(with(self.request(Method::POST, path)?.json(body), header)?).await
     }
 
-    /// `POST` of a body, with parameters.
+    /// `POST` of a body, with query parameters.
     pub(crate) async fn post_with<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -115,7 +113,7 @@ impl Api {
         self.send(self.request(Method::POST, path)?.query(query).json(body)).await
     }
 
-    /// `PUT` of a body, over what has the entity tag.
+    /// `PUT` of a body if the resource still has the entity tag.
     pub(crate) async fn replace<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -125,7 +123,7 @@ impl Api {
         self.send(with(self.request(Method::PUT, path)?.json(body), Some(("If-Match", tag)))?).await
     }
 
-    /// `PUT` of a body, where there is nothing yet.
+    /// `PUT` of a body if the resource does not exist.
     pub(crate) async fn create<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -134,7 +132,7 @@ impl Api {
         self.send(with(self.request(Method::PUT, path)?.json(body), Some(("If-None-Match", "*")))?).await
     }
 
-    /// `DELETE` of what stands at the path, if it has the entity tag; the answer tells of it.
+    /// `DELETE` if the resource still has the entity tag; the answer has a body.
     pub(crate) async fn remove<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -143,7 +141,7 @@ impl Api {
         self.send(with(self.request(Method::DELETE, path)?, tag.map(|tag| ("If-Match", tag)))?).await
     }
 
-    /// As [`Self::delete`], where the answer tells of it.
+    /// Like [`Self::delete`], for routes whose answer has a body.
     pub(crate) async fn delete_telling<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -152,7 +150,6 @@ impl Api {
         self.send(self.request(Method::DELETE, path)?.query(query)).await
     }
 
-    /// `PUT` of a body.
     pub(crate) async fn put<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -162,7 +159,6 @@ impl Api {
         self.send(self.request(Method::PUT, path)?.query(query).json(body)).await
     }
 
-    /// `PATCH` of a body.
     pub(crate) async fn patch<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -171,13 +167,14 @@ impl Api {
         self.send(self.request(Method::PATCH, path)?.json(body)).await
     }
 
-    /// `DELETE` of what stands at the path; the answer has no body.
+    /// `DELETE` of the resource; the answer has no body.
     pub(crate) async fn delete(&self, path: &[&str], query: &impl Serialize) -> Result<(), ApiError> {
         self.exchange(self.request(Method::DELETE, path)?.query(query)).await.map(|_nothing| ())
     }
 
-    /// The first `limit` items of a list as one page, whose cursor goes on behind them. `query` makes the parameters of one piece out of
-    /// its size and cursor. An API that gives more than it is asked for is shown whole: the cursor begins behind that.
+    /// Returns the first `limit` items of a list as one page; its cursor continues after them.
+    /// `query` builds the parameters of one request from its page size and cursor. If the API
+    /// returns more items than requested, all are shown: the cursor continues after those.
     pub(crate) async fn list<T: DeserializeOwned, Q: Serialize>(
         &self,
         path: &[&str],
@@ -197,13 +194,12 @@ impl Api {
         }
     }
 
-    /// The stream of events at the path.
     pub(crate) async fn events(&self, path: &[&str], query: &impl Serialize) -> Result<Events, ApiError> {
         let request = self.request(Method::GET, path)?.query(query).timeout(STREAM_LIMIT);
         self.succeed(request).await.map(Events::new)
     }
 
-    /// How the installation stands, which an API tells also when it stands badly.
+    /// Returns the health of the installation, which the API also sends with an error status.
     pub(crate) async fn health(&self) -> Result<Health, ApiError> {
         let request = self.request_at(Method::GET, DETAILED_HEALTH, &[])?;
         let answer = request.send().await.map_err(|error| self.unreachable(error))?;
@@ -237,7 +233,7 @@ impl Api {
         serde_json::from_slice(&body).map_err(|source| self.foreign(status, Some(source)))
     }
 
-    /// The status and the body of an answer that is a success.
+    /// Returns the status and the body of a successful answer.
     async fn exchange(&self, request: RequestBuilder) -> Result<(u16, Vec<u8>), ApiError> {
         let answer = self.succeed(request).await?;
         let status = answer.status().as_u16();
@@ -245,19 +241,19 @@ impl Api {
         Ok((status, body.into()))
     }
 
-    /// An answer that is a success.
+    /// Returns a successful answer.
     async fn succeed(&self, request: RequestBuilder) -> Result<reqwest::Response, ApiError> {
         let answer = request.send().await.map_err(|error| self.unreachable(error))?;
         if answer.status().is_success() { Ok(answer) } else { Err(self.refusal(answer).await?) }
     }
 
-    /// What an answer that is no success says.
+    /// Converts an unsuccessful answer to an error.
     async fn refusal(&self, answer: reqwest::Response) -> Result<ApiError, ApiError> {
         let status = answer.status();
         let body = answer.bytes().await.map_err(|error| self.unreachable(error))?;
         Ok(match serde_json::from_slice::<Problem>(&body) {
             Ok(problem) => ApiError::Refused(Box::new(problem)),
-            // Its status says more than why it is no problem document.
+            // The status is more useful than why the body is not a problem document.
             Err(_) => self.foreign(status.as_u16(), None),
         })
     }
@@ -266,8 +262,8 @@ impl Api {
         ApiError::Unreachable {
             url: self.place.url.to_string(),
             origin: self.place.source.clone(),
-            dev_runs: self.place.source.dev().is_some_and(folder::is_running),
-            // The address stands in the message already.
+            dev_runs: self.place.source.dev().is_some_and(local_install::is_running),
+            // The message already has the address.
             source: error.without_url(),
         }
     }
@@ -282,7 +278,7 @@ impl Api {
     }
 }
 
-/// The request with one header more.
+/// Adds a header to the request.
 fn with(request: RequestBuilder, header: Option<(&'static str, &str)>) -> Result<RequestBuilder, ApiError> {
     let Some((name, value)) = header else { return Ok(request) };
     let value = HeaderValue::from_str(value).map_err(|source| ApiError::Header { name, source })?;

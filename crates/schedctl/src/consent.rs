@@ -1,7 +1,8 @@
-//! Asking before data is lost.
+//! Confirmation before data is lost.
 //!
-//! On a terminal the user is asked. Without one nobody can answer: a command that says by its own words what it drops goes on and
-//! tells so, and one whose loss is a side effect of a flag wants the other flag instead of guessing.
+//! On a terminal the user is prompted. Without a terminal, a command whose own name announces the
+//! loss continues and reports it; a command whose loss is a side effect of a flag requires the
+//! confirming flag.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
@@ -11,40 +12,40 @@ use sched_runtime::exit::ExitError;
 use crate::failure::{failure, usage};
 use crate::output::tell;
 
-/// What to do where there is no terminal to ask on.
+/// Behaviour without a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unattended {
-    /// Go on, and say so.
+    /// Continue, and report it.
     GoOn,
-    /// Refuse, naming the flag that agrees.
+    /// Fail, and name the confirming flag.
     Refuse,
 }
 
-/// Returns when the user agrees to what `what` says; `flag` is what would have answered before.
+/// Returns if the user agrees to `what`; `flag` would have agreed in advance.
 ///
 /// # Errors
-/// When the user does not agree, or cannot be asked.
+/// If the user does not agree, or cannot be prompted.
 pub(crate) fn ask(what: &str, flag: &str, unattended: Unattended) -> Result<(), ExitError> {
     if !io::stdin().is_terminal() {
         return match unattended {
             Unattended::GoOn => {
-                tell(&format!("{what}; there is no terminal to ask on, going on."));
+                tell(&format!("{what}; continuing without confirmation, as there is no terminal."));
                 Ok(())
             }
             Unattended::Refuse => {
-                Err(usage(anyhow!("{what}; give {flag} to agree, there is no terminal to ask on")))
+                Err(usage(anyhow!("{what}; confirm with {flag}, as there is no terminal for a prompt")))
             }
         };
     }
     let mut terminal = io::stderr().lock();
-    let asked = write!(terminal, "{what}. Go on? [y/N] ").and_then(|()| terminal.flush());
+    let asked = write!(terminal, "{what}. Continue? [y/N] ").and_then(|()| terminal.flush());
     asked.map_err(failure)?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).map_err(failure)?;
     if is_consent(&answer) {
         Ok(())
     } else {
-        Err(failure(anyhow!("nothing was changed, as you did not agree")))
+        Err(failure(anyhow!("nothing was changed, because the prompt was not confirmed")))
     }
 }
 

@@ -1,19 +1,20 @@
-//! `schedctl dev`: a whole installation in one folder.
+//! `schedctl dev`: a whole installation in one directory.
 //!
-//! Starts a private PostgreSQL and the real daemons as child processes, passes on their logs, applies jobs files, and stops
-//! everything in order when asked to: workers first, which finish what they run, then the scheduler, the API, PostgreSQL.
-//! A second signal kills. However `schedctl` ends, even by `kill -9`, no process of the installation stays; the data does,
-//! and the next `dev` in the folder goes on with it.
+//! Starts a private PostgreSQL and the daemons as child processes, forwards their logs, applies
+//! jobs files, and stops everything on request: first the workers, which finish their attempts,
+//! then the scheduler, the API, PostgreSQL. A second signal kills. However `schedctl` ends, even by
+//! `kill -9`, no process of the installation stays; the data stays, and the next `dev` in the
+//! directory continues with it.
 //!
-//! Design notes. Child processes, not the daemons' libraries in this process: what is tried here is what is deployed, one
-//! of them can be killed by hand to see what the others do, and none brings the others down. All children are started
-//! from the main thread, because the kernel ties them to the thread and not to the process that starts them; hence
-//! everything below is one future.
+//! Design notes. Child processes instead of the libraries of the daemons: this is how an
+//! installation is deployed, a single daemon can be killed to observe the others, and none crashes
+//! the others. All children are started from the main thread, because the kernel ties them to the
+//! thread that starts them and not to the process; hence everything below is one future.
 
+mod args;
 mod banner;
 mod daemon;
 mod daemons;
-pub(crate) mod folder;
 mod installation;
 mod leftovers;
 mod log;
@@ -35,22 +36,23 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::watch;
 
 use crate::api::Api;
-use crate::cli::{DevArgs, Globals};
 use crate::commands;
 use crate::consent;
 use crate::endpoint::{ApiPlace, DATA_DIR, Source};
 use crate::failure::{CommandResult, failure, usage};
+use crate::globals::Globals;
 use crate::manifest::Files;
 use crate::output::Output;
 
-use folder::Folder;
+use crate::local_install::Folder;
 use installation::Installation;
 use log::Log;
 use programs::Programs;
 
-/// Runs the command.
+pub(crate) use self::args::DevArgs;
+
 pub(crate) async fn run(args: DevArgs, globals: &Globals, here: &Path) -> CommandResult {
-    // A mistake in a file is worth no installation; so it is looked for before anything starts.
+    // Errors in a file are reported before anything starts.
     let files = if args.apply.is_empty() { None } else { Some(Files::read(&args.apply)?) };
     let programs = Programs::find(args.worker_program.as_deref().map(|own| here.join(own))).map_err(usage)?;
     let shutdown = Shutdown::listen().map_err(failure)?;
@@ -72,24 +74,22 @@ pub(crate) async fn run(args: DevArgs, globals: &Globals, here: &Path) -> Comman
     let result = tokio::select! {
         result = live(&mut installation, &args, files, &programs, globals) => result,
         () = shutdown.soft.cancelled() => {
-            log.say("Stopping everything; press Ctrl-C again to kill instead.");
-            if args.once { Err(failure(anyhow!("stopped before every job had executed"))) } else { Ok(exit::OK) }
+            log.say("Stopping; press Ctrl-C again to kill everything.");
+            if args.once { Err(failure(anyhow!("stopped before every job had run"))) } else { Ok(exit::OK) }
         }
     };
     let stopped = installation.stop(&shutdown.hard).await;
-    // Why it did not live matters more than that it did not die well.
+    // The error of the work is more important than an error of the stop.
     let code = result?;
     stopped?;
     if shutdown.hard.is_cancelled() {
-        return Err(failure(anyhow!(
-            "stopped at once by a second signal; work in progress was left to be recovered"
-        )));
+        return Err(failure(anyhow!("killed by a second signal; the next start recovers the running work")));
     }
-    log.say(&format!("Everything has stopped; the data stays in {}.", dir.display()));
+    log.say(&format!("Stopped; the data stays in {}.", dir.display()));
     Ok(code)
 }
 
-/// From nothing to the end of the work, or for ever.
+/// Starts the installation and serves until it is stopped.
 async fn live(
     installation: &mut Installation,
     args: &DevArgs,
@@ -135,7 +135,7 @@ async fn apply(api: &Api, files: &Files, log: Log) -> Result<(), ExitError> {
         count(sched_wire::Change::Unchanged),
     ));
     if result.results.is_empty() {
-        return Err(usage(anyhow!("the files given with --apply describe nothing")));
+        return Err(usage(anyhow!("the files of --apply are empty")));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! Which API and which database a command speaks to.
+//! Selects the API and the database of a command.
 //!
-//! Flags and variables come first (clap has merged those), then what a running `schedctl dev` wrote into its folder, then
-//! the address a fresh installation has. Reads at most one small file; connects to nothing.
+//! Flags and variables take precedence (clap merges them), then the description of a running
+//! `schedctl dev`, then the default address. Reads at most one small file; connects to nothing.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,28 +11,27 @@ use sched_runtime::private_file::{self, PrivateFileError};
 use secrecy::{ExposeSecret as _, SecretString};
 use url::Url;
 
-use crate::cli::Globals;
-use crate::dev::folder::{self, Description, FolderError};
+use crate::globals::Globals;
+use crate::local_install::{self, Description, FolderError};
 
-/// Where the API of an installation with default settings listens.
+/// Address of the API with default settings.
 const DEFAULT_API: &str = "http://127.0.0.1:8080";
 
-/// Name of the folder that `dev` makes unless told otherwise.
+/// Default directory of `dev`.
 pub(crate) const DATA_DIR: &str = ".sched";
 
-/// Who named an address.
+/// Origin of an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// A flag or its variable, called so.
+    /// A flag or its variable, by name.
     Given(&'static str),
     /// The description of a `schedctl dev`.
     Dev(PathBuf),
-    /// Nobody.
     Default,
 }
 
 impl Source {
-    /// The description of the `schedctl dev` that it was.
+    /// Path of the description of `schedctl dev`, if that is the origin.
     pub(crate) fn dev(&self) -> Option<&Path> {
         match self {
             Self::Dev(description) => Some(description),
@@ -51,60 +50,55 @@ impl fmt::Display for Source {
     }
 }
 
-/// The API to speak to.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiPlace {
-    /// Its address.
     pub(crate) url: Url,
-    /// The key to show.
     pub(crate) key: Option<SecretString>,
-    /// Who named the address.
     pub(crate) source: Source,
 }
 
-/// Why no address could be settled on.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlaceError {
-    /// The address is none.
-    #[error("the API address {text:?} (from {origin}) is not a URL such as {DEFAULT_API}")]
+    /// Not a URL.
+    #[error("the URL of the API {text:?} (from {origin}) is not a URL such as {DEFAULT_API}")]
     NotAUrl {
         text: String,
         origin: Source,
         #[source]
         source: url::ParseError,
     },
-    /// The address is one of something else.
+    /// Not an HTTP URL.
     #[error("the API address {text:?} (from {origin}) must start with http:// or https:// and name a host")]
     NotHttp { text: String, origin: Source },
-    /// A password in an address ends up in logs.
-    #[error("the API address (from {origin}) must not hold a user or password; give the key with --api-key")]
+    /// A password in a URL would appear in logs.
+    #[error(
+        "the URL of the API (from {origin}) must not contain a user or password; set the key with --api-key"
+    )]
     WithPassword { origin: Source },
-    /// The folder of `dev` cannot be read.
+    /// The directory of `dev` cannot be read.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The file of the key is not to be trusted, or cannot be read.
+    /// The key file is not private, or cannot be read.
     #[error("the API key cannot be read from its file")]
     KeyFile(#[from] PrivateFileError),
-    /// A folder that was come upon is somebody else's, who could send keys and passwords wherever they like.
+    /// A directory found by chance belongs to another user, who could redirect keys and passwords.
     #[error(
-        "{} says where a `schedctl dev` runs, but is not a file of your own that is closed to others; name the API with --api-url, or the \
-         folder with --data-dir if you trust it", .path.display()
+        "{} describes a `schedctl dev`, but is not a private file of yours; set --api-url, or \
+         --data-dir if you trust it", .path.display()
     )]
     NotOwn { path: PathBuf },
-    /// `dev` listens on loopback only, so this was not written by it.
-    #[error("{} names an API that is not on this machine, which `schedctl dev` never does; name it with --api-url", .path.display())]
+    /// `dev` listens only on loopback, so it did not write this description.
+    #[error("{} has the URL of an API on another machine, which `schedctl dev` never writes; set --api-url", .path.display())]
     NotHere { path: PathBuf },
-    /// Nobody named a database.
-    #[error(
-        "no database is named: give --database-url, set DATABASE_URL, or start `schedctl dev`, whose database is then used"
-    )]
+    /// No database is configured.
+    #[error("no database is configured: set --database-url or DATABASE_URL, or start `schedctl dev`")]
     NoDatabase,
 }
 
-/// The API that `globals` name.
+/// Selects the API.
 ///
 /// # Errors
-/// When the address is none, or the folder of `dev` cannot be read.
+/// If the address is not valid, or the directory of `dev` cannot be read.
 pub(crate) fn api(globals: &Globals, here: &Path) -> Result<ApiPlace, PlaceError> {
     let (text, source) = match given(globals.api_url.as_deref()) {
         Some(text) => (text.to_owned(), Source::Given("--api-url or SCHED_API_URL")),
@@ -117,9 +111,9 @@ pub(crate) fn api(globals: &Globals, here: &Path) -> Result<ApiPlace, PlaceError
         Some(key) => Some(SecretString::from(key.to_owned())),
         None => match (key_file(globals), &source) {
             (Some(path), _) => Some(read_key(&here.join(path))?),
-            // The key of `dev` goes to the API of `dev` and to no other.
+            // The key of `dev` is sent only to the API of `dev`.
             (None, Source::Dev(description)) => {
-                let path = folder::api_key_beside(description);
+                let path = local_install::api_key_beside(description);
                 path.exists().then(|| read_key(&path)).transpose()?
             }
             (None, Source::Given(_) | Source::Default) => None,
@@ -128,10 +122,10 @@ pub(crate) fn api(globals: &Globals, here: &Path) -> Result<ApiPlace, PlaceError
     Ok(ApiPlace { url: api_url(&text, &source)?, key, source })
 }
 
-/// The URL of the database that `url` or the folder of `dev` names.
+/// Selects the database.
 ///
 /// # Errors
-/// When there is none, or the folder of `dev` cannot be read.
+/// If none is configured, or the directory of `dev` cannot be read.
 pub(crate) fn database(
     url: Option<&str>,
     globals: &Globals,
@@ -150,32 +144,34 @@ fn key_file(globals: &Globals) -> Option<&Path> {
     globals.api_key_file.as_deref().filter(|path| !path.as_os_str().is_empty())
 }
 
-/// The key in a file that only its owner may read.
+/// Reads a key from a file with access only for its owner.
 fn read_key(path: &Path) -> Result<SecretString, PlaceError> {
     let text = private_file::read(path)?;
     Ok(text.expose_secret().trim().to_owned().into())
 }
 
-/// A variable that is set but empty counts as not set, as it does for the daemons.
+/// An empty variable counts as unset, as for the daemons.
 fn given(text: Option<&str>) -> Option<&str> {
     text.map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// What the folder of `dev` says: the one that is named, or the nearest above. The latter may be anybody's, as in `/tmp` or in a copy
-/// of somebody's project, so it must be the caller's own.
+/// Reads the description in the given directory of `dev`, or in the nearest parent directory. The
+/// latter may belong to anyone, as in `/tmp` or in a copy of another project, so it must belong to
+/// the caller.
 fn described(globals: &Globals, here: &Path) -> Result<Option<(PathBuf, Description)>, PlaceError> {
     let named = globals.data_dir.as_deref().filter(|dir| !dir.as_os_str().is_empty());
     let folder = match named {
         Some(dir) => Some(here.join(dir)),
-        None => {
-            here.ancestors().map(|dir| dir.join(DATA_DIR)).find(|dir| folder::description_of(dir).is_file())
-        }
+        None => here
+            .ancestors()
+            .map(|dir| dir.join(DATA_DIR))
+            .find(|dir| local_install::description_of(dir).is_file()),
     };
-    let Some(path) = folder.map(|dir| folder::description_of(&dir)) else { return Ok(None) };
+    let Some(path) = folder.map(|dir| local_install::description_of(&dir)) else { return Ok(None) };
     if named.is_none() && !is_own(&path) {
         return Err(PlaceError::NotOwn { path });
     }
-    let Some(description) = folder::read_description(&path)? else { return Ok(None) };
+    let Some(description) = local_install::read_description(&path)? else { return Ok(None) };
     let url = Url::parse(&description.api_url).ok();
     let is_here = url.as_ref().and_then(Url::host).is_some_and(|host| match host {
         url::Host::Domain(name) => name == "localhost",
@@ -188,7 +184,7 @@ fn described(globals: &Globals, here: &Path) -> Result<Option<(PathBuf, Descript
     Ok(Some((path, description)))
 }
 
-/// Whether the file belongs to the caller and is closed to others, as `dev` makes it.
+/// Whether the file belongs to the caller and is closed to other users, as `dev` creates it.
 fn is_own(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|file| {
         file.is_file() && file.uid() == nix::unistd::geteuid().as_raw() && file.mode() & 0o077 == 0
@@ -232,7 +228,7 @@ mod tests {
             database_url: "postgresql://postgres@socket/sched".into(),
             processes: Vec::new(),
         };
-        folder::write_description(dir, &description).unwrap();
+        local_install::write_description(dir, &description).unwrap();
     }
 
     #[test]
@@ -281,8 +277,8 @@ mod tests {
         describe(&dir);
         let with_key = Globals { api_key: Some("own".into()), ..globals() };
         assert!(api(&with_key, root.path()).is_ok());
-        // As a copy of somebody's project would have it.
-        let file = folder::description_of(&dir);
+        // As in a copy of another user's project.
+        let file = local_install::description_of(&dir);
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
         assert!(matches!(api(&with_key, root.path()), Err(PlaceError::NotOwn { .. })));
         assert!(matches!(database(None, &with_key, root.path()), Err(PlaceError::NotOwn { .. })));

@@ -7,8 +7,13 @@ mod consent;
 mod dev;
 mod endpoint;
 mod failure;
+mod globals;
+mod invocation;
+mod local_install;
 mod manifest;
 mod output;
+mod read_only;
+mod secret_keys;
 mod suggest;
 mod values;
 mod watch;
@@ -20,20 +25,27 @@ use clap::FromArgMatches as _;
 use clap::error::ErrorKind;
 use sched_runtime::exit::{self, ExitError};
 
-/// Runs one command line, `args` starting with the program's name; gives the exit code.
+/// Returns the command line, for the generated reference page.
+#[doc(hidden)]
+pub fn command() -> clap::Command {
+    cli::command()
+}
+
+/// Runs a command line, of which `args` begins with the name of the program, and returns its exit
+/// code.
 ///
 /// # Errors
-/// When the command fails, with the exit code that its failure means.
+/// If the command fails; the error has its exit code.
 pub async fn run(args: impl IntoIterator<Item = OsString>) -> Result<u8, ExitError> {
     let args: Vec<OsString> = args.into_iter().collect();
     let parsed = cli::command().try_get_matches_from(&args);
     match parsed.and_then(|matches| cli::Cli::from_arg_matches(&matches)) {
         Ok(cli) => match cli.globals.watch {
             Some(seconds) => watch::run(&args, Duration::from_secs(seconds), cli.globals.output).await,
-            None => commands::run(cli).await,
+            None => invocation::run(cli).await,
         },
         Err(error) => {
-            // With the terminal gone there is nobody left to tell; the code still says it.
+            // If the terminal is gone, the exit code still reports it.
             let _ = error.print();
             match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Ok(exit::OK),

@@ -1,8 +1,9 @@
-//! Jobs files: reading them, merging them into one request, and saying where in them something is wrong.
+//! Jobs files: reads them, merges them into one request, and locates errors.
 //!
-//! Shapes, field names and words are checked here, by the types the API uses too; what a value means is for the API to
-//! judge, and its objections come back as pointers, which [`Files::explain`] turns into file, line and name again. All
-//! files are read before anything is sent, so a mistake in the last one leaves nothing done.
+//! Shapes, field names and words are checked here, with the types that the API uses. The API
+//! validates values; its errors have pointers, which [`Files::explain`] converts to file, line and
+//! name. All files are read before a request is sent, so an error in the last one leaves nothing
+//! done.
 
 mod mistakes;
 mod reading;
@@ -19,7 +20,7 @@ use mistakes::{Mistake, Where};
 
 pub(crate) use single::Single;
 
-/// Why jobs files cannot be sent, with every mistake found; or why the API did not take them.
+/// Errors of jobs files, all that were found; or the errors of the API.
 #[derive(Debug, thiserror::Error)]
 #[error("{headline}:{}", lines(.mistakes))]
 pub(crate) struct FilesError {
@@ -38,17 +39,16 @@ fn lines(mistakes: &[Mistake]) -> String {
     mistakes.iter().map(|mistake| format!("\n  {mistake}")).collect()
 }
 
-/// One file.
 #[derive(Debug)]
 struct Source {
     /// As the user named it.
     path: PathBuf,
     manifest: Manifest,
-    /// Where what stands; nothing when the layout cannot be followed.
+    /// Positions of the values; `None` if the layout is not supported.
     outline: Option<Outline>,
 }
 
-/// Files that were read, at least one.
+/// At least one parsed file.
 #[derive(Debug)]
 pub(crate) struct Files {
     sources: Vec<Source>,
@@ -58,7 +58,7 @@ impl Files {
     /// Reads `paths`; `-` is standard input.
     ///
     /// # Errors
-    /// With all mistakes of all files.
+    /// All errors of all files.
     pub(crate) fn read(paths: &[PathBuf]) -> Result<Self, FilesError> {
         let texts = paths.iter().map(|path| (path.clone(), reading::text(path)));
         Self::from_texts(texts.collect())
@@ -85,7 +85,7 @@ impl Files {
         }
     }
 
-    /// Everything in them as one.
+    /// Merges the files.
     pub(crate) fn manifest(&self) -> Manifest {
         Manifest {
             queues: self.all(|manifest| &manifest.queues),
@@ -98,7 +98,7 @@ impl Files {
         }
     }
 
-    /// All queues that anything in them names.
+    /// All queues that the files name.
     pub(crate) fn queues(&self) -> BTreeSet<String> {
         let of = |manifest: &Manifest| {
             let queues = manifest.queues.iter().map(|queue| queue.name.clone());
@@ -109,34 +109,31 @@ impl Files {
         self.sources.iter().flat_map(|source| of(&source.manifest)).collect()
     }
 
-    /// The calendars of all files.
     pub(crate) fn calendars(&self) -> impl Iterator<Item = &CalendarSpec> {
         self.sources.iter().flat_map(|source| &source.manifest.calendars)
     }
 
-    /// The task functions of all files.
     pub(crate) fn functions(&self) -> impl Iterator<Item = &FunctionSpec> {
         self.sources.iter().flat_map(|source| &source.manifest.task_functions)
     }
 
-    /// The templates of all files.
     fn templates(&self) -> impl Iterator<Item = &TemplateSpec> {
         self.sources.iter().flat_map(|source| &source.manifest.templates)
     }
 
-    /// One list of all files.
+    /// Concatenates one list of all files.
     fn all<T: Clone>(&self, list: impl Fn(&Manifest) -> &Vec<T>) -> Vec<T> {
         self.sources.iter().flat_map(|source| list(&source.manifest).iter().cloned()).collect()
     }
 
-    /// The jobs of all files.
     pub(crate) fn jobs(&self) -> impl Iterator<Item = &JobSpec> {
         self.sources.iter().flat_map(|source| &source.manifest.jobs)
     }
 
-    /// What the API objects to, at its place in the files.
+    /// Locates the errors of the API in the files.
     pub(crate) fn explain(&self, problem: &Problem) -> FilesError {
-        // The detail of a single mistake repeats it with its pointer, which says less than its place.
+        // The detail repeats a single error with its pointer, which is less useful than its
+        // position.
         let repeats = problem.errors.iter().any(|error| problem.detail.contains(&error.message));
         let detail = if repeats { String::new() } else { format!(": {}", problem.detail) };
         let headline = format!("nothing was applied{detail} (status {}, {})", problem.status, problem.code);
@@ -151,7 +148,7 @@ impl Files {
         }
     }
 
-    /// Finds what a pointer into the merged manifest points at.
+    /// Locates a pointer into the merged manifest.
     fn locate(&self, pointer: &str) -> Where {
         let unknown = || Where { field: pointer.to_owned(), ..Where::default() };
         let mut steps = pointer.trim_start_matches('/').split('/').map(unescape);
@@ -172,7 +169,7 @@ impl Files {
         }
     }
 
-    /// The file that holds item `index` of the merged `list`, and its index there.
+    /// The file with item `index` of the merged `list`, and its index there.
     fn owner_of(&self, list: &str, mut index: usize) -> Option<(&Source, usize)> {
         for source in &self.sources {
             let count = source.names(list).len();
@@ -184,7 +181,7 @@ impl Files {
         None
     }
 
-    /// Names that stand twice: the second would silently replace the first.
+    /// Duplicate names: the second item would silently replace the first.
     fn doubles(&self) -> Vec<Mistake> {
         let mut found = Vec::new();
         for list in crate::manifest::source_positions::LISTS {
@@ -193,7 +190,7 @@ impl Files {
                 for (index, name) in source.names(list).into_iter().enumerate() {
                     if let Some((_, first, at)) = seen.iter().find(|(other, ..)| *other == name) {
                         let first = first.place(list, *at, "name");
-                        let message = format!("the name is used already in {}", first.address());
+                        let message = format!("the name is already used in {}", first.address());
                         found.push(Mistake { place: source.place(list, index, "name"), message });
                     }
                     seen.push((name, source, index));
@@ -233,7 +230,7 @@ impl Source {
         }
     }
 
-    /// What people call the item that `path` leads into.
+    /// Names the item of a path.
     fn item(&self, path: &[String]) -> Option<String> {
         let [list, index, ..] = path else { return None };
         let name = index.parse().ok().and_then(|index: usize| self.names(list).get(index).copied())?;
@@ -251,7 +248,7 @@ impl Source {
     }
 }
 
-/// A step of a JSON pointer as it was before its escaping (RFC 6901).
+/// Unescapes a step of a JSON pointer (RFC 6901).
 fn unescape(step: &str) -> String {
     step.replace("~1", "/").replace("~0", "~")
 }

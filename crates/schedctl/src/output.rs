@@ -1,8 +1,8 @@
-//! Printing: data on standard output in the format that was asked for, words for people on standard error.
+//! Output: data on standard output in the selected format, messages on standard error.
 //!
-//! A command says what its columns are; tables, JSON and YAML come from the same values, so they cannot disagree. Tables
-//! have no lines and no colour when they do not go to a terminal, and nothing foreign in them reaches a terminal
-//! unescaped. A reader that closes the pipe early (`| head`) ends the output and is no error.
+//! A command defines columns; tables, JSON and YAML come from the same values, so they cannot
+//! disagree. Without a terminal, tables have no lines and no colours, and foreign text never
+//! reaches a terminal unescaped. A closed pipe (`| head`) ends the output and is no error.
 
 mod captured;
 mod cells;
@@ -23,34 +23,28 @@ pub(crate) use captured::{Captured, captured};
 pub(crate) use cells::{duration, offset, or_dash, time, words};
 pub(crate) use table::{Column, Lines};
 
-/// How data is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// Aligned columns.
+    /// Aligned columns
     Table,
-    /// More columns.
+    /// Aligned columns, with additional ones
     Wide,
-    /// What the API answered, as JSON; a list is `{"items": [...], "next_cursor": ...}`
+    /// JSON, as the API answers; a list is `{"items": [...], "next_cursor": ...}`
     Json,
-    /// The same as YAML.
+    /// The same as YAML
     Yaml,
 }
 
-/// Why data could not be printed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PrintError {
-    /// The value has no JSON form.
     #[error("could not write the answer as JSON")]
     Json(#[source] serde_json::Error),
-    /// The value has no YAML form.
     #[error("could not write the answer as YAML")]
     Yaml(#[source] serde_saphyr::ser::Error),
-    /// Standard output is broken.
     #[error("could not write to standard output")]
     Io(#[source] io::Error),
 }
 
-/// Where a command's data goes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     format: Format,
@@ -58,12 +52,11 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Standard output in `format`.
     pub(crate) fn new(format: Format) -> Self {
         Self { format, colour: io::stdout().is_terminal() && colour_allowed() }
     }
 
-    /// A list of things that no API answered, or `nothing` for people when it is empty.
+    /// Prints a list without an API page, or the message `nothing` if it is empty.
     pub(crate) fn list<T: Serialize>(
         self,
         items: &[T],
@@ -73,7 +66,7 @@ impl Output {
         self.items(&items, items, columns, nothing)
     }
 
-    /// A list that the API answered, which programs get as it was.
+    /// Prints a page of the API; JSON and YAML have the whole page.
     pub(crate) fn page<T: Serialize>(
         self,
         page: &Page<T>,
@@ -83,7 +76,7 @@ impl Output {
         self.items(page, &page.items, columns, nothing)
     }
 
-    /// The things in an answer that is more than a list of them: people get these, programs all of it.
+    /// Prints the items of a larger answer: tables have the items, JSON and YAML the whole answer.
     pub(crate) fn items<V: Serialize, T>(
         self,
         answer: &V,
@@ -98,33 +91,33 @@ impl Output {
         self.print(&render(self, answer, table).map_err(failure)?)
     }
 
-    /// One thing as the only line of a list of its kind.
+    /// Prints one item as a table with one line.
     pub(crate) fn row<T: Serialize>(self, item: &T, columns: &[Column<T>]) -> Result<(), ExitError> {
         self.items(item, std::slice::from_ref(item), columns, "")
     }
 
-    /// One thing with all that is known of it, whether wide tables are asked for or not.
+    /// Prints all fields of one item, also without `-o wide`.
     pub(crate) fn whole<T: Serialize>(self, item: &T, columns: &[Column<T>]) -> Result<(), ExitError> {
         let table = || table::record(item, columns, Format::Wide, self.colour);
         self.print(&render(self, item, table).map_err(failure)?)
     }
 
-    /// One thing that is put together for people, and that programs are told in another way.
+    /// Prints an item only as a table; JSON and YAML are printed separately.
     pub(crate) fn table<T>(self, item: &T, columns: &[Column<T>]) -> Result<(), ExitError> {
         self.print(&table::record(item, columns, self.format, self.colour))
     }
 
-    /// Several such things.
+    /// Prints several such items.
     pub(crate) fn rows<T>(self, items: &[T], columns: &[Column<T>]) -> Result<(), ExitError> {
         self.print(&table::list(items, columns, self.format, self.colour))
     }
 
-    /// Lines of a table whose items come one by one.
+    /// Prints lines of a table one by one.
     pub(crate) fn lines<T: 'static>(self, columns: &'static [Column<T>]) -> Lines<T> {
         Lines::new(columns, self.format)
     }
 
-    /// One thing, a line for each column.
+    /// Prints one item, a line per column.
     pub(crate) fn record<T: Serialize>(self, item: &T, columns: &[Column<T>]) -> Result<(), ExitError> {
         self.print(
             &render(self, item, || table::record(item, columns, self.format, self.colour))
@@ -132,7 +125,7 @@ impl Output {
         )
     }
 
-    /// Text that is what it is in every format.
+    /// Prints text that is the same in every format.
     pub(crate) fn print(self, text: &str) -> Result<(), ExitError> {
         if captured::takes_printed(text) {
             return Ok(());
@@ -144,13 +137,12 @@ impl Output {
         }
     }
 
-    /// A whole file: YAML, unless JSON is asked for.
+    /// Prints a whole file: YAML, or JSON if requested.
     pub(crate) fn document<T: Serialize>(self, value: &T) -> Result<(), ExitError> {
         let format = if self.format == Format::Json { Format::Json } else { Format::Yaml };
         self.print(&render(Self { format, ..self }, value, String::new).map_err(failure)?)
     }
 
-    /// Whether people will read it as a table.
     pub(crate) fn is_table(self) -> bool {
         matches!(self.format, Format::Table | Format::Wide)
     }
@@ -166,7 +158,8 @@ fn render<T: Serialize>(
         Format::Json => json(value),
         Format::Yaml => {
             let text = serde_saphyr::to_string(value).map_err(PrintError::Yaml)?;
-            // The writer leaves some marks as they are. JSON is YAML too, and there every character can be escaped.
+            // The YAML writer leaves some characters unescaped. JSON is valid YAML, and there every
+            // character can be escaped.
             if neutral::block(&text) == text { Ok(text) } else { json(value) }
         }
     }
@@ -177,15 +170,15 @@ fn json<T: Serialize>(value: &T) -> Result<String, PrintError> {
     Ok(format!("{}\n", neutral::json(&text)))
 }
 
-/// One line for people, on standard error.
+/// Prints a message to standard error.
 pub(crate) fn tell(text: &str) {
     if !captured::takes_told(text) {
-        // With standard error gone there is nobody left to tell.
+        // If standard error is gone, there is no other place to report it.
         let _ = writeln!(io::stderr().lock(), "{text}");
     }
 }
 
-/// Whether colours are welcome where there is a terminal; see <https://no-color.org>.
+/// Whether colours are allowed on a terminal; see <https://no-color.org>.
 pub(crate) fn colour_allowed() -> bool {
     ProcessEnvironment.get("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -1,9 +1,9 @@
-//! What somebody may have meant who wrote a name that nothing has. Pure.
+//! Suggests a known name for an unknown one. Pure.
 
-/// How alike two names are that may be meant for each other (Jaro-Winkler).
+/// Minimum similarity of a suggestion (Jaro-Winkler).
 const SIMILAR: f64 = 0.85;
 
-/// The known name that is most like `name`, if any is much like it.
+/// The known name that is most similar to `name`, if it is similar enough.
 pub(crate) fn closest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let scored = known.into_iter().filter(|candidate| *candidate != name);
@@ -12,7 +12,7 @@ pub(crate) fn closest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
     best.filter(|(score, _)| *score >= SIMILAR).map(|(_, candidate)| candidate)
 }
 
-/// What to say of a field that is none.
+/// The message for an unknown field.
 pub(crate) fn unknown_field(field: &str, known: &[&str]) -> String {
     let meant = closest(field, known.iter().copied());
     let meant = meant.map(|meant| format!(", did you mean `{meant}`?")).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! What stands in arguments: ids, whole numbers, instants and lengths of time, and what is said of a text that is none.
+//! Parsers of arguments: ids, whole numbers, instants and durations, with their error messages.
 //!
-//! The parsers of the types themselves tell what they stumbled over ("invalid digit found in string"); these say what belongs there, which
-//! is what somebody who typed something else wants to know. Pure.
+//! The parsers of the types themselves report the failing detail ("invalid digit found in string");
+//! these report the expected form. Pure.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -12,17 +12,16 @@ use sched_model::domain::time_expression::{Moment, exact};
 use sched_model::domain::timetable::Zone;
 use uuid::Uuid;
 
-/// An id of anything that has one.
 pub(crate) fn id(text: &str) -> Result<Uuid, String> {
     text.parse().map_err(|_not_said| {
         "must be an id as the lists show it, such as `01936f0a-5a3c-7c11-9d0e-4b6f1f0e8a55`".to_owned()
     })
 }
 
-/// A whole number, whose bounds somebody else knows.
+/// A whole number; the caller checks its bounds.
 pub(crate) fn whole<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_not_said| match text.parse::<i128>() {
-        Ok(_) => "is far out of bounds".to_owned(),
+        Ok(_) => "is out of range".to_owned(),
         Err(_) => "must be a whole number".to_owned(),
     })
 }
@@ -38,29 +37,27 @@ pub(crate) fn within<T: FromStr + PartialOrd + Display + Copy>(
     }
 }
 
-/// A whole number of at least one.
 pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| "must be a whole number, 1 or more".to_owned())
 }
 
-/// An instant.
 pub(crate) fn instant(text: &str) -> Result<DateTime<Utc>, String> {
     DateTime::parse_from_rfc3339(text).map(|at| at.to_utc()).map_err(|_not_said| {
-        "is no instant; write RFC 3339 with an offset, such as `2030-01-31T09:00:00Z`".to_owned()
+        "is not an instant; write RFC 3339 with an offset, such as `2030-01-31T09:00:00Z`".to_owned()
     })
 }
 
-/// An instant, a time on a clock or a distance from now, of which somebody else makes an instant.
+/// An instant, a wall-clock time or a distance from now, which the caller resolves.
 pub(crate) fn moment(text: &str) -> Result<Moment, String> {
     Moment::parse(text).ok_or_else(|| {
-        "is no instant; write RFC 3339 such as `2030-01-31T09:00:00Z`, a time such as `2030-01-31 09:00` on the clock of the zone, or a \
+        "is not a valid time; use RFC 3339 such as `2030-01-31T09:00:00Z`, a time such as `2030-01-31 09:00` on the clock of the zone, or a \
          distance from now such as `+10m` or `+2h30m`"
             .to_owned()
     })
 }
 
-/// The one instant that `--at` means, or what is wrong with it. Without a zone a time on the clock is nobody's.
+/// Resolves the instant of `--at`. A wall-clock time requires a time zone.
 pub(crate) fn instant_of(
     moment: Moment,
     zone: Option<&str>,
@@ -70,11 +67,11 @@ pub(crate) fn instant_of(
         Moment::At(at) => Ok(at),
         Moment::Distance(distance) => now
             .checked_add_signed(distance)
-            .ok_or_else(|| "--at: is further away than any calendar reaches".to_owned()),
+            .ok_or_else(|| "--at: is out of the range of the calendar".to_owned()),
         Moment::OnClock(local) => {
             let text = local.format("%Y-%m-%dT%H:%M:%S");
             let zone = zone.ok_or_else(|| {
-                format!("--at: on which clock? Name the zone of {text} with --timezone, or write an offset, as in `{text}Z`")
+                format!("--at: {text} has no time zone; add --timezone, or an offset, as in `{text}Z`")
             })?;
             let zone = Zone::parse(zone).map_err(|error| format!("--timezone: {}", error.message()))?;
             exact(local, &zone).map_err(|message| format!("--at: {text} {message}"))
@@ -82,13 +79,12 @@ pub(crate) fn instant_of(
     }
 }
 
-/// A length of time.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
-        .map_err(|_not_said| "must be a length of time such as `90s`, `5min` or `1h 30m`".to_owned())
+        .map_err(|_not_said| "must be a duration such as `90s`, `5min` or `1h 30m`".to_owned())
 }
 
-/// A length of time as a whole number of seconds, 1 or more.
+/// A duration as a whole number of seconds, at least 1.
 pub(crate) fn seconds(text: &str) -> Result<i32, String> {
     let length = duration(text)?;
     let whole =
@@ -140,7 +136,7 @@ mod tests {
         }
         for (text, zone, said) in [
             ("2026-11-21 10:00", None, "--timezone"),
-            ("2026-11-21 10:00", Some("Mars/Base"), "--timezone: `Mars/Base` is no time zone"),
+            ("2026-11-21 10:00", Some("Mars/Base"), "--timezone: `Mars/Base` is not a time zone"),
             ("2026-10-25 02:30", Some("Europe/Berlin"), "occurs twice"),
             ("2026-03-29 02:30", Some("Europe/Berlin"), "is skipped"),
         ] {

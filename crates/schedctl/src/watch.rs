@@ -1,11 +1,12 @@
-//! `--watch`: a command that only reads, again and again until Ctrl-C.
+//! `--watch`: repeats a read-only command until Ctrl-C.
 //!
-//! What a round says is shown when it is something else than what was shown last: on a terminal in its place, elsewhere behind it, so that a file
-//! or a pipe gets one piece for each change: as JSON a line, as YAML a document, as a table after an empty line. The command line is read
-//! anew for each round, since a command uses up what it is given, and so are addresses and keys.
+//! A round is printed if it differs from the previous output: on a terminal in its place, otherwise
+//! appended, so that a file or a pipe gets one entry per change: a line of JSON, a YAML document,
+//! or a table after an empty line. The command line is parsed again for each round, since a command
+//! consumes it, and so are addresses and keys.
 //!
-//! The first round has to succeed. Later ones that an API does not answer, or puts off, are told of and tried again; one that it refuses ends
-//! the watch, and so does whoever closes the pipe.
+//! The first round must succeed. Later rounds with an unreachable or overloaded API are reported
+//! and repeated. A rejection by the API ends the watch, and so does a closed pipe.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -17,28 +18,24 @@ use sched_runtime::exit::{self, ExitError};
 
 use crate::api::ApiError;
 use crate::cli::Cli;
-use crate::commands;
 use crate::failure::{CommandResult, failure, usage};
+use crate::invocation;
 use crate::output::{Captured, Format, captured, tell};
+use crate::read_only::only_reads;
 
-/// What a terminal is told before it is drawn anew: to be empty, and to begin at its top.
+/// Clears the terminal and moves the cursor to its top.
 const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
 
-/// Commands without a noun that only read.
-const READS: [&str; 4] = ["status", "health", "metrics", "whoami"];
-/// What may be done with a noun that only reads.
-const READING_VERBS: [&str; 6] = ["list", "get", "status", "explain", "versions", "usage"];
-
-/// Runs the command line `args` every so often, until Ctrl-C.
+/// Repeats the command line `args` until Ctrl-C.
 ///
 /// # Errors
-/// When the command does more than read, when the first round fails, or a later one otherwise than in passing.
+/// If the command is not read-only, if the first round fails, or if a later one fails permanently.
 pub(crate) async fn run(args: &[OsString], every: Duration, format: Format) -> CommandResult {
     let matches = Cli::command().try_get_matches_from(args).map_err(usage)?;
     let words = words(&matches);
     if !only_reads(&words) {
         return Err(usage(anyhow!(
-            "--watch repeats a command that only reads, such as `jobs list`, `jobs get` or `status`; `{}` is none",
+            "--watch works only with read-only commands, such as `jobs list`, `jobs get` or `status`, not with `{}`",
             words.join(" ")
         )));
     }
@@ -54,9 +51,9 @@ async fn rounds(args: &[OsString], every: Duration, format: Format) -> CommandRe
     let mut trouble: Option<String> = None;
     loop {
         let cli = Cli::try_parse_from(args).map_err(usage)?;
-        let (done, said) = captured(Box::pin(commands::run(cli))).await;
+        let (done, said) = captured(Box::pin(invocation::run(cli))).await;
         match done {
-            // What the code says stands in what is shown.
+            // The printed output shows the meaning of the code.
             Ok(_code) => {
                 let was_away = trouble.take().is_some();
                 let wipes = was_away && screen.is_terminal;
@@ -73,7 +70,7 @@ async fn rounds(args: &[OsString], every: Duration, format: Format) -> CommandRe
             Err(error) if shown.is_some() && is_passing(&error) => {
                 let text = error.describe();
                 if trouble.as_ref() != Some(&text) {
-                    tell(&format!("{text}; it is asked again every {}s", every.as_secs()));
+                    tell(&format!("{text}; retrying every {}s", every.as_secs()));
                     trouble = Some(text);
                 }
             }
@@ -86,12 +83,12 @@ async fn rounds(args: &[OsString], every: Duration, format: Format) -> CommandRe
     }
 }
 
-/// Whether asking again later may help.
+/// Whether a later request may succeed.
 fn is_passing(error: &ExitError) -> bool {
     error.source().downcast_ref::<ApiError>().is_some_and(ApiError::is_passing)
 }
 
-/// Shows what a round said; false when nobody reads it any more.
+/// Prints a round; returns false if the pipe is closed.
 fn show(screen: &Screen, before: Option<&Captured>, said: &Captured) -> Result<bool, ExitError> {
     let mut output = io::stdout().lock();
     let text = screen.text(before, said);
@@ -106,14 +103,13 @@ fn show(screen: &Screen, before: Option<&Captured>, said: &Captured) -> Result<b
     Ok(true)
 }
 
-/// Where it is shown.
 struct Screen {
     is_terminal: bool,
     format: Format,
 }
 
 impl Screen {
-    /// What is to be written of a round that comes after another.
+    /// The text of a round after the first.
     fn text(&self, before: Option<&Captured>, said: &Captured) -> String {
         let printed = &said.printed;
         if self.is_terminal {
@@ -131,7 +127,8 @@ impl Screen {
     }
 }
 
-/// A JSON text on one line, its fields in the order they had. Line breaks are layout there, since strings hold them escaped.
+/// Formats a JSON text on one line, with fields in the same order. Line breaks are layout there,
+/// since strings have them escaped.
 fn one_line(json: &str) -> String {
     format!("{}\n", json.lines().map(str::trim_start).collect::<String>())
 }
@@ -145,15 +142,6 @@ fn words(matches: &ArgMatches) -> Vec<&str> {
         matches = inner;
     }
     words
-}
-
-/// Whether a command of the API only reads. Migrations are the database's.
-pub(crate) fn only_reads(words: &[&str]) -> bool {
-    match words {
-        [] | ["migrate", ..] => false,
-        [alone] => READS.contains(alone),
-        [.., verb] => READING_VERBS.contains(verb),
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! `schedctl schedules preview` as a program: no API, no database, nothing but its arguments and its input.
+//! `schedctl schedules preview` as a program: no API, no database, only its arguments and its
+//! input.
 
 #![expect(clippy::unwrap_used, reason = "clippy does not see that everything in this file is test code")]
 
@@ -17,7 +18,7 @@ fn preview(arguments: &[&str], input: &str) -> Output {
     let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_owned());
     let writer = thread::spawn(move || stdin.write_all(input.as_bytes()));
     let output = child.wait_with_output().unwrap();
-    // A program that refuses its arguments does not read its input; what it did is in its output.
+    // A program that rejects its arguments does not read its input; the result is in its output.
     let _ = writer.join().unwrap();
     output
 }

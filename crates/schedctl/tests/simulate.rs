@@ -1,4 +1,4 @@
-//! `schedctl schedules simulate` as a program: files in, a report out, nothing else asked.
+//! `schedctl schedules simulate` as a program: files in, a report out, nothing else.
 
 #![expect(clippy::unwrap_used, reason = "clippy does not see that everything in this file is test code")]
 
@@ -12,22 +12,22 @@ use serde_json::{Value, json};
 
 const WINDOW: [&str; 4] = ["--from", "2026-03-01T00:00:00Z", "--to", "2026-03-02T00:00:00Z"];
 
-/// Simulates what stands on standard input.
+/// Simulates the input.
 fn simulate(input: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_schedctl"));
-    // Nothing listens there: a simulation that asked the API would fail.
+    // Nothing listens there: a simulation with a request to the API would fail.
     command.env("SCHED_API_URL", "http://127.0.0.1:1").args(["schedules", "simulate"]).args(arguments);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_owned());
     let writer = thread::spawn(move || stdin.write_all(input.as_bytes()));
     let output = child.wait_with_output().unwrap();
-    // A program that refuses its arguments does not read its input; what it did is in its output.
+    // A program that rejects its arguments does not read its input; the result is in its output.
     let _ = writer.join().unwrap();
     output
 }
 
-/// A day of what stands on standard input.
+/// Simulates a day of the input.
 fn day(input: &str, more: &[&str]) -> Output {
     simulate(input, &[&["-f", "-"], &WINDOW[..], more].concat())
 }
@@ -58,7 +58,7 @@ fn cron(expression: &str) -> String {
     format!("job_type: cron, schedule_config: {{expression: '{expression}'}}")
 }
 
-/// Twenty jobs at two o'clock, one that overlaps itself, and some that do nothing.
+/// Twenty jobs at two o'clock, one that overlaps itself, and some that do not fire.
 fn sample() -> String {
     let mut text = "jobs:\n".to_owned();
     for number in 0..20 {
@@ -200,7 +200,7 @@ fn several_files_are_one_simulation() {
     let input = format!("jobs:\n{}", job("b", &cron("30 * * * *")));
     let report = report(&input, &["-f", file.to_str().unwrap()]);
     assert_eq!((at(&report, "/jobs"), at(&report, "/starts")), (&json!(2), &json!(48)));
-    // An interval without an anchor counts from the beginning of the window.
+    // An interval without an anchor counts from the start of the window.
     assert_eq!(at(&report, "/starts_per_minute/0/at"), "2026-03-01T00:00:00Z");
 }
 
@@ -263,7 +263,7 @@ fn wrong_usage_names_the_flag() {
     for (arguments, named) in [
         (&["--to", "2026-03-01T00:00:00Z"][..], "--to: the window is empty"),
         (&["--to", "2027-03-02T00:00:01Z"], "--to: the window is longer than 366 days"),
-        (&["--timezone", "Mars/Base"], "--timezone: `Mars/Base` is no time zone"),
+        (&["--timezone", "Mars/Base"], "--timezone: `Mars/Base` is not a time zone"),
         (&["--peaks", "0"], "--peaks"),
     ] {
         let output = simulate(&input, &[&from[..], arguments].concat());

@@ -1,8 +1,9 @@
-//! Why a request to the API failed, and what the user can do about it.
+//! Errors of requests to the API, with advice for the user.
 //!
-//! A refusal is shown as the API worded it, a line for each field; who knows more about the fields (a jobs file has lines
-//! and names) rewords them before; what it says of its routes and parameters is said of commands and flags. Everything that came over the
-//! wire is escaped here. Pure.
+//! A rejection is shown in the words of the API, one line per field. Callers that know more about
+//! the fields (a jobs file has lines and names) reword them first. API words for routes and
+//! parameters are translated to commands and flags. All text from the network is escaped here.
+//! Pure.
 
 use std::fmt;
 
@@ -12,39 +13,36 @@ use sched_wire::Problem;
 use crate::endpoint::Source;
 use crate::output::neutral;
 
-/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApiError {
-    /// The key cannot stand in a header.
-    #[error("the API key holds characters that no request can carry")]
+    /// The key is not a valid header value.
+    #[error("the API key has characters that are not valid in a header")]
     Key(#[source] reqwest::header::InvalidHeaderValue),
-    /// A header's value cannot stand in one.
-    #[error("the value for {name} holds characters that no request can carry")]
+    /// The value of a header is not valid.
+    #[error("the value for {name} has characters that are not valid in a header")]
     Header {
         name: &'static str,
         #[source]
         source: reqwest::header::InvalidHeaderValue,
     },
-    /// A header's name is none.
-    #[error("a header of the API has a name that no request can carry")]
+    /// The name of a header is not valid.
+    #[error("the name of a header is not valid")]
     HeaderName(#[source] reqwest::header::InvalidHeaderName),
-    /// The address takes no path.
-    #[error("the API address takes no path; give one such as http://127.0.0.1:8080")]
+    /// The URL cannot have a path.
+    #[error("the URL of the API cannot have a path; use one such as http://127.0.0.1:8080")]
     NoPath,
-    /// The client cannot be set up.
     #[error("could not set up TLS for the API")]
     Setup(#[source] reqwest::Error),
-    /// Nothing answers.
     #[error("the API at {url} (from {origin}) cannot be reached{}", hint(.origin, *.dev_runs))]
     Unreachable {
         url: String,
         origin: Source,
-        /// Whether the `schedctl dev` that named the address runs.
+        /// Whether the `schedctl dev` that named the address is running.
         dev_runs: bool,
         #[source]
         source: reqwest::Error,
     },
-    /// Something else answers.
+    /// A different server answers.
     #[error(
         "what answers at {url} (from {origin}) is not the API of this release: it gave status {status} and no body we \
          understand; check --api-url"
@@ -56,7 +54,7 @@ pub(crate) enum ApiError {
         #[source]
         source: Option<serde_json::Error>,
     },
-    /// The API refused.
+    /// The API rejected the request.
     #[error("{}", Refusal(.0))]
     Refused(Box<Problem>),
 }
@@ -73,17 +71,16 @@ impl ExitStatus for ApiError {
 }
 
 impl ApiError {
-    /// Whether there is nothing of that name.
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused(problem) if problem.code == "not_found")
     }
 
-    /// Whether asking again later may help.
+    /// Whether a later request may succeed.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
             Self::Refused(problem) => matches!(problem.status, 429 | 503),
-            // A proxy before it, whose API is away.
+            // A reverse proxy whose API is away.
             Self::Foreign { status, .. } => matches!(status, 502..=504),
             Self::Key(_) | Self::Header { .. } | Self::HeaderName(_) | Self::NoPath | Self::Setup(_) => false,
         }
@@ -94,14 +91,14 @@ fn hint(origin: &Source, dev_runs: bool) -> &'static str {
     match origin {
         Source::Given(_) => "; is `sched-api` running there?",
         Source::Dev(_) if dev_runs => {
-            "; the `schedctl dev` there runs: wait until it has started, and see what it prints of its API"
+            "; its `schedctl dev` is running: wait until it has started, or check the log of its API"
         }
-        Source::Dev(_) => "; the `schedctl dev` there runs no more: start it again, or give --api-url",
-        Source::Default => "; start everything with `schedctl dev`, or give --api-url",
+        Source::Dev(_) => "; its `schedctl dev` has stopped: start it again, or set --api-url",
+        Source::Default => "; start it with `schedctl dev`, or set --api-url",
     }
 }
 
-/// What the API calls its own things, and what they are called here.
+/// API terms and their terms on the command line.
 const HERE: [(&str, &str); 5] = [
     (
         "or of a name_prefix, with what they name, and for the rest without_jobs",
@@ -116,12 +113,12 @@ const HERE: [(&str, &str); 5] = [
     ),
 ];
 
-/// A sentence of the API in words of the command line.
+/// Translates a sentence of the API to the terms of the command line.
 fn here(text: &str) -> String {
     HERE.into_iter().fold(text.to_owned(), |text, (theirs, ours)| text.replace(theirs, ours))
 }
 
-/// A problem for people: what is wrong, then a line for each field.
+/// Shows a problem: the detail, then a line per field.
 struct Refusal<'a>(&'a Problem);
 
 impl fmt::Display for Refusal<'_> {
@@ -134,7 +131,7 @@ impl fmt::Display for Refusal<'_> {
             problem.status,
             neutral::line(&problem.code)
         )?;
-        // A single mistake is often the whole of the detail.
+        // The detail often repeats a single error.
         for error in problem.errors.iter().filter(|error| !problem.detail.contains(&error.message)) {
             f.write_str("\n  ")?;
             if !error.pointer.is_empty() {
@@ -143,11 +140,7 @@ impl fmt::Display for Refusal<'_> {
             f.write_str(&neutral::line(&here(&error.message)))?;
         }
         if problem.status >= 500 && !problem.request_id.is_empty() {
-            write!(
-                f,
-                "\n  the log of the API tells more under request {}",
-                neutral::line(&problem.request_id)
-            )?;
+            write!(f, "\n  see request {} in the log of the API", neutral::line(&problem.request_id))?;
         }
         Ok(())
     }

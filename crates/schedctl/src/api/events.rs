@@ -1,29 +1,27 @@
-//! A stream of server-sent events, as the API sends them.
+//! A stream of server-sent events.
 //!
-//! Reads line by line and knows the fields `id` and `data` only; comments and names of events are passed over, because the data says
-//! what it is. An `id` without data is no event and moves the position, as the format has it. A stream may end or break at any point: whoever reads decides whether to ask again.
+//! Only the fields `id` and `data` are used; comments and event names are skipped, because the data
+//! contains the type. An `id` without data is not an event but moves the position, as the format
+//! defines. A stream may end or break at any point: the caller decides whether to reopen it.
 
 use reqwest::Response;
 use serde::de::DeserializeOwned;
 
-/// Longest line that is taken; the API sends less.
+/// The API sends shorter lines.
 const LONGEST_LINE: usize = 16 * 1024 * 1024;
 
-/// Why a stream cannot be read on.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BrokenStream {
-    /// The connection broke.
     #[error("the connection to the API broke")]
     Connection(#[source] reqwest::Error),
-    /// It is no event of ours.
-    #[error("the API sends what is no event")]
+    /// The data is not an event of the API.
+    #[error("the API sent an invalid event")]
     NoEvent(#[source] serde_json::Error),
-    /// It has no end.
-    #[error("the API sends an event without end")]
+    /// A line exceeds the limit.
+    #[error("the API sent an event above the size limit")]
     TooLong,
 }
 
-/// An open stream.
 #[derive(Debug)]
 pub(crate) struct Events {
     response: Response,
@@ -35,15 +33,15 @@ impl Events {
         Self { response, lines: Lines::default() }
     }
 
-    /// How far the stream has come: the last id that it had.
+    /// Returns the position of the stream: the last received id.
     pub(crate) fn position(&self) -> Option<&str> {
         self.lines.position.as_deref()
     }
 
-    /// The next event, with its id; `None` at the end of the stream.
+    /// Returns the next event with its id; `None` at the end of the stream.
     ///
     /// # Errors
-    /// When the stream breaks off or holds something else.
+    /// If the connection breaks, or the data is not an event.
     pub(crate) async fn next<T: DeserializeOwned>(
         &mut self,
     ) -> Result<Option<(Option<String>, T)>, BrokenStream> {
@@ -59,13 +57,13 @@ impl Events {
     }
 }
 
-/// Bytes that have come, and what was read of the event they are part of.
+/// Received bytes, and the parsed part of the current event.
 #[derive(Debug, Default)]
 struct Lines {
     bytes: Vec<u8>,
     id: Option<String>,
     data: Option<String>,
-    /// The id of the last piece that was whole and had one.
+    /// Id of the last complete block that had one.
     position: Option<String>,
 }
 

@@ -9,7 +9,7 @@ use secrecy::SecretString;
 use super::*;
 use crate::endpoint::Source;
 
-/// Answers as many requests as there are answers, and gives back what it was sent.
+/// Serves one request per answer, and returns the received requests.
 fn server(answers: Vec<(&'static str, String)>) -> (Url, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = Url::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
@@ -36,7 +36,7 @@ fn server(answers: Vec<(&'static str, String)>) -> (Url, JoinHandle<Vec<String>>
 }
 
 fn api(url: Url) -> Api {
-    // Fails when another test of this process was first.
+    // Fails if another test of this process installed a provider first.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let key = Some(SecretString::from("s3cret".to_owned()));
     Api::new(ApiPlace { url, key, source: Source::Default }).unwrap()
@@ -139,16 +139,19 @@ async fn an_api_that_is_not_there_is_told_from_one_that_is_something_else() {
 #[tokio::test]
 async fn the_fix_for_an_api_of_dev_that_is_away_depends_on_whether_dev_runs() {
     let folder = tempfile::tempdir().unwrap();
-    let owned = folder::Folder::own(folder.path()).unwrap();
+    let owned = local_install::Folder::own(folder.path()).unwrap();
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut gone = api(Url::parse(&format!("http://{free}")).unwrap());
-    gone.place.source = Source::Dev(folder::description_of(owned.dir()));
+    gone.place.source = Source::Dev(local_install::description_of(owned.dir()));
     let error = gone.get::<Status>(&["status"], &()).await.unwrap_err().to_string();
     assert!(error.contains("runs no more: start it again"), "{error}");
     let pid = i32::try_from(std::process::id()).unwrap();
-    let dev = folder::ProcessEntry { name: "schedctl".to_owned(), pid, health_url: None };
-    let description =
-        folder::Description { api_url: String::new(), database_url: String::new(), processes: vec![dev] };
+    let dev = local_install::ProcessEntry { name: "schedctl".to_owned(), pid, health_url: None };
+    let description = local_install::Description {
+        api_url: String::new(),
+        database_url: String::new(),
+        processes: vec![dev],
+    };
     owned.describe(&description).unwrap();
     let error = gone.get::<Status>(&["status"], &()).await.unwrap_err().to_string();
     assert!(error.contains("runs: wait until it has started"), "{error}");

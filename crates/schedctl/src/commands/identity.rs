@@ -1,8 +1,9 @@
-//! Tenants, users, memberships, API keys, and who the caller is.
+//! Tenants, users, memberships, API keys, and the identity of the caller.
 //!
-//! Through the API, like everything that has an audit trail; with `--direct` in the database itself, which is how an installation
-//! gets its first user and key, and a way back in when nobody has a key any more. Either way a password comes from a file, from
-//! standard input or from the terminal, never from the command line, and a key is shown once.
+//! These commands use the API, which writes the audit log. With `--direct` they write to the
+//! database: an installation gets its first user and key this way, and regains access when no valid
+//! key is left. A password is read from a file, standard input or the terminal, never from the
+//! command line; a key is shown once.
 
 mod api_keys;
 mod direct;
@@ -18,10 +19,10 @@ use sched_runtime::exit::{self, ExitError};
 use sched_wire::Me;
 
 use super::Session;
-use crate::cli::DatabaseArgs;
 use crate::commands::operations::migrate;
 use crate::endpoint::Source;
 use crate::failure::{CommandResult, failure, schema};
+use crate::globals::DatabaseArgs;
 use crate::output::{Column, or_dash};
 
 pub(crate) use api_keys::ApiKeysCommand;
@@ -29,29 +30,30 @@ pub(crate) use direct::{DEV_ENVIRONMENT, ensure_dev_key};
 pub(crate) use tenants::TenantsCommand;
 pub(crate) use users::{MembershipsCommand, UsersCommand};
 
-pub(super) use api_keys::run as api_keys;
-pub(super) use tenants::run as tenants;
-pub(super) use users::{run as users, run_memberships as memberships};
+pub(crate) use api_keys::run as api_keys;
+pub(crate) use tenants::run as tenants;
+pub(crate) use users::{run as users, run_memberships as memberships};
 
-/// Whether to ask the API or the database.
+/// Selects the API or the database.
 #[derive(Debug, Args)]
 pub(crate) struct DirectArgs {
-    /// Write to the database itself, which is told as for `migrate`: for the first user and key, and when nobody has one any more
+    /// Write to the database, selected as for `migrate`, instead of the API: for the first user and
+    /// key, or when no valid key is left
     #[arg(long)]
     direct: bool,
     #[command(flatten)]
     database: DatabaseArgs,
 }
 
-/// A database to write to, whose schema fits.
+/// A database with a matching schema.
 struct Direct {
     conn: Conn,
-    /// Who named it: what else is as the API is set comes from there too.
+    /// Origin of the URL; the other settings of the API are taken from the same origin.
     source: Source,
 }
 
 impl DirectArgs {
-    /// The database, if it is to be asked.
+    /// Connects to the database, if `--direct` is set.
     async fn connect(&self, session: &Session) -> Result<Option<Direct>, ExitError> {
         if !self.direct {
             return Ok(None);
@@ -71,14 +73,14 @@ const ME: &[Column<Me>] = &[
     Column::new("Permissions", |me| me.permissions.join(", ")),
 ];
 
-/// Shows who the API takes the caller for.
-pub(super) async fn whoami(session: &Session) -> CommandResult {
+/// Shows the identity of the caller.
+pub(crate) async fn whoami(session: &Session) -> CommandResult {
     let me: Me = session.api()?.get(&["me"], &()).await?;
     session.output.record(&me, ME)?;
     Ok(exit::OK)
 }
 
-/// A refusal of the database, for people.
+/// Converts a rejection of the database to an error message.
 fn refused(what: &'static str) -> impl FnOnce(MemberError) -> ExitError {
     move |error| {
         let constraint = match &error {
@@ -86,10 +88,10 @@ fn refused(what: &'static str) -> impl FnOnce(MemberError) -> ExitError {
             MemberError::NoSuchUser(_) | MemberError::LastOwner => None,
         };
         let known = match constraint {
-            Some("users_email_key") => Some("there is a user with this e-mail already"),
-            Some("tenants_slug_key") => Some("there is a tenant with this slug already"),
-            Some("api_keys_membership_fkey") => Some("the user is no member of the tenant"),
-            Some("api_keys_expires_after_created_check") => Some("it would have ended already"),
+            Some("users_email_key") => Some("a user with this e-mail already exists"),
+            Some("tenants_slug_key") => Some("a tenant with this slug already exists"),
+            Some("api_keys_membership_fkey") => Some("the user is not a member of the tenant"),
+            Some("api_keys_expires_after_created_check") => Some("the expiry is in the past"),
             _ => None,
         };
         match known {

@@ -1,5 +1,5 @@
-//! `jobs`: listing, showing, pausing and triggering them; `create` makes one, `applying` writes what files describe, `explain` says what became
-//! of fires, `life` changes, deletes and restores them.
+//! `jobs`: list, show, pause and trigger them. [`create`] creates one, [`applying`] applies files,
+//! [`explain`] explains fires, [`life`] edits, deletes and restores jobs.
 
 mod applying;
 mod args;
@@ -13,34 +13,23 @@ mod life;
 mod past;
 pub(crate) mod schedules;
 
-use std::time::Duration;
-
-use anyhow::anyhow;
 use chrono::{DateTime, Utc};
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{
-    AfterMode, AfterSpec, CalendarRoll, ExplainQuery, Include, Job, JobStatus, JobsQuery, Manifest, Page,
-    PageQuery, PauseRequest, Preview, PreviewQuery, Run, RunExplanation, RunStatus, TriggerRequest,
-    Triggered,
+    AfterMode, AfterSpec, CalendarRoll, ExplainQuery, Include, Job, JobStatus, JobsQuery, Manifest,
+    PauseRequest, Preview, PreviewQuery,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
-use uuid::Uuid;
 
 use self::args::{JobsListArgs, VersionArgs};
-use super::{Session, runs, tell_of_more};
-use crate::api::{Api, ApiError};
-use crate::commands::runs::cancel;
-use crate::failure::{CommandResult, failure, too_late, usage};
-use crate::output::{Column, neutral, or_dash, tell, time, words};
+use super::{Session, tell_of_more};
+use crate::commands::runs::{cancel, trigger};
+use crate::failure::{CommandResult, failure};
+use crate::output::{Column, or_dash, tell, time, words};
 
 pub(crate) use self::applying::apply;
-pub(crate) use self::args::{JobsCommand, TriggerArgs};
-
-/// How often a run that is waited for is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// After how many looks somebody who waits is told why nothing begins.
-const PATIENT_LOOKS: u32 = 6;
+pub(crate) use self::args::JobsCommand;
 
 pub(super) const LIST: &[Column<Job>] = &[
     Column::new("NAME", |job| job.name.clone()),
@@ -101,12 +90,7 @@ const GET: &[Column<Job>] = &[
     Column::new("Id", |job| job.id.to_string()),
 ];
 
-pub(super) const TRIGGERED: &[Column<Triggered>] = &[
-    Column::new("Run", |triggered| triggered.run_id.to_string()),
-    Column::new("Duplicate", |triggered| triggered.duplicate.to_string()),
-];
-
-pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResult {
+pub(crate) async fn run(command: JobsCommand, session: &Session) -> CommandResult {
     match command {
         JobsCommand::Apply(args) => return applying::run(args, session).await,
         JobsCommand::Schema => {
@@ -121,7 +105,7 @@ pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResul
             let none = if wanted == JobsQuery::default() {
                 "there are no jobs; apply a file with `schedctl jobs apply -f FILE`"
             } else {
-                "no job is like that"
+                "no job matches"
             };
             session.output.page(&jobs, LIST, none)?;
             tell_of_more(&jobs, limit);
@@ -159,7 +143,7 @@ pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResul
             if asked.until.is_none()
                 && let Some(until) = job.paused_until
             {
-                tell(&format!("the pause still ends at {}; `--until never` takes that away", time(until)));
+                tell(&format!("the pause still ends at {}; `--until never` removes that", time(until)));
             }
         }
         JobsCommand::Resume { name, version } => {
@@ -172,40 +156,11 @@ pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResul
             switch(session, &name, "disable", &version, &Map::new()).await?;
         }
         JobsCommand::Cancel { name, reason } => return cancel::of_job(&name, reason, session).await,
-        JobsCommand::Trigger(args) => return run_now(args, session).await,
+        JobsCommand::Trigger(args) => return trigger::run(args, session).await,
     }
     Ok(exit::OK)
 }
 
-/// Creates a run of a job, and waits for its end if that is asked for.
-pub(super) async fn run_now(args: TriggerArgs, session: &Session) -> CommandResult {
-    let TriggerArgs { name, args, idempotency_key, wait, wait_timeout } = args;
-    let request = TriggerRequest { task_args: args.as_deref().map(arguments).transpose()? };
-    let api = session.api()?;
-    if wait {
-        may_wait(&api).await?;
-    }
-    let triggered = trigger(&api, &name, &request, idempotency_key.as_deref()).await?;
-    if !wait {
-        session.output.record(&triggered, TRIGGERED)?;
-        return Ok(exit::OK);
-    }
-    tell(&format!("waiting for run {}", triggered.run_id));
-    let dispatch = await_end(&api, triggered.run_id, wait_timeout).await?;
-    let succeeded = dispatch.status == RunStatus::Succeeded;
-    let error = dispatch.error_message.clone();
-    session.output.row(&dispatch, runs::DISPATCHES)?;
-    if let Some(error) = error.filter(|_| !succeeded) {
-        tell(&format!(
-            "it failed: {}; `schedctl logs {}` shows what it wrote",
-            neutral::line(&error),
-            dispatch.id
-        ));
-    }
-    Ok(if succeeded { exit::OK } else { exit::FAILURE })
-}
-
-/// What a list shows.
 fn wanted(args: JobsListArgs) -> JobsQuery {
     let include = match (args.all, args.deleted) {
         (false, false) => None,
@@ -229,7 +184,7 @@ fn wanted(args: JobsListArgs) -> JobsQuery {
     }
 }
 
-/// Pauses, resumes, enables or disables a job, and shows it as it is then.
+/// Pauses, resumes, enables or disables a job, and shows the result.
 async fn switch(
     session: &Session,
     name: &str,
@@ -244,90 +199,23 @@ async fn switch(
     Ok(job)
 }
 
-/// Creates a run of a job.
-pub(crate) async fn trigger(
-    api: &Api,
-    name: &str,
-    request: &TriggerRequest,
-    key: Option<&str>,
-) -> Result<Triggered, ApiError> {
-    api.post(&["jobs", name, "trigger"], key.map(|key| (sched_wire::IDEMPOTENCY_KEY, key)), request).await
-}
-
-/// Asks whether ends can be read, before anything is done whose end is to be waited for.
-///
-/// # Errors
-/// When they cannot: a command that has done its work is not to end as one that was refused.
-pub(super) async fn may_wait(api: &Api) -> Result<(), ExitError> {
-    let query = PageQuery { limit: Some(1), cursor: None };
-    let asked: Result<Page<Run>, ApiError> = api.get(&["runs"], &query).await;
-    if asked.is_err() {
-        tell("--wait reads runs, which failed; nothing was done");
-    }
-    asked?;
-    Ok(())
-}
-
-/// Says what a run waits for, if that can be read.
-async fn tell_of_waits(api: &Api, id: &str) {
-    let explained = api.get::<RunExplanation>(&["runs", id, "explain"], &()).await;
-    for wait in explained.map(|explained| explained.dispatch.waits_for).unwrap_or_default() {
-        tell(&format!("it waits: {}", neutral::line(&wait.text)));
-    }
-}
-
-/// The run, once it has ended. Says what it waits for when it has not begun after a while.
-pub(super) async fn await_end(api: &Api, id: Uuid, limit: Duration) -> Result<Run, ExitError> {
-    let id = id.to_string();
-    let wait = async {
-        let mut looks = 0_u32;
-        loop {
-            let dispatch: Run = api.get(&["runs", &id], &()).await?;
-            if dispatch.status.is_final() {
-                return Ok::<_, ApiError>(dispatch);
-            }
-            looks += 1;
-            if looks == PATIENT_LOOKS && dispatch.status == RunStatus::Waiting {
-                tell_of_waits(api, &id).await;
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-    };
-    match tokio::time::timeout(limit, wait).await {
-        Ok(ended) => Ok(ended?),
-        Err(_elapsed) => Err(too_late(anyhow!(
-            "run {id} has not ended within {}; it goes on, `schedctl runs explain {id}` says what it waits for",
-            humantime::format_duration(limit)
-        ))),
-    }
-}
-
-fn arguments(text: &str) -> Result<Map<String, Value>, ExitError> {
-    serde_json::from_str(text).map_err(|error| {
-        usage(
-            anyhow::Error::new(error)
-                .context("--args must be a JSON object such as '{\"region\": \"north\"}'"),
-        )
-    })
-}
-
 fn seconds(count: i32) -> String {
     format!("{count}s")
 }
 
-/// What ends the schedule: an instant, a number of fires, or whichever comes first.
+/// The end of the schedule: an instant, a number of fires, or the earlier of both.
 fn end(at: Option<DateTime<Utc>>, fires: Option<i64>) -> String {
     let ends = [at.map(time), fires.map(|fires| format!("after {fires} fires"))];
     let ends: Vec<String> = ends.into_iter().flatten().collect();
     or_dash(Some(ends.join(", or ")).filter(|text| !text.is_empty()))
 }
 
-/// The calendars, and what becomes of a fire that they exclude.
+/// The calendars, and the rule for excluded fires.
 fn calendars(names: &[String], roll: CalendarRoll) -> String {
     or_dash((!names.is_empty()).then(|| format!("{}, then {roll}", words(names))))
 }
 
-/// What it runs after, and whether all of that or any.
+/// The dependencies, and whether all or any of them are required.
 fn after(after: &[AfterSpec], mode: AfterMode) -> String {
     let several = match mode {
         _ if after.len() < 2 => "",
@@ -337,13 +225,14 @@ fn after(after: &[AfterSpec], mode: AfterMode) -> String {
     or_dash(list(after).map(|list| format!("{several}{list}")))
 }
 
-/// Jobs at one end of dependencies with the condition of each, as in `load (success), check (failure)`.
+/// Lists dependencies with their conditions, as in `load (success), check (failure)`.
 fn list(jobs: &[AfterSpec]) -> Option<String> {
     let jobs: Vec<String> = jobs.iter().map(|other| format!("{} ({})", other.job, other.on)).collect();
     (!jobs.is_empty()).then(|| jobs.join(", "))
 }
 
-/// What it is, and why: a disabled job may be paused besides, whose reason is none for that.
+/// The status and its reason. A disabled job may also be paused; the reason of the pause does not
+/// explain the status.
 fn status(job: &Job) -> String {
     let reason = match job.status {
         JobStatus::Paused => job.pause_reason.as_ref(),
@@ -353,7 +242,7 @@ fn status(job: &Job) -> String {
     reason.map_or_else(|| job.status.to_string(), |reason| format!("{}: {reason}", job.status))
 }
 
-/// The pause of a job whose status is another.
+/// The pause of a job with another status.
 fn pause_beside(job: &Job) -> Option<String> {
     let is_beside = job.is_paused && job.status != JobStatus::Paused;
     is_beside.then(|| {
@@ -361,7 +250,7 @@ fn pause_beside(job: &Job) -> Option<String> {
     })
 }
 
-/// The schedule in a few words, as it was configured.
+/// The configured schedule in a few words.
 fn schedule(job: &Job) -> String {
     let config = &job.schedule_config;
     if let Some(expression) = config.get("expression").and_then(Value::as_str) {
@@ -379,7 +268,6 @@ fn schedule(job: &Job) -> String {
 
 #[cfg(test)]
 mod tests {
-    use sched_runtime::exit::USAGE;
     use sched_wire::AfterCondition;
 
     use super::*;
@@ -408,15 +296,5 @@ mod tests {
         assert_eq!(after(&both[..1], AfterMode::Any), "a (success)");
         assert_eq!(after(&both, AfterMode::All), "all of a (success), b (failure)");
         assert_eq!(after(&both, AfterMode::Any), "any of a (success), b (failure)");
-    }
-
-    #[test]
-    fn arguments_are_an_object_and_nothing_else() {
-        assert_eq!(arguments(r#"{"a": 1}"#).unwrap().len(), 1);
-        for bad in ["[1]", "7", "{a: 1}", ""] {
-            let error = arguments(bad).unwrap_err();
-            assert_eq!(error.code(), USAGE);
-            assert!(error.describe().contains("must be a JSON object"), "{}", error.describe());
-        }
     }
 }

@@ -1,18 +1,18 @@
-//! `man`: manual pages, made of what `--help` says.
+//! `man`: manual pages generated from the help texts.
 //!
-//! A page for each command, in a folder that is there. One that cannot be written ends it; those before it stay, and writing them again does no harm.
+//! Writes a page per command to an existing directory. The first write error ends it; earlier pages
+//! stay, and writing them again is harmless.
 
 use std::path::Path;
 
 use anyhow::Context as _;
 use sched_runtime::exit;
 
-use crate::cli;
 use crate::failure::{CommandResult, failure};
 use crate::output::tell;
 
-pub(super) fn run(folder: &Path) -> CommandResult {
-    clap_mangen::generate_to(cli::command(), folder)
+pub(crate) fn run(command: clap::Command, folder: &Path) -> CommandResult {
+    clap_mangen::generate_to(command, folder)
         .with_context(|| format!("could not write the manual pages to {}", folder.display()))
         .map_err(failure)?;
     tell(&format!("the manual pages are in {}: `man schedctl`, `man schedctl-jobs-list`", folder.display()));
@@ -24,8 +24,9 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::cli;
 
-    /// The names of the pages of a command and of all below it.
+    /// Page names of a command and its subcommands.
     fn pages(command: &clap::Command, above: &str) -> BTreeSet<String> {
         let name = format!("{above}{}", command.get_name());
         let is_shown = |command: &&clap::Command| !command.is_hide_set() && command.get_name() != "help";
@@ -39,7 +40,7 @@ mod tests {
     #[test]
     fn every_command_has_a_page_that_says_what_help_says() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(run(folder.path()).unwrap(), exit::OK);
+        assert_eq!(run(cli::command(), folder.path()).unwrap(), exit::OK);
         let files = std::fs::read_dir(folder.path()).unwrap();
         let files: BTreeSet<String> =
             files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
@@ -55,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_not_there_is_told() {
-        let error = run(Path::new("/nowhere/at/all")).unwrap_err();
+        let error = run(cli::command(), Path::new("/nowhere/at/all")).unwrap_err();
         assert!(error.describe().contains("/nowhere/at/all"), "{}", error.describe());
     }
 }

@@ -1,6 +1,6 @@
 //! Commands for operators: workers, leader, health, status, maintenance, migrations, events, audit log.
 
-pub(crate) mod audit;
+pub(crate) mod audit_events;
 pub(crate) mod events;
 pub(crate) mod fleet;
 pub(crate) mod health;

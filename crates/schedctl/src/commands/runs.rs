@@ -1,11 +1,14 @@
-//! `runs` and `attempts`: what is to be run, what has been, and what it wrote. Cancelling and running again are in [`cancel`].
+//! `runs` and `attempts`: list, show and explain them, and print their output. [`cancel`] cancels
+//! and retries runs.
 
 mod args;
 pub(crate) mod cancel;
 pub(crate) mod dead_letters;
-pub(crate) mod logs;
+mod logs;
 mod shown;
 pub(crate) mod stuck;
+pub(crate) mod trigger;
+mod waiting;
 
 use sched_runtime::exit;
 use sched_wire::{
@@ -14,27 +17,27 @@ use sched_wire::{
 use uuid::Uuid;
 
 use self::shown::{ATTEMPT, RUN};
-use super::{Session, jobs, tell_of_more};
+use super::{Session, tell_of_more};
 use crate::failure::CommandResult;
 use crate::output::{Column, neutral, or_dash, tell, time};
 
 pub(crate) use self::args::{AttemptsCommand, RunsCommand, WaitArgs};
 pub(crate) use self::shown::ATTEMPTS;
-pub(super) use self::shown::{DISPATCHES, progress};
+pub(super) use self::shown::{RUNS, progress};
 
 const EXPLAINED: &[Column<RunExplanation>] = &[
     Column::new("Job", |explained| explained.job.clone()),
-    Column::new("Status", |explained| explained.dispatch.status.to_string()),
-    Column::new("Scheduled for", |explained| time(explained.dispatch.scheduled_for)),
-    Column::new("Triggered by", |explained| explained.dispatch.triggered_by.clone()),
-    Column::new("Queue", |explained| explained.dispatch.queue.clone()),
-    Column::new("What happened", |explained| explained.dispatch.text.clone()),
-    Column::wide("Caused by", |explained| or_dash(explained.dispatch.caused_by)),
-    Column::wide("Replaced by", |explained| or_dash(explained.dispatch.replaced_by)),
+    Column::new("Status", |explained| explained.run.status.to_string()),
+    Column::new("Scheduled for", |explained| time(explained.run.scheduled_for)),
+    Column::new("Triggered by", |explained| explained.run.triggered_by.clone()),
+    Column::new("Queue", |explained| explained.run.queue.clone()),
+    Column::new("What happened", |explained| explained.run.text.clone()),
+    Column::wide("Caused by", |explained| or_dash(explained.run.caused_by)),
+    Column::wide("Replaced by", |explained| or_dash(explained.run.replaced_by)),
     Column::wide("Database time", |explained| time(explained.now)),
 ];
 
-/// What is waited for, the first thing to look at first.
+/// Reasons why a run waits, most relevant first.
 pub(super) const WAITS_FOR: &[Column<WaitFor>] = &[
     Column::new("WAITS FOR", |wait| wait.what.clone()),
     Column::new("UNTIL", |wait| or_dash(wait.until.map(time))),
@@ -47,7 +50,7 @@ fn before(wait: &WaitFor) -> String {
     or_dash(wait.before.map(|before| format!("{before}{more}")))
 }
 
-pub(super) async fn dispatches(command: RunsCommand, session: &Session) -> CommandResult {
+pub(crate) async fn runs(command: RunsCommand, session: &Session) -> CommandResult {
     match command {
         RunsCommand::List {
             job,
@@ -78,27 +81,28 @@ pub(super) async fn dispatches(command: RunsCommand, session: &Session) -> Comma
                 cursor,
             };
             let items = session.api()?.list(&["runs"], limit, query).await?;
-            session.output.page(&items, DISPATCHES, "there are no such runs")?;
+            session.output.page(&items, RUNS, "there are no such runs")?;
             tell_of_more(&items, limit);
         }
-        RunsCommand::Create(args) => return jobs::run_now(args, session).await,
+        RunsCommand::Create(args) => return trigger::run(args, session).await,
         RunsCommand::Get { id } => {
-            let dispatch: Run = session.api()?.get(&["runs", &id.to_string()], &()).await?;
-            session.output.whole(&dispatch, RUN)?;
+            let run: Run = session.api()?.get(&["runs", &id.to_string()], &()).await?;
+            session.output.whole(&run, RUN)?;
         }
         RunsCommand::Explain { id } => {
             let path = ["runs", &id.to_string(), "explain"];
             let explained: RunExplanation = session.api()?.get(&path, &()).await?;
             session.output.record(&explained, EXPLAINED)?;
-            let waits = &explained.dispatch.waits_for;
+            let waits = &explained.run.waits_for;
             if session.output.is_table() && !waits.is_empty() {
                 session.output.print("\n")?;
                 session.output.list(waits, WAITS_FOR, "")?;
             }
         }
         RunsCommand::Cancel { id, reason, wait } => {
-            return cancel::dispatch(id, reason, &wait, session).await;
+            return cancel::run(id, reason, &wait, session).await;
         }
+        RunsCommand::Logs(args) => return logs::run(args, session).await,
         RunsCommand::ResetStuck(args) => return stuck::reset(args, session).await,
         RunsCommand::Retry { id, wait } => {
             return cancel::retry(&["runs"], id, &wait, session).await;
@@ -107,11 +111,11 @@ pub(super) async fn dispatches(command: RunsCommand, session: &Session) -> Comma
     Ok(exit::OK)
 }
 
-pub(super) async fn executions(command: AttemptsCommand, session: &Session) -> CommandResult {
+pub(crate) async fn attempts(command: AttemptsCommand, session: &Session) -> CommandResult {
     match command {
         AttemptsCommand::List {
             job,
-            dispatch,
+            run,
             status,
             function,
             project,
@@ -124,7 +128,7 @@ pub(super) async fn executions(command: AttemptsCommand, session: &Session) -> C
         } => {
             let query = |limit, cursor| AttemptsQuery {
                 job: job.clone(),
-                dispatch,
+                run,
                 status,
                 function: function.clone(),
                 project: project.clone(),
@@ -142,8 +146,8 @@ pub(super) async fn executions(command: AttemptsCommand, session: &Session) -> C
             tell_of_more(&items, limit);
         }
         AttemptsCommand::Get { id } => {
-            let execution: Attempt = session.api()?.get(&["attempts", &id.to_string()], &()).await?;
-            session.output.whole(&execution, ATTEMPT)?;
+            let attempt: Attempt = session.api()?.get(&["attempts", &id.to_string()], &()).await?;
+            session.output.whole(&attempt, ATTEMPT)?;
         }
         AttemptsCommand::Output { id, raw } => output(id, raw, session).await?,
     }
@@ -161,12 +165,12 @@ pub(super) async fn output(
         return session.output.record(&output, &[]);
     }
     if output.chunks.is_empty() {
-        tell("the attempt wrote nothing");
+        tell("the attempt has no output");
     }
     session.output.print(&text(&output.chunks, raw))
 }
 
-/// The streams one after the other, standard output first, with a line where something was dropped.
+/// Prints the streams one after the other, standard output first, with a line for each gap.
 fn text(chunks: &[OutputChunk], raw: bool) -> String {
     let mut text = String::new();
     for stream in ["stdout", "stderr"] {
@@ -178,7 +182,7 @@ fn text(chunks: &[OutputChunk], raw: bool) -> String {
         for chunk in mine {
             if chunk.dropped_bytes > 0 {
                 end_line(&mut text);
-                text.push_str(&format!("--- {} bytes were not kept ---\n", chunk.dropped_bytes));
+                text.push_str(&format!("--- {} bytes were not stored ---\n", chunk.dropped_bytes));
             }
             text.push_str(&if raw { chunk.content.as_str().into() } else { neutral::block(&chunk.content) });
         }
@@ -209,7 +213,7 @@ mod tests {
             [chunk("stderr", "oops\u{1b}[2J", 0), chunk("stdout", "head", 0), chunk("stdout", "tail\n", 12)];
         insta::assert_snapshot!(text(&chunks, false), @r"
         head
-        --- 12 bytes were not kept ---
+        --- 12 bytes were not stored ---
         tail
         --- standard error ---
         oops\u{1b}[2J

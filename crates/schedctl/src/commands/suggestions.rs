@@ -1,6 +1,7 @@
-//! Names that were meant: what the API says is not there is looked for among what is.
+//! Suggests existing names for unknown ones.
 //!
-//! One more request follows a refusal that names something unknown. Where it fails, nothing is suggested.
+//! An error about an unknown name is followed by one more request for the list of names. If that
+//! fails, there is no suggestion.
 
 use sched_runtime::exit::ExitError;
 use sched_wire::{PageQuery, Problem};
@@ -10,14 +11,14 @@ use super::Session;
 use crate::api::{Api, ApiError};
 use crate::suggest::closest;
 
-/// Most names that are looked at.
+/// Maximum number of names to compare.
 const MOST: usize = 1000;
 
-/// What the API calls things, and where it lists them.
+/// Nouns of the API, and the paths of their lists.
 const LISTS: [(&str, &str); 9] = [
     ("notification channel", "notification-channels"),
-    ("task function", "task-functions"),
-    ("function", "task-functions"),
+    ("task function", "functions"),
+    ("function", "functions"),
     ("template", "templates"),
     ("calendar", "calendars"),
     ("project", "projects"),
@@ -26,7 +27,7 @@ const LISTS: [(&str, &str); 9] = [
     ("job", "jobs"),
 ];
 
-/// What stands between a name and the one that may be meant.
+/// Text between a name and its suggestion.
 const MEANT: &str = ", did you mean ";
 
 #[derive(Debug, Deserialize)]
@@ -34,15 +35,15 @@ struct Named {
     name: String,
 }
 
-/// The error, with the names that may be meant by those in it that nothing has.
+/// Adds suggestions to unknown names of an error.
 pub(super) async fn in_error(api: &Api, error: ApiError) -> ApiError {
     let ApiError::Refused(mut problem) = error else { return error };
     in_problem(api, &mut problem).await;
     ApiError::Refused(problem)
 }
 
-/// As [`in_error`], of what a command ended with.
-pub(super) async fn in_failure(error: ExitError, session: &Session) -> ExitError {
+/// Like [`in_error`], for the final error of a command.
+pub(crate) async fn in_failure(error: ExitError, session: &Session) -> ExitError {
     let told = match error.source().downcast_ref::<ApiError>() {
         Some(ApiError::Refused(problem)) => problem.clone(),
         _ => return error,
@@ -60,7 +61,7 @@ async fn in_problem(api: &Api, problem: &mut Problem) {
     texts.dedup();
     let mut told: Vec<String> = Vec::new();
     for text in texts {
-        // The detail of a single mistake repeats it.
+        // The detail repeats a single error.
         let Some((list, name, end)) = missing(&text) else { continue };
         if text.get(end..).is_some_and(|rest| rest.starts_with(MEANT)) {
             continue;
@@ -83,7 +84,7 @@ async fn in_problem(api: &Api, problem: &mut Problem) {
     }
 }
 
-/// The list in which a name is missing, the name, and where it ends, of `there is no queue named "mial"`.
+/// Finds the list, the unknown name, and the end of the name in `there is no queue named "mial"`.
 fn missing(text: &str) -> Option<(&'static str, String, usize)> {
     let start = text.find("there is no ")? + "there is no ".len();
     let rest = text.get(start..)?;
@@ -105,7 +106,7 @@ mod tests {
         for (text, found) in [
             (r#"there is no job "nightyl""#, Some(("jobs", "nightyl", 25))),
             (r#"there is no queue named "mial"; x"#, Some(("queues", "mial", 30))),
-            (r#"/function: there is no task function named "a\"b""#, Some(("task-functions", "a\"b", 49))),
+            (r#"/function: there is no task function named "a\"b""#, Some(("functions", "a\"b", 49))),
             ("there is no such key", None),
             ("there is no job named nightly", None),
             ("it is paused", None),

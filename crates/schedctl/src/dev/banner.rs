@@ -1,12 +1,12 @@
-//! What a person reads once everything runs: what runs where, what to try next, how to stop.
+//! The summary after the start: addresses, commands to try, how to stop.
 
 use std::fmt::Write as _;
 
 use super::installation::Installation;
-use crate::cli::Globals;
+use crate::globals::Globals;
 use crate::output::tell;
 
-/// Shows it, on standard error.
+/// Prints it to standard error.
 pub(super) fn print(installation: &Installation, globals: &Globals) {
     let mut rows = vec![];
     for entry in installation.daemons() {
@@ -33,7 +33,7 @@ fn text(rows: &[(String, String)], flag: &str, key: &str, url: &str) -> String {
         text,
         "\nTry next, in another terminal:\n  \
          schedctl{flag} jobs list\n  \
-         schedctl{flag} executions list\n  \
+         schedctl{flag} attempts list\n  \
          schedctl{flag} status\n  \
          curl -H \"Authorization: Bearer $(cat {key})\" {url}/api/v1/jobs\n\n\
          Ctrl-C stops everything; the data stays for the next time.\n"
@@ -56,7 +56,7 @@ mod tests {
 
         Try next, in another terminal:
           schedctl --data-dir x jobs list
-          schedctl --data-dir x executions list
+          schedctl --data-dir x attempts list
           schedctl --data-dir x status
           curl -H "Authorization: Bearer $(cat /x/api.key)" http://127.0.0.1:8080/api/v1/jobs
 

@@ -1,9 +1,10 @@
-//! One daemon as a child process: started, watched, signalled.
+//! One daemon as a child process: start, watch, signal.
 //!
-//! The child runs in a process group of its own, so that a Ctrl-C in the terminal reaches us alone and the order of
-//! stopping is ours. It ends with us however we end: the kernel tells it when our main thread is gone (so it must be
-//! started from there), and a guard kills it when it has not obeyed ten seconds later. Its environment is what we give it and
-//! nothing else. Nothing here waits, but for the last lines of a child that has ended.
+//! The child runs in its own process group, so Ctrl-C in the terminal reaches only `schedctl`,
+//! which controls the order of the stop. The child ends with `schedctl` in every case: the kernel
+//! signals it when the main thread of `schedctl` is gone (so it must be started from there), and a
+//! guard kills it if it is still alive ten seconds later. Its environment has only the given
+//! variables. Nothing here blocks, except for the last lines of an ended child.
 
 use std::io;
 use std::path::PathBuf;
@@ -20,44 +21,40 @@ use tokio::process::{Child, Command};
 use super::log::Log;
 use super::ports::{self, PortError};
 
-/// How long the last lines of an ended child are waited for; a process it left behind may hold the pipe open.
+/// Maximum wait for the last lines of an ended child; a process that it left behind may hold the
+/// pipe open.
 const LAST_LINES: Duration = Duration::from_millis(500);
 
-/// What the guard sends, ten seconds apart. On Linux the kernel has asked the child to stop already, and asking a second
-/// time would mean "at once"; the first signal there changes nothing.
+/// Signals of the guard, ten seconds apart. On Linux the kernel has already sent the stop signal,
+/// and a second one would mean "at once", so the first signal there has no effect.
 const GUARD_SIGNALS: [&str; 2] = if cfg!(target_os = "linux") { ["CONT", "KILL"] } else { ["TERM", "KILL"] };
 
-/// Where a daemon says how it is.
+/// Location of the health endpoint of a daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Health {
-    /// On its one port, which is fixed.
+    /// Its only port, which is fixed.
     Fixed(u16),
-    /// On a port chosen anew for each start.
+    /// A port chosen at each start.
     Chosen,
 }
 
-/// What to start.
+/// A daemon to start.
 #[derive(Debug, Clone)]
 pub(super) struct Spec {
     /// Name in the log.
     pub(super) name: String,
-    /// Colour of the name.
+    /// Colour of the name in the log.
     pub(super) colour: usize,
-    /// The program.
     pub(super) program: PathBuf,
     /// Its whole environment.
     pub(super) variables: Vec<(String, String)>,
-    /// Where it says how it is.
     pub(super) health: Health,
 }
 
-/// Why a daemon could not be started.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StartError {
-    /// There is no port for it.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// The system refused.
     #[error("could not start {}", .program.display())]
     Spawn {
         program: PathBuf,
@@ -73,13 +70,13 @@ pub(super) struct Running {
     pid: i32,
     port: u16,
     started: Instant,
-    // After the child: it is killed first, so that the guard need not wait for it.
+    // Dropped after the child: the child is killed first, so the guard need not wait for it.
     guard: Guard,
     lines: [Option<OwnedTask<()>>; 2],
 }
 
 impl Running {
-    /// Starts a daemon. Call it on the main thread.
+    /// Starts a daemon. Must be called on the main thread.
     pub(super) fn start(spec: &Spec, log: Log) -> Result<Self, StartError> {
         let mut command = Command::new(&spec.program);
         command.env_clear().envs(spec.variables.iter().map(|(name, value)| (name, value)));
@@ -107,50 +104,48 @@ impl Running {
         Ok(Self { child, pid, port, started: monotonic(), guard, lines })
     }
 
-    /// Its process.
     pub(super) fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// How long it has been running.
     pub(super) fn age(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Where it says how it is.
     pub(super) fn health_url(&self) -> String {
         format!("http://127.0.0.1:{}/health", self.port)
     }
 
-    /// How it ended, if it has.
+    /// Returns the exit status, if it has ended.
     pub(super) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
 
-    /// Asks it to stop. Only for one whose end has not been noticed: its id is nobody else's as long as that is so.
+    /// Requests a stop. Only valid while its end has not been noticed: until then its process id
+    /// cannot be reused.
     pub(super) fn ask_to_stop(&self) {
-        // Fails only when it has ended, which is what is wanted.
+        // Fails only if it has already ended.
         let _ = kill(Pid::from_raw(self.pid), Signal::SIGTERM);
     }
 
-    /// Kills it with everything in its process group.
+    /// Kills its whole process group.
     pub(super) fn kill(&self) {
-        // Fails only when it has ended, which is what is wanted.
+        // Fails only if it has already ended.
         let _ = killpg(Pid::from_raw(self.pid), Signal::SIGKILL);
     }
 
-    /// Ends what is left of one that has ended: its guard, and its last lines are passed on.
+    /// Cleans up after an ended daemon: ends its guard and forwards its last lines.
     pub(super) async fn bury(self) {
         let Self { guard, lines, .. } = self;
         guard.release();
         for task in lines.into_iter().flatten() {
-            // Lines that do not come any more are not worth more waiting, and a panic in a line is told by its own message.
+            // Missing lines are not worth a longer wait; a panic of the task has its own message.
             let _ = tokio::time::timeout(LAST_LINES, task).await;
         }
     }
 }
 
-/// How a process ended, for people.
+/// Describes how a process ended.
 pub(super) fn in_words(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt as _;
     match (status.code(), status.signal()) {

@@ -1,8 +1,8 @@
-//! All daemons of an installation: started together, restarted one by one, stopped in order.
+//! All daemons of an installation: started together, restarted individually, stopped in stages.
 //!
-//! One owner holds all state and looks at it every tenth of a second; nothing happens to a daemon that this module did not
-//! see. A daemon that ends while the installation starts is an error of the start; later it is started again, after a
-//! pause that grows with failures in a row.
+//! One owner holds all state and polls it every tenth of a second. A daemon that ends during the
+//! start fails the start; later it is restarted, after a pause that grows with consecutive
+//! failures.
 
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -14,30 +14,29 @@ use sched_runtime::monotonic_clock::monotonic;
 use tokio_util::sync::CancellationToken;
 
 use super::daemon::{Running, Spec, StartError, in_words};
-use super::folder::ProcessEntry;
 use super::log::Log;
+use crate::local_install::ProcessEntry;
 
-/// A daemon that ran this long before it failed starts with a clean slate.
+/// A daemon that ran this long before it failed has its failure count reset.
 const SOUND_AFTER: Duration = Duration::from_secs(30);
-/// How often an ending daemon is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Which daemons stop together.
+/// Daemons that stop together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// First: they finish what they run, which the others serve.
+    /// First: they finish their attempts, for which they need the others.
     Workers,
-    /// Then nothing new is dispatched.
+    /// Then no new runs are dispatched.
     Scheduler,
-    /// Last, so that the installation can be asked until then.
+    /// Last, so that the installation can be queried until then.
     Api,
 }
 
 impl Stage {
-    /// In the order of stopping.
+    /// In the order of the stop.
     const ORDER: [Self; 3] = [Self::Workers, Self::Scheduler, Self::Api];
 
-    /// How long one of them may take. A worker's own limit for running jobs is below.
+    /// Maximum time to stop. The limit of a worker for its running attempts is lower.
     const fn limit(self) -> Duration {
         match self {
             Self::Workers => Duration::from_secs(60),
@@ -57,7 +56,7 @@ struct Daemon {
 #[derive(Debug)]
 enum State {
     Running(Box<Running>),
-    /// Has failed and is started again then.
+    /// It failed and is restarted at this time.
     Waiting(Instant),
 }
 
@@ -76,14 +75,13 @@ impl Daemon {
     }
 }
 
-/// A daemon ended that should run.
+/// An unexpected end of a daemon.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) name: String,
     pub(super) status: Option<ExitStatus>,
 }
 
-/// The daemons.
 #[derive(Debug)]
 pub(super) struct Daemons {
     log: Log,
@@ -92,19 +90,18 @@ pub(super) struct Daemons {
 }
 
 impl Daemons {
-    /// None yet.
     pub(super) fn new(log: Log) -> Self {
         Self { log, all: Vec::new(), backoff: Backoff::default() }
     }
 
-    /// Starts one more. Call it on the main thread.
+    /// Starts a further daemon. Must be called on the main thread.
     pub(super) fn start(&mut self, spec: Spec, stage: Stage) -> Result<(), StartError> {
         let running = Running::start(&spec, self.log)?;
         self.all.push(Daemon { spec, stage, failures: 0, state: State::Running(Box::new(running)) });
         Ok(())
     }
 
-    /// Those that run, for the folder's description.
+    /// Entries of the running daemons, for the description of the directory.
     pub(super) fn entries(&self) -> Vec<ProcessEntry> {
         let running = self.all.iter().filter_map(|daemon| match &daemon.state {
             State::Running(running) => Some(ProcessEntry {
@@ -117,7 +114,7 @@ impl Daemons {
         running.collect()
     }
 
-    /// Notices ends and arranges the next start of those that ended. Call it on the main thread.
+    /// Detects ended daemons and schedules their restart. Must be called on the main thread.
     pub(super) async fn notice_ends(&mut self) -> Vec<Ended> {
         let mut ended = Vec::new();
         for daemon in &mut self.all {
@@ -125,7 +122,7 @@ impl Daemons {
             let status = match running.ended() {
                 Ok(None) => continue,
                 Ok(Some(status)) => Some(status),
-                // A child that cannot be asked about is no child any more.
+                // A child whose status cannot be read no longer exists.
                 Err(_) => None,
             };
             daemon.failures = if running.age() > SOUND_AFTER { 1 } else { daemon.failures.saturating_add(1) };
@@ -139,7 +136,8 @@ impl Daemons {
         ended
     }
 
-    /// Starts those again whose pause is over; tells whether there were any. Call it on the main thread.
+    /// Restarts daemons whose pause is over; returns whether there were any. Must be called on the
+    /// main thread.
     pub(super) fn restart_due(&mut self) -> bool {
         let mut any = false;
         for daemon in &mut self.all {
@@ -149,11 +147,7 @@ impl Daemons {
             }
             match Running::start(&daemon.spec, self.log) {
                 Ok(running) => {
-                    self.log.say(&format!(
-                        "{} was started again (process {}).",
-                        daemon.spec.name,
-                        running.pid()
-                    ));
+                    self.log.say(&format!("Restarted {} (process {}).", daemon.spec.name, running.pid()));
                     daemon.state = State::Running(Box::new(running));
                     any = true;
                 }
@@ -162,14 +156,15 @@ impl Daemons {
                     let pause = self.backoff.delay(daemon.failures, rand::rng().random());
                     daemon.state = State::Waiting(monotonic() + pause);
                     let text = describe(&error);
-                    self.log.say(&format!("{} could not be started again: {text}.", daemon.spec.name));
+                    self.log.say(&format!("Could not restart {}: {text}.", daemon.spec.name));
                 }
             }
         }
         any
     }
 
-    /// Stops all of them, stage by stage; what does not obey in time, or at all once `hard` is cancelled, is killed.
+    /// Stops all daemons stage by stage. A daemon that exceeds its time limit is killed; once
+    /// `hard` is cancelled, all are.
     pub(super) async fn stop(&mut self, hard: &CancellationToken) {
         for stage in Stage::ORDER {
             self.stop_stage(stage, hard).await;

@@ -1,7 +1,7 @@
-//! The parts of an installation and their life: PostgreSQL, its schema, the daemons.
+//! The parts of an installation: PostgreSQL, its schema, the daemons.
 //!
-//! Started from the bottom up and stopped from the top down, whatever was started. All of it is driven by the future that
-//! calls; see the module above for why.
+//! They are started bottom-up and stopped top-down. The future of the caller drives everything; the
+//! module `dev` explains why.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -21,35 +21,35 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::args::DevArgs;
 use super::daemon::{Health, Spec, in_words};
 use super::daemons::{Daemons, Ended, Stage};
-use super::folder::{self, Description, Folder, ProcessEntry};
 use super::log::Log;
 use super::ports;
 use super::postgres::Postgres;
 use super::programs::Programs;
 use super::queues::MOST;
-use crate::cli::DevArgs;
 use crate::commands::{DEV_ENVIRONMENT, ensure_dev_key, install, prepare, up, wait_for};
 use crate::failure::{failure, listen};
+use crate::local_install::{self, Description, Folder, ProcessEntry};
 
-/// How often the processes are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Longest wait for a server that has just said it takes connections.
+/// Maximum wait for a connection after the server reported that it is ready.
 const DATABASE_LIMIT: Duration = Duration::from_secs(15);
-/// What tells a worker its queues.
+/// Variable with the queues of a worker.
 const QUEUES: &str = "WORKER_QUEUES";
-/// Longest name of a queue.
+/// Maximum length of the name of a queue.
 const LONGEST_NAME: usize = 100;
-/// Most workers that are started for queues that were made meanwhile.
+/// Maximum number of workers that are started for later queues.
 const MOST_ADDED: u16 = 10;
-/// Longest wait until all daemons are healthy.
+/// Maximum wait until all daemons are healthy.
 const HEALTHY_LIMIT: Duration = Duration::from_secs(60);
-/// What of our own environment every daemon gets: what programs in general need, and nothing that configures them.
+/// Variables of this process that every daemon gets: those that programs need in general, and none
+/// that configure them.
 const PASSED_ON: [&str; 9] =
     ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "TZDIR", "NO_COLOR", "RUST_BACKTRACE"];
 
-/// An installation, in whatever state of starting and stopping.
+/// An installation in any state of starting and stopping.
 #[derive(Debug)]
 pub(super) struct Installation {
     folder: Folder,
@@ -57,30 +57,29 @@ pub(super) struct Installation {
     postgres: Postgres,
     daemons: Daemons,
     api_port: u16,
-    /// The queues that workers serve.
+    /// Queues that workers serve.
     served: BTreeSet<String>,
-    /// How a worker is started, once the others are.
+    /// How to start a worker, once the other daemons run.
     worker: Option<Spec>,
-    /// How many were started for queues that were made meanwhile.
+    /// Number of workers that were started for later queues.
     added: u16,
 }
 
-/// The queues that workers serve from the start on: those that there are, and those that the files name.
+/// Queues to serve from the start: existing ones and those that the files name.
 async fn served(database: &Database, named: BTreeSet<String>) -> Result<BTreeSet<String>, ExitError> {
     let mut conn = database.dedicated().await.map_err(failure)?;
     let kept = queues::settings(&mut conn, DEFAULT_TENANT, None, MOST.into()).await.map_err(failure)?;
-    // What is no name is the API's to refuse, and no reason for a worker not to start.
+    // The API rejects an invalid name; it must not prevent the start of a worker.
     let named = named.into_iter().filter(|name| check_name(name, LONGEST_NAME).is_ok());
     Ok(kept.into_iter().map(|queue| queue.name).chain(named).collect())
 }
 
-/// Queues as a worker is told of them.
+/// Formats queues for a worker.
 fn listed<'a>(queues: impl IntoIterator<Item = &'a String>) -> String {
     queues.into_iter().map(String::as_str).collect::<Vec<_>>().join(",")
 }
 
 impl Installation {
-    /// One in `folder` of which nothing runs yet.
     pub(super) fn prepare(folder: Folder, log: Log) -> Self {
         let postgres = Postgres::new(&folder.postgres());
         let daemons = Daemons::new(log);
@@ -112,14 +111,15 @@ impl Installation {
         self.wait_until_healthy().await
     }
 
-    /// Makes sure that there is an owner with a key that works, in the folder for its own user alone.
+    /// Ensures that there is an owner with a valid key, stored in the directory with access only
+    /// for its user.
     async fn ensure_owner(&self, database: &Database) -> Result<(), ExitError> {
         let ring = private_file::read(&self.folder.secret_keys().map_err(failure)?).map_err(failure)?;
         let ring = SecretKeys::parse(ring.expose_secret()).map_err(failure)?;
         let path = self.folder.api_key();
         let kept = path.exists().then(|| private_file::read(&path)).transpose().map_err(failure)?;
         let keep = |key: &SecretString| {
-            self.log.say(&format!("Made an API key; it is in {}.", path.display()));
+            self.log.say(&format!("Created an API key in {}.", path.display()));
             self.folder.keep_api_key(key).map_err(failure)
         };
         let mut conn = database.dedicated().await.map_err(failure)?;
@@ -151,7 +151,8 @@ impl Installation {
             pair("WORKER_CONCURRENCY", args.concurrency.to_string()),
             pair(QUEUES, listed(&self.served)),
             pair("SECRETS_KEY_FILE", keys),
-            // Everything of this installation is on loopback, and so are the servers of those who try it out.
+            // Everything in this installation is on loopback, and so are the test servers of its
+            // user.
             pair("WORKER_HTTP_ALLOW", "127.0.0.0/8,::1,localhost".to_owned()),
         ];
         worker.extend(self.postgres.client_variables());
@@ -217,8 +218,8 @@ impl Installation {
         }
     }
 
-    /// Watches over the processes and starts again what ends, and sees to it that all of `queues` are served; returns only when that has become
-    /// impossible.
+    /// Watches the processes, restarts ended ones, and serves all of `queues`; returns only when
+    /// that has become impossible.
     pub(super) async fn keep(&mut self, queues: &mut watch::Receiver<BTreeSet<String>>) -> ExitError {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -234,7 +235,7 @@ impl Installation {
         }
     }
 
-    /// Starts a worker for those of these queues that none serves yet. The workers that run are left alone, and so is what they run.
+    /// Starts a worker for unserved queues. Running workers and their attempts are not touched.
     fn serve(&mut self, wanted: &BTreeSet<String>) -> Result<(), ExitError> {
         let new: Vec<String> = wanted.difference(&self.served).cloned().collect();
         let Some(worker) = self.worker.clone().filter(|_| !new.is_empty()) else { return Ok(()) };
@@ -251,7 +252,7 @@ impl Installation {
         let number = usize::from(self.added);
         let added =
             Spec { name: format!("worker+{number}"), colour: worker.colour + number, variables, ..worker };
-        self.log.say(&format!("New queues get a worker of their own, {}: {names}.", added.name));
+        self.log.say(&format!("Started the worker {} for new queues: {names}.", added.name));
         if let Err(error) = self.daemons.start(added, Stage::Workers) {
             self.log.say(&format!(
                 "It could not be started, so they are served from the next start on: {}.",
@@ -279,7 +280,7 @@ impl Installation {
         Ok(())
     }
 
-    /// Stops whatever runs, from the top down; once `hard` is cancelled, by force.
+    /// Stops everything top-down; once `hard` is cancelled, by force.
     pub(super) async fn stop(mut self, hard: &CancellationToken) -> Result<(), ExitError> {
         self.daemons.stop(hard).await;
         if self.postgres.is_up() {
@@ -299,48 +300,43 @@ impl Installation {
         self.folder.describe(&description).map_err(failure)
     }
 
-    /// Address of the API.
     pub(super) fn api_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.api_port)
     }
 
-    /// URL of the database; empty before the server was started.
+    /// URL of the database; empty before the start of the server.
     pub(super) fn database_url(&self) -> &str {
         self.postgres.url()
     }
 
-    /// The file that describes what runs.
+    /// Path of the description.
     pub(super) fn description(&self) -> PathBuf {
-        folder::description_of(self.folder.dir())
+        local_install::description_of(self.folder.dir())
     }
 
-    /// The folder with the data.
     pub(super) fn folder(&self) -> &Folder {
         &self.folder
     }
 
-    /// The queues that workers serve.
     pub(super) fn served(&self) -> &BTreeSet<String> {
         &self.served
     }
 
-    /// The daemons that run.
     pub(super) fn daemons(&self) -> Vec<ProcessEntry> {
         self.daemons.entries()
     }
 
-    /// Where its lines go.
     pub(super) fn log(&self) -> Log {
         self.log
     }
 }
 
-/// Removes the data of earlier runs.
+/// Removes the data of earlier starts.
 pub(super) async fn clear(folder: &Folder, log: Log) -> Result<(), ExitError> {
     log.say(&format!("Removing the data of earlier runs in {}.", folder.dir().display()));
     if folder.postgres().join("data").is_dir() {
-        // A server whose owner and guard were both killed may still run on the data; opening ends it. One that cannot be
-        // opened is a reason to remove the data, not to keep it.
+        // A server whose owner and guard were both killed may still use the data; opening it ends
+        // it. If it cannot be opened, the data is removed anyway.
         let mut postgres = Postgres::new(&folder.postgres());
         if let Err(error) = postgres.start().await {
             log.say(&format!("The data could not be opened: {}.", error.describe()));
@@ -360,7 +356,7 @@ async fn ask_health(client: &reqwest::Client, entry: &ProcessEntry) -> Result<()
     Err(body.get("reason").and_then(|reason| reason.as_str()).unwrap_or("is not healthy").to_owned())
 }
 
-/// The codes of the daemons are ours, so a code that says more than "failed" is passed on.
+/// The exit codes of the daemons are those of `schedctl`, so a specific code is passed on.
 fn ended_while_starting(ended: &Ended) -> ExitError {
     let Ended { name, status } = ended;
     let how = status.map_or_else(|| "an unknown exit code".to_owned(), in_words);
@@ -368,5 +364,5 @@ fn ended_while_starting(ended: &Ended) -> ExitError {
         Some(code @ (exit::USAGE | exit::DATABASE | exit::SCHEMA | exit::LISTEN)) => code,
         _ => exit::FAILURE,
     };
-    ExitError::new(code, anyhow!("{name} ended with {how} while it was starting; its lines above say why"))
+    ExitError::new(code, anyhow!("{name} ended with {how} during its start; see its log lines above"))
 }

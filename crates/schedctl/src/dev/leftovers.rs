@@ -1,7 +1,8 @@
-//! Processes that an earlier `dev` left when it was killed.
+//! Processes that a killed `dev` left.
 //!
-//! They end by themselves within seconds: the kernel, or their guard, has told them. Until then they hold the port of
-//! the API, so the next `dev` waits for them. It never kills: a process id may belong to a stranger by now.
+//! They end automatically within seconds, because the kernel or their guard has signalled them.
+//! Until then they hold the port of the API, so the next `dev` waits for them. It never kills: a
+//! process id may already belong to another process.
 
 use std::time::Duration;
 
@@ -13,15 +14,15 @@ use sched_runtime::exit::ExitError;
 use sched_runtime::monotonic_clock::monotonic;
 use sched_runtime::shutdown::Shutdown;
 
-use super::folder::{Folder, ProcessEntry};
 use super::log::Log;
 use crate::failure::failure;
+use crate::local_install::{Folder, ProcessEntry};
 
 /// Longer than a guard needs.
 const LIMIT: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Returns once no daemon of an earlier run in the folder is left.
+/// Returns once no daemon of an earlier start in the directory is left.
 pub(super) async fn wait_until_gone(folder: &Folder, log: Log, shutdown: &Shutdown) -> Result<(), ExitError> {
     let began = monotonic();
     let mut told = false;
@@ -36,31 +37,35 @@ pub(super) async fn wait_until_gone(folder: &Folder, log: Log, shutdown: &Shutdo
         let names = names.join(", ");
         if began.elapsed() > LIMIT || shutdown.soft.is_cancelled() {
             return Err(failure(anyhow!(
-                "processes of an earlier `schedctl dev` in this folder still run: {names}; stop them first"
+                "processes of an earlier `schedctl dev` in this directory still run: {names}; stop them first"
             )));
         }
         if !told {
-            log.say(&format!("An earlier run was killed; waiting for what is left of it to end: {names}."));
+            log.say(&format!(
+                "An earlier `schedctl dev` was killed; waiting for its processes to end: {names}."
+            ));
             told = true;
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
-/// Whether the entry's process runs and is a daemon of ours. `schedctl` itself is gone: we have its lock.
+/// Whether the process of the entry is still a daemon of this directory. `schedctl` itself is gone:
+/// this process has its lock.
 fn runs(entry: &ProcessEntry) -> bool {
     if entry.health_url.is_none() {
         return false;
     }
     match std::fs::read_to_string(format!("/proc/{}/stat", entry.pid)) {
         Ok(stat) => is_live_daemon(&stat),
-        // No such process, or a system without this file, where only the id can be asked about.
+        // No such process, or a system without this file, where only the id can be checked.
         Err(_) if std::path::Path::new("/proc/self/stat").exists() => false,
         Err(_) => !matches!(kill(Pid::from_raw(entry.pid), None), Err(Errno::ESRCH)),
     }
 }
 
-/// Reads `pid (name) state …`. One that has ended stays listed until its parent asks; that is no process any more.
+/// Parses `pid (name) state …`. An ended process stays listed until its parent reaps it; it no
+/// longer counts.
 fn is_live_daemon(stat: &str) -> bool {
     let Some((head, tail)) = stat.rsplit_once(')') else { return false };
     let name = head.split_once('(').map_or("", |(_, name)| name);

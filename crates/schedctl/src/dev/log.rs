@@ -1,8 +1,8 @@
-//! One stream of lines out of many processes.
+//! Merges the lines of many processes into one stream.
 //!
-//! Every line carries the name of who wrote it; on a terminal each name has its colour. Lines go to standard error, so
-//! that standard output stays for data. A line is written whole, and foreign control characters in it are shown instead of
-//! obeyed. A very long line is cut into pieces, so that no process can fill our memory.
+//! Every line begins with the name of its process, coloured on a terminal. Lines go to standard
+//! error, so standard output stays for data. A line is written in one piece, with control
+//! characters escaped. A very long line is split, so no process can exhaust memory.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -13,29 +13,28 @@ use crate::output::{colour_allowed, neutral};
 
 /// Width of the names.
 const WIDTH: usize = 10;
-/// Longest piece of a line.
+/// Maximum length of a part of a line.
 const LONGEST: u64 = 64 * 1024;
 /// Colours of the names, as the parameter of the escape sequence.
 const COLOURS: [u8; 6] = [36, 33, 32, 35, 34, 31];
 
-/// Where lines go.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Log {
     colour: bool,
 }
 
 impl Log {
-    /// Standard error, with colours if it is a terminal.
+    /// Standard error, with colours on a terminal.
     pub(super) fn new() -> Self {
         Self { colour: io::stderr().is_terminal() && colour_allowed() }
     }
 
-    /// A line of our own.
+    /// Prints a line of `schedctl` itself.
     pub(super) fn say(self, text: &str) {
         self.line("schedctl", None, text);
     }
 
-    /// Passes on what `from` writes, as lines of `name`, until it ends.
+    /// Forwards the output of `from` as lines of `name`, until it ends.
     pub(super) fn follow(
         self,
         name: String,
@@ -47,7 +46,7 @@ impl Log {
             loop {
                 let mut piece = Vec::new();
                 match (&mut reader).take(LONGEST).read_until(b'\n', &mut piece).await {
-                    // A pipe that cannot be read any more has as little to say as one that has ended.
+                    // A broken pipe counts as an ended one.
                     Ok(0) | Err(_) => return,
                     Ok(_) => {
                         let text = String::from_utf8_lossy(&piece);
@@ -60,7 +59,8 @@ impl Log {
 
     fn line(self, name: &str, colour: Option<usize>, text: &str) {
         let line = format(name, colour.filter(|_| self.colour), text);
-        // With standard error gone there is nobody left to tell, and the daemons go on.
+        // If standard error is gone, there is no other place to report it, and the daemons
+        // continue.
         let _ = io::stderr().lock().write_all(line.as_bytes());
     }
 }

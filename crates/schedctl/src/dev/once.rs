@@ -1,8 +1,8 @@
-//! `--once`: waiting until every job of the applied files has executed, and checking that.
+//! `--once`: waits until every job of the applied files has run, and checks the results.
 //!
-//! Jobs that fire only when asked are triggered once. The table of attempts goes to standard output; what is missing
-//! when the time is up goes into the error. An API that does not answer for a moment, because it was restarted, is asked
-//! again until the time is up.
+//! Manual jobs are triggered once. The table of attempts goes to standard output; missing results
+//! at the time limit are in the error. While the API is briefly unavailable, because it was
+//! restarted, requests are repeated until the time limit.
 
 use std::time::Duration;
 
@@ -20,16 +20,15 @@ use crate::failure::failure;
 use crate::manifest::Files;
 use crate::output::{Output, neutral};
 
-/// How often the attempts are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// The database's clock: runs that ended before it were those of an earlier start.
+/// The database clock: runs that ended earlier belong to a previous start.
 pub(super) async fn database_time(api: &Api) -> Result<DateTime<Utc>, ExitError> {
     let status: Status = api.get(&["status"], &()).await?;
     Ok(status.now)
 }
 
-/// Returns once every job has done what it should; the error says which have not after `limit`.
+/// Returns once every job has the expected results; the error lists the missing ones after `limit`.
 pub(super) async fn wait_and_check(
     api: &Api,
     files: &Files,
@@ -41,7 +40,7 @@ pub(super) async fn wait_and_check(
     let expected: Vec<Expectation> =
         files.jobs().filter_map(|job| Expectation::of(job, files.functions())).collect();
     for expectation in expected.iter().filter(|expectation| expectation.is_manual) {
-        log.say(&format!("Triggering {}, which fires only when asked.", neutral::line(&expectation.job)));
+        log.say(&format!("Triggering {}, which has no schedule.", neutral::line(&expectation.job)));
         commands::trigger(api, &expectation.job, &TriggerRequest::default(), None).await?;
     }
     let began = monotonic();
@@ -49,10 +48,10 @@ pub(super) async fn wait_and_check(
     loop {
         let over = began.elapsed() > limit;
         match look(api, &expected, started).await {
-            Ok((executions, missing)) => {
+            Ok((attempts, missing)) => {
                 if missing.is_empty() || over {
-                    show(output, &executions)?;
-                    return conclude(&expected, &executions, &missing, limit, log);
+                    show(output, &attempts)?;
+                    return conclude(&expected, &attempts, &missing, limit, log);
                 }
                 let names: Vec<&str> = missing.iter().map(|(job, _)| job.as_str()).collect();
                 let text = format!("Waiting for {}.", names.join(", "));
@@ -68,7 +67,7 @@ pub(super) async fn wait_and_check(
     }
 }
 
-/// The attempts that matter, and the jobs that have not done what they should, with the reasons.
+/// The relevant attempts, and the jobs without the expected results, with the reasons.
 async fn look(
     api: &Api,
     expected: &[Expectation],
@@ -83,36 +82,36 @@ async fn look(
             cursor,
             ..AttemptsQuery::default()
         };
-        let executions = api.list::<Attempt, _>(&["attempts"], MAX_PAGE as usize, query).await?.items;
-        if let Verdict::Missing(reason) = expectation.judge(&executions, started) {
+        let attempts = api.list::<Attempt, _>(&["attempts"], MAX_PAGE as usize, query).await?.items;
+        if let Verdict::Missing(reason) = expectation.judge(&attempts, started) {
             missing.push((expectation.job.clone(), reason));
         }
-        found.extend(executions.into_iter().filter(|execution| expectation.concerns(execution, started)));
+        found.extend(attempts.into_iter().filter(|attempt| expectation.concerns(attempt, started)));
     }
-    found.sort_by_key(|execution| (execution.started_at, execution.id));
+    found.sort_by_key(|attempt| (attempt.started_at, attempt.id));
     Ok((found, missing))
 }
 
-fn show(output: Output, executions: &[Attempt]) -> Result<(), ExitError> {
-    output.list(executions, commands::ATTEMPTS, "nothing was executed")
+fn show(output: Output, attempts: &[Attempt]) -> Result<(), ExitError> {
+    output.list(attempts, commands::ATTEMPTS, "there are no attempts")
 }
 
 fn conclude(
     expected: &[Expectation],
-    executions: &[Attempt],
+    attempts: &[Attempt],
     missing: &[(String, String)],
     limit: Duration,
     log: Log,
 ) -> Result<(), ExitError> {
     if missing.is_empty() {
         log.say(&format!(
-            "Every job of the files has executed: {} jobs, {} attempts.",
+            "Every job of the files has run: {} jobs, {} attempts.",
             expected.len(),
-            executions.len()
+            attempts.len()
         ));
-        // Retries are what the files ask for; that none has succeeded is still worth knowing.
+        // The files request retries, but a job without any success is still reported.
         let succeeds = |job: &str| {
-            executions
+            attempts
                 .iter()
                 .any(|one| one.job.as_deref() == Some(job) && one.status == AttemptStatus::Succeeded)
         };
@@ -120,7 +119,7 @@ fn conclude(
             expected.iter().map(|one| one.job.as_str()).filter(|job| !succeeds(job)).collect();
         if !failing.is_empty() {
             log.say(&format!(
-                "Of these, every attempt so far has failed, and was retried as the files ask: {}.",
+                "Only failed attempts so far, retried as configured: {}.",
                 neutral::line(&failing.join(", "))
             ));
         }
@@ -131,7 +130,7 @@ fn conclude(
         .map(|(job, reason)| format!("\n  {}: {}", neutral::line(job), neutral::line(reason)))
         .collect();
     Err(failure(anyhow!(
-        "after {} not every job has done what the files say; raise --once-timeout if they only need longer:{lines}",
+        "after {} jobs of the files are not done; raise --once-timeout if they need more time:{lines}",
         humantime::format_duration(limit)
     )))
 }

@@ -1,29 +1,28 @@
 //! Ports of 127.0.0.1 for the daemons.
 //!
-//! A port that was free may be taken a moment later by somebody else; the daemon then says so and ends, and is started
-//! again on another where that is allowed.
+//! Another process may take a free port a moment later. The daemon then fails, and is restarted on
+//! another port if its port is not fixed.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 
-/// Why there is no port.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PortError {
-    /// Somebody listens there.
+    /// Another process listens on it.
     #[error(
-        "port {port} of 127.0.0.1 is not available for the API; choose another with --api-port, 0 takes a free one"
+        "port {port} of 127.0.0.1 is not available for the API; choose another with --api-port; 0 selects a free one"
     )]
     Taken {
         port: u16,
         #[source]
         source: io::Error,
     },
-    /// The system has none.
+    /// No port is free.
     #[error("there is no free port on 127.0.0.1")]
     None(#[source] io::Error),
 }
 
-/// The port for the API: `wanted` if it is free, any for 0.
+/// The port of the API: `wanted` if it is free, any port for 0.
 pub(super) fn for_api(wanted: u16) -> Result<u16, PortError> {
     if wanted == 0 {
         return free();
@@ -34,7 +33,7 @@ pub(super) fn for_api(wanted: u16) -> Result<u16, PortError> {
     }
 }
 
-/// A port nobody listens on at the moment.
+/// A port without a listener at the moment.
 pub(super) fn free() -> Result<u16, PortError> {
     let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
     address.map(|address| address.port()).map_err(PortError::None)

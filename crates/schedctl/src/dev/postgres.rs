@@ -1,7 +1,7 @@
 //! The private PostgreSQL of `dev`.
 //!
-//! Starting and stopping block, so they run off the async threads. A server that dies while we run is started again on
-//! its data; the daemons wait for it meanwhile, as they do for any database.
+//! Starting and stopping block, so they run outside the async threads. A server that dies is
+//! restarted on its data; the daemons wait in the meantime, as for any database.
 
 use std::path::{Path, PathBuf};
 
@@ -11,29 +11,27 @@ use tokio::task::JoinHandle;
 
 use crate::failure::{database, failure};
 
-/// Name of the database in the private server.
 const DATABASE: &str = "sched";
 
-/// A server that is being started.
+/// A server start in progress.
 type Starting = JoinHandle<Result<Cluster, DevDbError>>;
 
-/// The server.
 #[derive(Debug)]
 pub(super) struct Postgres {
     dir: PathBuf,
-    /// Kept here and not in a future that may be dropped: what has been begun must be stopped.
+    /// Stored here and not in a future that may be dropped: a started server must be stopped.
     starting: Option<Starting>,
     cluster: Option<Cluster>,
     url: String,
 }
 
 impl Postgres {
-    /// The server with its data in `dir`; not started yet.
+    /// A server with its data in `dir`; not started yet.
     pub(super) fn new(dir: &Path) -> Self {
         Self { dir: dir.to_owned(), starting: None, cluster: None, url: String::new() }
     }
 
-    /// Starts the server, making its data when there is none.
+    /// Starts the server; creates its data if there is none.
     pub(super) async fn start(&mut self) -> Result<(), ExitError> {
         let dir = self.dir.clone();
         let work = move || {
@@ -55,7 +53,7 @@ impl Postgres {
         &self.url
     }
 
-    /// Variables from which the PostgreSQL programs know where to connect; see the example jobs.
+    /// Connection variables for the PostgreSQL client programs; see the example jobs.
     pub(super) fn client_variables(&self) -> Vec<(String, String)> {
         let Some(cluster) = &self.cluster else { return Vec::new() };
         let (host, port) = socket_of(&self.url);
@@ -70,29 +68,29 @@ impl Postgres {
         .to_vec()
     }
 
-    /// Whether the server has gone although nobody stopped it.
+    /// Whether the server has ended unexpectedly.
     pub(super) fn has_died(&mut self) -> bool {
         self.cluster.as_mut().is_none_or(|cluster| matches!(cluster.status(), Status::Gone(_)))
     }
 
-    /// Whether there is anything to stop.
+    /// Whether there is a server to stop.
     pub(super) fn is_up(&self) -> bool {
         self.cluster.is_some() || self.starting.is_some()
     }
 
-    /// Starts the server again after it has died.
+    /// Restarts the server after it has died.
     pub(super) async fn restart(&mut self) -> Result<(), ExitError> {
         if let Some(dead) = self.cluster.take() {
-            // It is dead: what matters is whether the next one starts.
+            // It is dead already; only the restart matters.
             let _ = stop(dead, StopMode::Immediate).await;
         }
         self.start().await
     }
 
-    /// Stops the server, at once or in order.
+    /// Stops the server, immediately or cleanly.
     pub(super) async fn stop(mut self, mode: StopMode) -> Result<(), ExitError> {
         if let Some(starting) = self.starting.take() {
-            // One that failed to start need not be stopped, and why it failed was told to whoever started it.
+            // A failed start needs no stop, and its error was already returned.
             self.cluster = starting.await.ok().and_then(Result::ok);
         }
         match self.cluster.take() {
@@ -107,12 +105,13 @@ async fn stop(cluster: Cluster, mode: StopMode) -> Result<(), ExitError> {
     stopped.map_err(failure)?.map_err(failure)
 }
 
-/// Folder of the socket and port that a URL of `devdb` names.
+/// Returns the socket directory and the port of a URL of `devdb`.
 fn socket_of(url: &str) -> (String, String) {
     let authority = url.split_once('@').map_or(url, |(_, rest)| rest);
     let authority = authority.split_once('/').map_or(authority, |(authority, _)| authority);
     let (host, port) = authority.split_once(':').unwrap_or((authority, "5432"));
-    // The host is percent-encoded; a form's value is read by the same rule, and a plus never stands in it.
+    // The host is percent-encoded. Form values have the same encoding, except for a plus, which
+    // never occurs here.
     let pair = format!("host={host}");
     let host = url::form_urlencoded::parse(pair.as_bytes()).next().map(|(_, value)| value.into_owned());
     (host.unwrap_or_default(), port.to_owned())

@@ -1,13 +1,12 @@
-//! Finding the daemons' programs.
+//! Finds the programs of the daemons.
 //!
-//! Those beside `schedctl` come first: they were built or installed together with it. The worker may be a program of the user's
-//! own. Looks at files only.
+//! Programs next to `schedctl` take precedence, as they were built or installed together. The
+//! worker may be a program of the user. Only reads file metadata.
 
 use std::path::{Path, PathBuf};
 
 use sched_runtime::config::{ProcessEnvironment, Source as _};
 
-/// Paths of the three daemons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Programs {
     pub(super) api: PathBuf,
@@ -15,32 +14,32 @@ pub(super) struct Programs {
     pub(super) worker: PathBuf,
 }
 
-/// Programs that are nowhere.
+/// Missing programs.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProgramsMissing {
-    /// Of ours.
+    /// Programs of sched.
     #[error(
-        "{} neither beside schedctl ({}) nor in PATH; install the programs together, or build them with \
+        "{} neither next to schedctl ({}) nor in PATH; install all programs together, or build them with \
          `cargo build --workspace --bins`",
         missing(.names), .beside.display()
     )]
     Ours { names: Vec<&'static str>, beside: PathBuf },
-    /// The user's.
-    #[error("--worker-program {} is no file", .path.display())]
+    /// The worker of the user.
+    #[error("--worker-program {} is not a file", .path.display())]
     Worker { path: PathBuf },
 }
 
 fn missing(names: &[&str]) -> String {
     match names {
-        [one] => format!("the program {one} lies"),
-        many => format!("the programs {} lie", many.join(", ")),
+        [one] => format!("the program {one} is"),
+        many => format!("the programs {} are", many.join(", ")),
     }
 }
 
 impl Programs {
-    /// Finds them for this process; with `worker` in place of `sched-worker`, if it is given.
+    /// Finds the programs for this process; `worker` replaces `sched-worker` if it is given.
     pub(super) fn find(worker: Option<PathBuf>) -> Result<Self, ProgramsMissing> {
-        // Without a path of our own, PATH is still there.
+        // Without the path of this program, PATH remains.
         let own = std::env::current_exe().and_then(|path| path.canonicalize()).unwrap_or_default();
         let path = ProcessEnvironment.get("PATH").unwrap_or_default();
         let ours = Self::find_in(own.parent().unwrap_or(Path::new("")), &path)?;
@@ -91,6 +90,6 @@ mod tests {
         assert_eq!(found.api, beside.join("sched-api"));
         assert_eq!(found.scheduler, other.join("sched-scheduler"));
         let error = Programs::find_in(&beside, "").unwrap_err().to_string();
-        assert!(error.starts_with("the program sched-scheduler lies neither"), "{error}");
+        assert!(error.starts_with("the program sched-scheduler is neither"), "{error}");
     }
 }

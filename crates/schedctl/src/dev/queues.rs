@@ -1,6 +1,8 @@
-//! Queues that are made while the installation runs: noticed here, so that a worker serves them without a new start.
+//! Detects queues that are created while the installation runs, so that a worker serves them
+//! without a restart.
 //!
-//! What is not noticed while the API is away is noticed when it is back. A queue that is deleted is served on, which costs nothing.
+//! Queues that are created while the API is unavailable are detected later. A deleted queue is
+//! still served, which costs nothing.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -11,12 +13,11 @@ use tokio::sync::watch;
 
 use crate::api::Api;
 
-/// How often the queues are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Most queues that are served.
+/// Maximum number of served queues.
 pub(super) const MOST: u16 = 1_000;
 
-/// Keeps `known` to the queues that there are, and those that there were.
+/// Adds new queues to `known`; deleted ones stay.
 pub(super) async fn follow(api: &Api, known: &watch::Sender<BTreeSet<String>>) -> Infallible {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;

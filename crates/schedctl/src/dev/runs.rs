@@ -1,6 +1,8 @@
-//! A line for each run that ends, so that the terminal shows what happens without the logs of the daemons.
+//! Prints a line for each run that ends, so the terminal shows activity without the logs of the
+//! daemons.
 //!
-//! The lines come from the stream of events. What is missed while the API is away is not told: `schedctl attempts list` has it.
+//! The lines come from the stream of events. Events while the API is unavailable are not printed;
+//! `schedctl attempts list` has them.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -13,10 +15,9 @@ use super::log::Log;
 use crate::api::Api;
 use crate::output::duration;
 
-/// How long after it broke the stream is taken up again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Tells of every run that ends from now on.
+/// Prints every run that ends from now on.
 pub(super) async fn tell(api: &Api, log: Log) -> Infallible {
     let types =
         [EventType::ScheduleExecutionCompleted, EventType::ScheduleExecutionLost].map(EventType::as_str);
@@ -36,7 +37,7 @@ pub(super) async fn tell(api: &Api, log: Log) -> Infallible {
     }
 }
 
-/// How a run ended; nothing of the built-in jobs, as long as they succeed.
+/// The line of an event that ends a run; `None` for successful built-in jobs.
 fn line(event: &Event) -> Option<String> {
     let text = |field: &str| event.data.get(field).and_then(Value::as_str);
     let job = text("job_name")?;
@@ -56,8 +57,8 @@ fn line(event: &Event) -> Option<String> {
     };
     let why = text("error").or_else(|| text("reason")).map(|why| format!(": {why}")).unwrap_or_default();
     let next = match becomes {
-        RunStatus::Waiting => "; it will be tried again",
-        RunStatus::DeadLetter => "; it is given up, see `schedctl dead-letters list`",
+        RunStatus::Waiting => "; it will be retried",
+        RunStatus::DeadLetter => "; no retries left, see `schedctl dead-letters list`",
         _ => "",
     };
     Some(format!("{job}: {how}{took}{why}{next}."))
@@ -78,11 +79,11 @@ mod tests {
             ),
             (
                 json!({"job_name": "fails", "status": "failed", "run_status": "waiting", "duration_ms": 1200, "error": "exit code 1"}),
-                Some("fails: failed after 1.2s: exit code 1; it will be tried again."),
+                Some("fails: failed after 1.2s: exit code 1; it will be retried."),
             ),
             (
                 json!({"job_name": "fails", "run_status": "dead_letter", "reason": "worker_lost"}),
-                Some("fails: lost: worker_lost; it is given up, see `schedctl dead-letters list`."),
+                Some("fails: lost: worker_lost; no retries left, see `schedctl dead-letters list`."),
             ),
             (
                 json!({"job_name": "sched.clean", "status": "succeeded", "run_status": "succeeded", "duration_ms": 3}),

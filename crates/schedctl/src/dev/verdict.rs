@@ -1,8 +1,8 @@
-//! Whether the jobs of a file have done what the file says they should.
+//! Checks whether the jobs of a file have run as the file expects.
 //!
-//! The expectations come from the file alone: every job that is enabled executes; a one-off has executed once, ever; a job
-//! that fails is one that retries, and has been retried. Attempts that ended with their worker prove nothing either way.
-//! Pure; instants are the database's.
+//! The expectations come only from the file: every enabled job runs; a one-off has run once, ever;
+//! a failing job has retries and was retried. Attempts that were lost with their worker count
+//! neither way. Pure; instants are those of the database clock.
 
 use std::collections::HashMap;
 
@@ -10,30 +10,27 @@ use chrono::{DateTime, Utc};
 use sched_wire::{Attempt, AttemptStatus, FunctionSpec, JobSpec, JobType, RetryPolicySpec};
 use uuid::Uuid;
 
-/// What is expected of one job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Expectation {
-    /// The job.
     pub(super) job: String,
-    /// Whether it fires by itself.
+    /// Whether it runs only when triggered.
     pub(super) is_manual: bool,
-    /// Whether a run before this start counts.
+    /// Whether a run of an earlier start counts.
     is_one_off: bool,
-    /// Whether the file asks for retries, so that failing is part of the plan.
+    /// Whether the file configures retries, so that failures are expected.
     retries: bool,
 }
 
-/// What became of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It has done what it should.
+    /// It has the expected results.
     Done,
-    /// It has not yet, and this is what is missing.
+    /// A missing result.
     Missing(String),
 }
 
 impl Expectation {
-    /// What is expected of `job`; `None` for one that is disabled.
+    /// The expectation of `job`; `None` for a disabled one.
     pub(super) fn of<'a>(job: &JobSpec, functions: impl Iterator<Item = &'a FunctionSpec>) -> Option<Self> {
         let mut functions = functions;
         let of_function = functions.find(|function| function.name == job.function);
@@ -47,31 +44,31 @@ impl Expectation {
         })
     }
 
-    /// Whether the attempt is one of those that this start is about.
-    pub(super) fn concerns(&self, execution: &Attempt, started: DateTime<Utc>) -> bool {
-        let ended = match execution.status {
+    /// Whether the attempt belongs to this start.
+    pub(super) fn concerns(&self, attempt: &Attempt, started: DateTime<Utc>) -> bool {
+        let ended = match attempt.status {
             AttemptStatus::Succeeded
             | AttemptStatus::Failed
             | AttemptStatus::TimedOut
             | AttemptStatus::Cancelled => true,
             AttemptStatus::Lost | AttemptStatus::Released => false,
         };
-        ended && (self.is_one_off || execution.completed_at >= started)
+        ended && (self.is_one_off || attempt.completed_at >= started)
     }
 
-    /// Judges by the job's attempts, newest first.
-    pub(super) fn judge(&self, executions: &[Attempt], started: DateTime<Utc>) -> Verdict {
-        let ours = || executions.iter().filter(|execution| self.concerns(execution, started));
-        if ours().any(|execution| execution.status == AttemptStatus::Succeeded) {
+    /// Checks the attempts of the job, newest first.
+    pub(super) fn judge(&self, attempts: &[Attempt], started: DateTime<Utc>) -> Verdict {
+        let ours = || attempts.iter().filter(|attempt| self.concerns(attempt, started));
+        if ours().any(|attempt| attempt.status == AttemptStatus::Succeeded) {
             return Verdict::Done;
         }
-        let Some(latest) = ours().next() else { return Verdict::Missing("has not executed yet".to_owned()) };
+        let Some(latest) = ours().next() else { return Verdict::Missing("has not run yet".to_owned()) };
         let mut attempts: HashMap<Uuid, u32> = HashMap::new();
-        for execution in ours() {
-            *attempts.entry(execution.run_id).or_default() += 1;
+        for attempt in ours() {
+            *attempts.entry(attempt.run_id).or_default() += 1;
         }
         if !self.retries {
-            return Verdict::Missing(format!("failed, and the file asks for no retry: {}", why(latest)));
+            return Verdict::Missing(format!("failed without a configured retry: {}", why(latest)));
         }
         if attempts.values().any(|count| *count > 1) {
             return Verdict::Done;
@@ -80,11 +77,11 @@ impl Expectation {
     }
 }
 
-fn why(execution: &Attempt) -> String {
-    match (&execution.error_message, execution.exit_code) {
-        (Some(message), _) => format!("{}, {message}", execution.status),
-        (None, Some(code)) => format!("{}, exit code {code}", execution.status),
-        (None, None) => execution.status.to_string(),
+fn why(attempt: &Attempt) -> String {
+    match (&attempt.error_message, attempt.exit_code) {
+        (Some(message), _) => format!("{}, {message}", attempt.status),
+        (None, Some(code)) => format!("{}, exit code {code}", attempt.status),
+        (None, None) => attempt.status.to_string(),
     }
 }
 
@@ -107,10 +104,10 @@ mod tests {
         DateTime::from_timestamp(second, 0).unwrap()
     }
 
-    fn execution(dispatch: u128, status: AttemptStatus, second: i64) -> Attempt {
+    fn attempt(run: u128, status: AttemptStatus, second: i64) -> Attempt {
         let value = json!({
             "id": Uuid::from_u128(second as u128), "job_id": Uuid::nil(), "job": "j",
-            "run_id": Uuid::from_u128(dispatch), "attempt": 1, "status": status,
+            "run_id": Uuid::from_u128(run), "attempt": 1, "status": status,
             "scheduled_for": at(0), "started_at": at(second), "completed_at": at(second), "duration_ms": 1,
             "exit_code": 3, "result": null, "error_class": null, "error_message": null, "output_bytes": 0,
             "worker_id": null, "triggered_by": "scheduler",
@@ -118,12 +115,10 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    fn is_done(job: Value, executions: &[(u128, AttemptStatus, i64)]) -> bool {
-        let executions: Vec<Attempt> = executions
-            .iter()
-            .map(|(dispatch, status, second)| execution(*dispatch, *status, *second))
-            .collect();
-        expectation(job).unwrap().judge(&executions, at(100)) == Verdict::Done
+    fn is_done(job: Value, attempts: &[(u128, AttemptStatus, i64)]) -> bool {
+        let attempts: Vec<Attempt> =
+            attempts.iter().map(|(run, status, second)| attempt(*run, *status, *second)).collect();
+        expectation(job).unwrap().judge(&attempts, at(100)) == Verdict::Done
     }
 
     #[test]
@@ -164,7 +159,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_said_with_the_reason() {
         let expectation = expectation(json!({})).unwrap();
-        let failed = [execution(1, AttemptStatus::Failed, 101)];
+        let failed = [attempt(1, AttemptStatus::Failed, 101)];
         let Verdict::Missing(text) = expectation.judge(&failed, at(100)) else { panic!("done") };
         assert!(text.contains("FAILED, exit code 3"), "{text}");
     }

@@ -1,7 +1,7 @@
-//! One thing that is wrong with a jobs file, worded for the person who wrote it.
+//! Errors of a jobs file, worded for its author.
 //!
-//! `file:line:column: job "name", field: what is wrong`, as editors and terminals understand it; parts that are not known
-//! are left out. Pure.
+//! `file:line:column: job "name", field: message`, as editors and terminals recognise it; unknown
+//! parts are left out. Pure.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,27 +11,24 @@ use crate::manifest::source_positions::{
 };
 use crate::output::neutral;
 
-/// Where something stands.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Where {
     /// The file as the user named it.
     pub(super) file: Option<PathBuf>,
-    /// Line and column.
     pub(super) position: Option<Position>,
-    /// What it is and its name, as in `job "name"`.
+    /// Kind and name, as in `job "name"`.
     pub(super) item: Option<String>,
-    /// Path of the field below the item; empty when it is the whole item.
+    /// Path of the field below the item; empty for the whole item.
     pub(super) field: String,
 }
 
-/// One mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mistake {
     pub(super) place: Where,
     pub(super) message: String,
 }
 
-/// What people call an item of a list.
+/// Kind and name of an item of a list.
 pub(super) fn item(list: &str, name: &str) -> Option<String> {
     match list {
         QUEUES => Some(format!("queue {name:?}")),
@@ -46,7 +43,7 @@ pub(super) fn item(list: &str, name: &str) -> Option<String> {
 }
 
 impl Where {
-    /// File, line and column, as far as they are known.
+    /// File, line and column, as far as known.
     pub(super) fn address(&self) -> String {
         let file = self.file.as_ref().map(|file| match file.to_str() {
             Some("-") => "standard input".to_owned(),

@@ -1,10 +1,11 @@
-//! From the path of a jobs file to its manifest, or to what is wrong with it.
+//! Parses a jobs file, and collects its errors.
 //!
-//! A parser stops at the first mistake. Those behind it are found by reading again without the item that holds it, as long as items stand on lines of
-//! their own, as in block style; what that brings about itself is told to nobody.
+//! A parser stops at the first error. Later errors are found by parsing again without the faulty
+//! item, if items are on their own lines, as in block style; errors that the removal causes are not
+//! reported.
 //!
-//! YAML 1.2 unless the name ends in `.json`. A key that stands twice, and `yes` for a truth value, are refused; aliases
-//! are bounded by the library. Reads files and standard input, nothing else.
+//! YAML 1.2, unless the name ends in `.json`. Duplicate keys, and `yes` for a boolean, are
+//! rejected; the library limits aliases. Reads only files and standard input.
 
 use std::borrow::Cow;
 use std::fs;
@@ -21,10 +22,10 @@ use super::single::{self, in_words};
 use crate::manifest::source_positions::{Outline, Position};
 use crate::suggest;
 
-/// More than the API takes in one request.
+/// Above the request limit of the API.
 const LARGEST: u64 = 4 * 1024 * 1024;
 
-/// The text of a file, or of standard input for `-`.
+/// Reads a file, or standard input for `-`.
 pub(super) fn text(path: &Path) -> Result<String, Mistake> {
     let wrong = |message: String| Mistake {
         place: Where { file: Some(path.to_owned()), ..Where::default() },
@@ -43,10 +44,10 @@ pub(super) fn text(path: &Path) -> Result<String, Mistake> {
     }
 }
 
-/// Most mistakes told of one file.
+/// Maximum number of reported errors of one file.
 const MOST_MISTAKES: usize = 20;
 
-/// The fields of the one thing in a file that holds no lists of them, and where they stand.
+/// The fields of a file with a single definition, and their positions.
 pub(super) fn fields(path: &Path) -> Result<(Map<String, Value>, Option<Outline>), Mistake> {
     let text = text(path)?;
     let read = if is_json(path) { json(&text) } else { yaml(&text) };
@@ -56,25 +57,25 @@ pub(super) fn fields(path: &Path) -> Result<(Map<String, Value>, Option<Outline>
     })
 }
 
-/// What a parser objects to.
+/// An error of the parser.
 struct Fault {
     at: Option<Position>,
     message: String,
     blame: Blame,
 }
 
-/// What is wrong, seen from what stands where the parser stopped.
+/// The faulty part, relative to the value at which the parser stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Blame {
-    /// That itself.
+    /// The value itself.
     Field,
-    /// The thing around it, which lacks a field; what is reported is the last field that is there.
+    /// The object around it, which lacks a field; the position is that of its last field.
     Owner,
-    /// Something of the same item that the outline does not know.
+    /// Another part of the same item, without a position.
     Item,
 }
 
-/// The manifest in `text`, or what is wrong with it: one mistake at least, and at most one of each item.
+/// Parses `text`, or returns its errors: at least one, and at most one per item.
 pub(super) fn parse(path: &Path, text: &str) -> Result<(Manifest, Option<Outline>), Vec<Mistake>> {
     let mut found = Vec::new();
     let mut text = Cow::Borrowed(text);
@@ -97,21 +98,21 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<(Manifest, Option<Outline
 /// An item of a list.
 #[derive(Debug, Clone, Copy)]
 struct Item {
-    /// Where it begins.
+    /// Its start.
     start: Position,
-    /// Whether it is the only one.
+    /// Whether it is the only item.
     is_alone: bool,
-    /// What is wrong with it stands there.
+    /// Position of the error.
     fault: Position,
 }
 
-/// The first mistake, and the item that holds it.
+/// The first error, and the item that contains it.
 struct Wrong {
     mistake: Mistake,
     item: Option<Item>,
 }
 
-/// The manifest in `text`, or what is wrong first.
+/// Parses `text`, or returns the first error.
 fn read(path: &Path, text: &str) -> Result<(Manifest, Option<Outline>), Box<Wrong>> {
     let outline = Outline::of(text);
     let is_json = is_json(path);
@@ -128,7 +129,8 @@ fn read(path: &Path, text: &str) -> Result<(Manifest, Option<Outline>), Box<Wron
         Err(Fault { at, message, blame }) => {
             let mut place = Where { file: Some(path.to_owned()), position: at, ..Where::default() };
             let mut item = None;
-            // A list that stands twice is known to the outline only once: what comes before the second is not to blame.
+            // The positions have a duplicate list only once: an item before the second list is not
+            // at fault.
             let is_of_all = blame == Blame::Item && at.is_some_and(|at| at.column == 1);
             if let (Some(outline), Some(at), false) = (&outline, at, is_of_all) {
                 name(&mut place, outline, at, blame);
@@ -143,8 +145,9 @@ fn read(path: &Path, text: &str) -> Result<(Manifest, Option<Outline>), Box<Wron
     }
 }
 
-/// `text` with the lines of the item left empty, so that all others stay where they are; `None` where it has no lines of its own, the fault is in none of
-/// them, or others may refer to something in it.
+/// Returns `text` with the lines of the item emptied, so that other lines keep their numbers;
+/// `None` if the item shares its lines, the error is outside of them, or another item may refer to
+/// it.
 fn without(text: &str, item: Item) -> Option<String> {
     fn indent(line: &str) -> usize {
         line.len() - line.trim_start_matches(' ').len()
@@ -168,7 +171,7 @@ fn without(text: &str, item: Item) -> Option<String> {
         return None;
     }
     lines.iter_mut().skip(first).take(count).for_each(|line| *line = "");
-    // A list of nothing has to say so, further in than its name.
+    // An empty list must be explicit, indented more than its name.
     let nothing = format!("{:dash$} []", "");
     if let Some(line) = lines.get_mut(first).filter(|_| item.is_alone) {
         *line = &nothing;
@@ -176,7 +179,8 @@ fn without(text: &str, item: Item) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-/// Whether something in the line has a name by which others may refer to it: `&name` where a value begins.
+/// Whether the line has an anchor (`&name` at the start of a value), to which other items may
+/// refer.
 fn has_anchor(line: &str) -> bool {
     line.match_indices('&').any(|(at, _)| {
         let (before, after) = (line.get(..at).unwrap_or_default(), line.get(at + 1..).unwrap_or_default());
@@ -218,32 +222,32 @@ fn yaml<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
     })
 }
 
-/// The library's message in the words of a jobs file, and without the position, which leads the line already.
+/// Rewords the message of the library for jobs files, without the position, which is already in
+/// front.
 fn reword(error: &Error) -> String {
     match error {
-        Error::SerdeUnknownField { field, expected, .. } => {
-            suggest::unknown_field(field, expected)
-        }
+        Error::SerdeUnknownField { field, expected, .. } => suggest::unknown_field(field, expected),
         Error::SerdeUnknownVariant { variant, expected, .. } => {
             let meant = suggest::closest(variant, expected.iter().copied());
             let meant = meant.map(|meant| format!(", did you mean `{meant}`?")).unwrap_or_default();
             format!("`{variant}` is not allowed{meant}; use one of {}", expected.join(", "))
         }
         Error::SerdeMissingField { field, .. } => format!("the field `{field}` is missing"),
-        Error::DuplicateMappingKey { key: Some(key), .. } => format!("the key `{key}` stands here twice"),
-        Error::InvalidScalar { ty: "i16" | "i32" | "u8" | "u32", .. } => "must be a whole number in range".to_owned(),
+        Error::DuplicateMappingKey { key: Some(key), .. } => format!("duplicate key `{key}`"),
+        Error::InvalidScalar { ty: "i16" | "i32" | "u8" | "u32", .. } => {
+            "must be a whole number in range".to_owned()
+        }
         Error::InvalidBooleanStrict { .. } | Error::InvalidScalar { ty: "bool", .. } => {
             "must be true or false".to_owned()
         }
         Error::UnknownAnchor { .. } => {
-            "nothing is called so: a value that begins with an asterisk, such as a cron expression, needs quotes"
-                .to_owned()
+            "unknown alias; quote a value that begins with an asterisk, such as a cron expression".to_owned()
         }
         error => UserMessageFormatter.format_message(error).into_owned(),
     }
 }
 
-/// Adds the item and the field that stand at `at`.
+/// Adds the item and the field at `at`.
 fn name(place: &mut Where, outline: &Outline, at: Position, blame: Blame) {
     let mut path = outline.path_at(at);
     match blame {

@@ -1,13 +1,13 @@
-//! The one thing that a file, flags or both describe, and where something is wrong with it.
+//! A single definition from a file, flags or both, with the positions of its errors.
 //!
-//! A reader stops at the first mistake; those behind it are found by reading again without the field that holds it. What flags say has no place in a
-//! file. Reads the file, nothing else.
+//! A parser stops at the first error; later ones are found by parsing again without the faulty
+//! field. Values of flags have no position. Reads only the file.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use sched_runtime::exit;
-use sched_wire::{Problem, plainly};
+use sched_wire::{Problem, plain_error};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
@@ -18,24 +18,24 @@ use crate::manifest::source_positions::Outline;
 use crate::output::neutral;
 use crate::suggest;
 
-/// Most mistakes told of one thing.
+/// Maximum number of reported errors.
 const MOST_MISTAKES: usize = 20;
 
-/// Where the fields of a thing stand.
+/// Positions of the fields of a definition.
 #[derive(Debug, Default)]
 pub(crate) struct Single {
     path: Option<PathBuf>,
-    /// Nothing when there is no file, or its layout cannot be followed.
+    /// `None` without a file, or if its layout is not supported.
     outline: Option<Outline>,
-    /// Fields that flags name, whatever the file says of them.
+    /// Fields that flags override.
     by_flags: BTreeSet<String>,
 }
 
 impl Single {
-    /// The fields of the thing that the file describes, and where they stand; `-` is standard input.
+    /// Reads the fields of a definition and their positions; `-` is standard input.
     ///
     /// # Errors
-    /// When the file cannot be read, or holds no fields of one thing.
+    /// If the file cannot be read, or does not contain the fields of one definition.
     pub(crate) fn read(path: &Path) -> Result<(Self, Map<String, Value>), FilesError> {
         let (fields, outline) =
             reading::fields(path).map_err(|mistake| wrong("nothing was sent", vec![mistake]))?;
@@ -47,15 +47,16 @@ impl Single {
         Ok((single, fields))
     }
 
-    /// Notes that a flag names a field.
+    /// Marks a field as overridden by a flag.
     pub(crate) fn overrule(&mut self, field: &str) {
         self.by_flags.insert(field.to_owned());
     }
 
-    /// The thing that has these fields.
+    /// Converts the fields to a definition.
     ///
     /// # Errors
-    /// When fields are missing, unknown or of another type: under `headline`, with every one that can be told at once.
+    /// If fields are missing, unknown or of the wrong type: below `headline`, as many as can be
+    /// found at once.
     pub(crate) fn shape<T: DeserializeOwned>(
         &self,
         mut fields: Map<String, Value>,
@@ -78,20 +79,20 @@ impl Single {
             found.push(Mistake { place: self.place(&path), message });
             match top {
                 Some(top) if fields.remove(&top).is_some() => without.insert(top),
-                // What is missing hides what else is.
+                // A missing field hides further errors.
                 _ => break,
             };
         }
-        // In the order of the file, and last what stands nowhere.
+        // In the order of the file; errors without a position last.
         found.sort_by_key(|mistake| (mistake.place.position.is_none(), mistake.place.position));
         Err(wrong(headline, found))
     }
 
-    /// What the API objects to, at its place.
+    /// Locates the errors of the API.
     pub(crate) fn explain(&self, problem: &Problem) -> FilesError {
         let repeats = problem.errors.iter().any(|error| problem.detail.contains(&error.message));
         let detail = if repeats { String::new() } else { format!(": {}", problem.detail) };
-        let headline = format!("nothing was made{detail} (status {}, {})", problem.status, problem.code);
+        let headline = format!("nothing was created{detail} (status {}, {})", problem.status, problem.code);
         let mistakes = problem.errors.iter().map(|error| {
             let path: Vec<String> = error.pointer.split('/').skip(1).map(unescape).collect();
             Mistake { place: self.place(&path), message: error.message.clone() }
@@ -113,11 +114,11 @@ impl Single {
     }
 }
 
-/// What is said of an answer of the API that is given where a description is wanted.
+/// The error for an answer of the API in place of a definition.
 pub(super) const ANSWER: &str = "this is an answer of the API, as `-o yaml` prints it; `schedctl export` prints what there is as a jobs file, which \
                                  `schedctl jobs apply` takes (of some jobs with `--prefix NAME`)";
 
-/// Whether fields at the top are those of an answer: of one thing, or of a list.
+/// Whether top-level fields are those of an answer: of one resource, or of a list.
 pub(super) fn is_answer(has: impl Fn(&str) -> bool) -> bool {
     (has("id") && has("created_at")) || (has("items") && has("next_cursor"))
 }
@@ -134,19 +135,19 @@ fn step(segment: &Segment) -> Option<String> {
     }
 }
 
-/// What a reader says, in the words of a file; and the field that is missing, if it is that.
+/// Rewords a message of the parser for files, and extracts the missing field, if that is the error.
 pub(super) fn in_words(message: &str) -> (Option<String>, String) {
     if let Some((field, known)) = unknown(message) {
         return (None, suggest::unknown_field(field, &known));
     }
-    let told = plainly(message);
+    let told = plain_error(message);
     (told.missing, told.message)
 }
 
-/// The field that is none, and those that there are, of the message of a reader.
+/// Extracts the unknown field and the known ones from a message of the parser.
 fn unknown(message: &str) -> Option<(&str, Vec<&str>)> {
     let (field, known) = message.strip_prefix("unknown field `")?.split_once("`, expected ")?;
-    // Every second piece stands between the marks.
+    // Every second part is between backquotes.
     Some((field, known.split('`').skip(1).step_by(2).collect()))
 }
 
@@ -168,9 +169,10 @@ mod tests {
     fn every_mistake_of_shape_is_told_with_its_place() {
         let text = "name: a\nfunctoin: f\njob_type: hourly\nretry_policy:\n  max_attempts: many\npriority: 40000\nis_enabled: 1\n";
         let (single, fields) = single(text);
-        let error = single.shape::<JobSpec>(fields, "this makes no job, and nothing was sent").unwrap_err();
+        let error =
+            single.shape::<JobSpec>(fields, "this is not a valid job, and nothing was sent").unwrap_err();
         assert_snapshot!(error, @r#"
-        this makes no job, and nothing was sent:
+        this is not a valid job, and nothing was sent:
           job.yaml:2:1: functoin: unknown field `functoin`, did you mean `function`?; known are name, description, scope, project, function, task_args, job_type, schedule_config, timezone, dst_gap, dst_overlap, start_at, end_at, max_runs, jitter_seconds, calendars, calendar_roll, expected_duration_seconds, after, after_mode, misfire_policy, misfire_grace_seconds, misfire_cap, max_instances, overlap_policy, queue, priority, timeout_seconds, start_within_seconds, retry_policy, is_enabled
           job.yaml:3:1: job_type: must be one of cron, interval, oneoff, manual; not "hourly"
           job.yaml:5:3: retry_policy.max_attempts: must be a whole number, not the text "many"

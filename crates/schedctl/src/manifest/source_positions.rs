@@ -1,32 +1,24 @@
-//! Where everything in a jobs file stands.
+//! Positions of all values of a jobs file.
 //!
-//! The file is read a second time into a tree of positions. The types of the API know no positions and should not; and
-//! the API's own objections arrive when the file has long been read. A file whose layout cannot be followed has no
-//! outline, and messages then do without lines. Pure.
+//! The file is parsed a second time into a tree of positions: the types of the API have no
+//! positions, and the errors of the API arrive long after the file was read. A file with an
+//! unsupported layout has no outline, and its errors have no line numbers. Pure.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, Location, Spanned};
 
-/// Name of the list of queues.
 pub(super) const QUEUES: &str = "queues";
-/// Name of the list of calendars.
 pub(super) const CALENDARS: &str = "calendars";
-/// Name of the list of task functions.
 pub(super) const FUNCTIONS: &str = "task_functions";
-/// Name of the list of templates.
 pub(super) const TEMPLATES: &str = "templates";
-/// Name of the list of jobs.
 pub(super) const JOBS: &str = "jobs";
-/// Name of the list of notification channels.
 pub(super) const CHANNELS: &str = "notification_channels";
-/// Name of the list of notification rules.
 pub(super) const RULES: &str = "notification_rules";
-/// All lists.
 pub(super) const LISTS: [&str; 7] = [QUEUES, CALENDARS, FUNCTIONS, TEMPLATES, JOBS, CHANNELS, RULES];
 
-/// A place in a text, both counted from 1. Ordered as one reads.
+/// Line and column, both from 1; ordered as in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Position {
     pub(super) line: u64,
@@ -34,7 +26,7 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// `None` for the library's "unknown".
+    /// `None` if the library reports no position.
     pub(super) fn of(location: Location) -> Option<Self> {
         (location != Location::UNKNOWN).then(|| Self { line: location.line(), column: location.column() })
     }
@@ -56,21 +48,21 @@ enum Node {
 struct Child {
     /// The key, or the index in a list.
     step: String,
-    /// Where the key stands; in a list, where the value does.
+    /// Position of the key; in a list, of the value.
     at: Option<Position>,
     node: Node,
 }
 
 impl Outline {
-    /// The outline of a YAML text, and so of most JSON ones.
+    /// Parses the outline of a YAML text, and so of most JSON texts.
     pub(super) fn of(text: &str) -> Option<Self> {
         let options =
             serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::FirstWins, with_snippet: false };
-        // What is wrong with the text is said by whoever reads its values.
+        // Errors of the text are reported when its values are parsed.
         serde_saphyr::from_str_with_options::<Node>(text, options).ok().map(|root| Self { root })
     }
 
-    /// Where `path` stands, or as much of it as exists.
+    /// The position of `path`, or of the longest existing part of it.
     pub(super) fn position(&self, path: &[String]) -> Option<Position> {
         let mut node = &self.root;
         let mut found = None;
@@ -82,7 +74,7 @@ impl Outline {
         found
     }
 
-    /// The path of what stands at `at`, or of the last thing that begins before it.
+    /// The path of the value at `at`, or of the last one that begins before it.
     pub(super) fn path_at(&self, at: Position) -> Vec<String> {
         let mut path = Vec::new();
         let mut node = &self.root;
@@ -95,18 +87,16 @@ impl Outline {
         path
     }
 
-    /// How many items, or fields, stand below a name at the top.
+    /// Number of items, or fields, below a top-level name.
     pub(super) fn count(&self, name: &str) -> usize {
         let child = self.root.children().iter().find(|child| child.step == name);
         child.map_or(0, |child| child.node.children().len())
     }
 
-    /// Whether there is a field of that name at the top.
     pub(super) fn has(&self, name: &str) -> bool {
         self.root.children().iter().any(|child| child.step == name)
     }
 
-    /// The text of the value at `path`.
     pub(super) fn text(&self, path: &[String]) -> Option<&str> {
         let mut node = &self.root;
         for step in path {

@@ -97,7 +97,8 @@ notification_rules:
 
 #[test]
 fn what_follows_from_reading_without_an_item_is_no_mistake() {
-    // The only item of its list; items that share a line; one to which another refers; a list that stands twice.
+    // The only item of its list; items on a shared line; an item with a reference to it; a
+    // duplicate list.
     for text in [
         "jobs:\n  - name: a\n    function: f\n    job_type: manual\n  - name: b\n    function: f\n    job_type: manual\njobs:\n  - name: c\n",
         "jobs:\n  - name: a\n    job_typ: manual\n",
@@ -234,7 +235,7 @@ fn a_bare_asterisk_is_explained() {
     let text = GOOD.replace("{seconds: 5}", "{expression: */5 * * * *}");
     assert_snapshot!(wrong(&text), @r"
     the jobs cannot be applied, and nothing was sent:
-      jobs.yaml:9:35: nothing is called so: a value that begins with an asterisk, such as a cron expression, needs quotes
+      jobs.yaml:9:35: unknown alias; quote a value that begins with an asterisk, such as a cron expression
     ");
 }
 

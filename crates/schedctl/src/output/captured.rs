@@ -1,16 +1,16 @@
-//! What a command prints and tells, taken before it reaches anybody: for who decides afterwards whether to show it.
+//! Captures the output of a command, for callers that decide later whether to show it.
 //!
-//! It belongs to the task that runs the command, so commands need not know whether somebody takes it. One that prints from a task of its own is not
-//! heard; none that only reads does.
+//! The capture belongs to the task of the command, so commands need not know about it. Output of
+//! another task is not captured; read-only commands have none.
 
 use std::cell::RefCell;
 
-/// What was said, in full.
+/// Captured output.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Captured {
-    /// For standard output.
+    /// Standard output.
     pub(crate) printed: String,
-    /// Lines for people, on standard error.
+    /// Messages for standard error.
     pub(crate) told: Vec<String>,
 }
 
@@ -18,7 +18,7 @@ tokio::task_local! {
     static TAKEN: RefCell<Captured>;
 }
 
-/// Runs `work`, and takes what it prints and tells.
+/// Runs `work`, and captures its output.
 pub(crate) async fn captured<T>(work: impl Future<Output = T>) -> (T, Captured) {
     let work = async {
         let done = work.await;
@@ -27,12 +27,12 @@ pub(crate) async fn captured<T>(work: impl Future<Output = T>) -> (T, Captured) 
     TAKEN.scope(RefCell::default(), work).await
 }
 
-/// Whether somebody has taken the text.
+/// Captures the text, if a capture is active.
 pub(super) fn takes_printed(text: &str) -> bool {
     TAKEN.try_with(|taken| taken.borrow_mut().printed.push_str(text)).is_ok()
 }
 
-/// Whether somebody has taken the line.
+/// Captures the message, if a capture is active.
 pub(super) fn takes_told(text: &str) -> bool {
     TAKEN.try_with(|taken| taken.borrow_mut().told.push(text.to_owned())).is_ok()
 }

@@ -1,17 +1,17 @@
-//! What stands in a cell: times, durations, lists, and what is not there.
+//! Formats of cells: times, durations, lists, and missing values.
 //!
-//! One form each, so that the same thing looks the same in every table. Pure.
+//! One format each, so that all tables agree. Pure.
 
 use std::fmt::Display;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-/// An instant to the second, in UTC.
+/// Formats an instant to the second, in UTC.
 pub(crate) fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// A duration with the digits that matter.
+/// Formats a duration with its significant digits.
 pub(crate) fn duration(milliseconds: i64) -> String {
     let seconds = milliseconds / 1000;
     match milliseconds {
@@ -22,19 +22,19 @@ pub(crate) fn duration(milliseconds: i64) -> String {
     }
 }
 
-/// How far one clock is ahead of another, in seconds, to the millisecond.
+/// Formats the offset of one clock to another, in seconds, to the millisecond.
 pub(crate) fn offset(seconds: f64) -> String {
-    // Adding zero makes of what is rounded to -0 a plain 0.
+    // Adding zero turns a rounded -0 into 0.
     let milliseconds = (seconds * 1000.0).round() + 0.0;
     format!("{:+.3}s", milliseconds / 1000.0)
 }
 
-/// A value, or a dash where there is none.
+/// Formats a value, or a dash for a missing one.
 pub(crate) fn or_dash<T: Display>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-/// Several words in one cell.
+/// Formats several words as one cell.
 pub(crate) fn words(words: &[String]) -> String {
     words.join(",")
 }

@@ -1,17 +1,17 @@
-//! Making foreign text harmless for a terminal.
+//! Makes foreign text safe for a terminal.
 //!
-//! Names, messages and output come from users and their programs. Shown as they are, an escape sequence in them could
-//! recolour, overwrite or answer for the terminal, and a mark that turns the direction of writing could make a name look
-//! like another. Such characters are shown as escapes; everything else stays. Pure.
+//! Names, messages and output come from users and their programs. Unescaped, an escape sequence in
+//! them could recolour, overwrite or answer for the terminal, and a bidirectional mark could
+//! disguise a name. Such characters are shown as escapes; all others stay. Pure.
 
 use std::borrow::Cow;
 
-/// `text` on one line: line breaks and tabs are shown as escapes too.
+/// Escapes `text` for one line: line breaks and tabs too.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
     escape(text, |_| false)
 }
 
-/// `text` with its lines and tabs; a carriage return before a line break goes.
+/// Escapes `text` except for its lines and tabs; a carriage return before a line break is removed.
 pub(crate) fn block(text: &str) -> Cow<'_, str> {
     let keep = |c| matches!(c, '\n' | '\t');
     if text.contains("\r\n") {
@@ -21,15 +21,15 @@ pub(crate) fn block(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A JSON text whose strings hold only harmless characters; what they mean stays the same.
+/// Escapes a JSON text, so that its strings have only safe characters with the same meaning.
 pub(crate) fn json(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|c| is_dangerous(c) && c != '\n') {
         return Cow::Borrowed(text);
     }
     let mut safe = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        // The serialiser has escaped everything below the blank; its own line breaks are layout. All others stand in
-        // strings and fit one code unit.
+        // The serialiser has escaped everything below the space; its own line breaks are layout.
+        // All other characters are in strings and fit one code unit.
         if is_dangerous(c) && c != '\n' {
             safe.push_str(&format!("\\u{:04x}", u32::from(c)));
         } else {
@@ -54,7 +54,7 @@ fn escape(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Control characters of both sets, and the marks that turn the direction of writing or break lines unseen.
+/// Control characters of both sets, bidirectional marks, and invisible line breaks.
 fn is_dangerous(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

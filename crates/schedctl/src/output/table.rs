@@ -1,17 +1,17 @@
-//! Tables for people: aligned columns without lines, as a whole or line by line.
+//! Tables: aligned columns without lines, as a whole or line by line.
 //!
-//! Cells are escaped here and nowhere else, so no column can forget it. Colour only says again what a word says already.
-//! Pure.
+//! Cells are escaped only here, so no column can forget it. Colours only repeat the meaning of a
+//! word. Pure.
 
 use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
 
 use super::{Format, neutral};
 
-/// One column of a list, or one line of a record.
+/// A column of a list, or a line of a record.
 pub(crate) struct Column<T> {
     title: &'static str,
     wide: bool,
-    /// Least width in lines that come one by one.
+    /// Minimum width in tables that are printed line by line.
     least: usize,
     text: fn(&T) -> String,
 }
@@ -27,13 +27,13 @@ impl<T> Column<T> {
         Self { title, wide: true, least: 0, text }
     }
 
-    /// The column, as wide as that from the first of the lines that come one by one.
+    /// Sets the minimum width in tables that are printed line by line.
     pub(crate) const fn at_least(self, width: usize) -> Self {
         Self { least: width, ..self }
     }
 }
 
-/// A line for each item; nothing at all when there is none.
+/// Formats a line per item; empty without items.
 pub(super) fn list<T>(items: &[T], columns: &[Column<T>], format: Format, colour: bool) -> String {
     if items.is_empty() {
         return String::new();
@@ -47,7 +47,7 @@ pub(super) fn list<T>(items: &[T], columns: &[Column<T>], format: Format, colour
     trimmed(table)
 }
 
-/// A line for each column.
+/// Formats a line per column.
 pub(super) fn record<T>(item: &T, columns: &[Column<T>], format: Format, colour: bool) -> String {
     let mut table = empty(colour);
     for column in shown(columns, format) {
@@ -61,7 +61,7 @@ fn shown<T>(columns: &[Column<T>], format: Format) -> impl Iterator<Item = &Colu
     columns.iter().filter(move |column| format == Format::Wide || !column.wide)
 }
 
-/// The title of a column as it stands before a value: `SCHEDULED FOR` as `Scheduled for`.
+/// Converts the title of a column to a label: `SCHEDULED FOR` to `Scheduled for`.
 fn as_word(title: &str) -> String {
     let mut letters = title.chars();
     if letters.clone().any(char::is_lowercase) {
@@ -70,10 +70,11 @@ fn as_word(title: &str) -> String {
     letters.next().into_iter().chain(letters.flat_map(char::to_lowercase)).collect()
 }
 
-/// Lines of a table whose end is not known yet: every column is as wide as the widest of its cells so far, the last one as it is.
+/// Lines of a table of unknown length: every column is as wide as its widest cell so far, the last
+/// one as it is.
 pub(crate) struct Lines<T: 'static> {
     columns: Vec<&'static Column<T>>,
-    /// Empty until there was an item.
+    /// Empty before the first item.
     widths: Vec<usize>,
 }
 
@@ -82,7 +83,7 @@ impl<T: 'static> Lines<T> {
         Self { columns: shown(columns, format).collect(), widths: Vec::new() }
     }
 
-    /// The line of the next item, and before the first one that of the titles.
+    /// Formats the next item, and before the first one the titles.
     pub(crate) fn item(&mut self, item: &T) -> String {
         let titles = || self.columns.iter().map(|column| column.title.to_owned()).collect();
         let titles: Option<Vec<String>> = self.widths.is_empty().then(titles);
@@ -124,7 +125,7 @@ fn cell(text: &str) -> Cell {
     }
 }
 
-/// The colour of a state, whatever column it stands in.
+/// The colour of a state, in any column.
 fn tone(text: &str) -> Option<Color> {
     match text {
         "succeeded" | "idle" | "created" | "applied" | "leader" => Some(Color::Green),
@@ -136,7 +137,7 @@ fn tone(text: &str) -> Option<Color> {
     }
 }
 
-/// The table without the blanks at the end of its lines, columns two blanks apart.
+/// Formats the table without trailing spaces, columns two spaces apart.
 fn trimmed(mut table: Table) -> String {
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));

@@ -1,4 +1,4 @@
-//! What may be watched, and what is written of it.
+//! Commands that can be watched, and the printed output.
 
 use clap::Command;
 

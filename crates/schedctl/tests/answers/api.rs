@@ -1,4 +1,4 @@
-//! An API that answers as a test wants it to, and the program run against it.
+//! A stub API with prepared answers, and the program run against it.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -9,11 +9,12 @@ use std::thread;
 use sched_runtime::exit;
 use serde_json::{Value, json};
 
-/// An API that answers the first line of a request with a status, a body and the entity tag "7".
+/// A stub API that answers the first line of a request with a status, a body and the entity tag
+/// "7".
 pub(crate) struct Api {
     pub(crate) url: String,
     pub(crate) asked: Arc<Mutex<Vec<String>>>,
-    /// Methods and conditions of the requests that had some.
+    /// Methods and conditions of conditional requests.
     pub(crate) conditions: Arc<Mutex<Vec<String>>>,
     /// Bodies of the requests that had one.
     pub(crate) bodies: Arc<Mutex<Vec<String>>>,
@@ -48,7 +49,7 @@ impl Api {
         Self { url, asked, conditions, bodies }
     }
 
-    /// One that has these answers, and 404 for all else.
+    /// A stub with these answers, and 404 for other requests.
     pub(crate) fn of(answers: &[(&str, Value)]) -> Self {
         let answers: Vec<(String, String)> =
             answers.iter().map(|(asked, answer)| ((*asked).to_owned(), answer.to_string())).collect();
@@ -79,7 +80,7 @@ impl Api {
         done
     }
 
-    /// The program, about to be run in the folder of the tests, where no installation is.
+    /// The program, prepared to run in the directory of the tests, where no installation is.
     pub(crate) fn command(&self, arguments: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_schedctl"));
         command.env_clear().env("SCHED_API_URL", &self.url).args(arguments.split(' '));
@@ -97,7 +98,7 @@ impl Api {
     }
 }
 
-/// The first line of a request, the condition that it sets, and its body.
+/// The first line of a request, its condition, and its body.
 fn request(stream: &mut TcpStream) -> (String, Option<String>, String) {
     let mut reader = BufReader::new(stream);
     let mut head = Vec::new();
@@ -109,7 +110,7 @@ fn request(stream: &mut TcpStream) -> (String, Option<String>, String) {
             line => head.push(line.to_owned()),
         }
     }
-    // A connection that is closed with something unread takes the answer with it.
+    // Closing a connection with unread data would discard the answer.
     let length =
         head.iter().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
     let mut body = vec![0; length.unwrap_or(0)];

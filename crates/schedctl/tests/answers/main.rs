@@ -1,4 +1,4 @@
-//! What `schedctl` makes of the answers of an API, as a program: tables for people, the answers themselves for programs.
+//! Output of `schedctl` for answers of an API: tables for people, the answers for programs.
 
 // A job is a long object.
 #![recursion_limit = "256"]
@@ -199,7 +199,7 @@ fn a_dispatch_and_a_dead_letter_are_shown_with_all_that_is_known_of_them() {
     assert_eq!(api.json(&format!("dead-letters get {ID}")), dead_letter(3));
     let listed = api.printed("dead-letters list");
     assert!(listed.contains("  3 (+3 handed back)  ") && listed.contains("  6  "), "{listed}");
-    // The run may be gone: a dead letter is shown all the same.
+    // The run may be gone: a dead letter is shown without it.
     let alone = Api::of(&[(&letter, dead_letter(0))]);
     let shown = alone.printed(&format!("dead-letters get {ID}"));
     assert_eq!((line(&shown, "Attempts"), line(&shown, "Trace id")), ("6", "-"));
@@ -294,7 +294,7 @@ fn events_tell_their_job_and_where_to_go_on() {
         vec![AT, kind, "nightly", OTHER, ID, "5a0c11e2.3f1.0.1", "attempt=1"],
         vec![AT, kind, OTHER, OTHER, ID, "5a0c11e2.3f1.0.2", "attempt=2"],
     ];
-    // The stream ends, and is not to be opened again: the command ends with what it has printed.
+    // The stream ends and cannot be reopened: the command ends with the printed events.
     assert_eq!(rows(text(&api.run(exit::REFUSED, "events tail").stdout)), narrow);
     assert_eq!(rows(text(&api.run(exit::REFUSED, "events tail -o wide").stdout)), wide);
     let asked = api.asked.lock().unwrap().clone();
@@ -374,7 +374,7 @@ fn lists_of_workers_and_functions_pass_on_which_are_wanted() {
     let none = page(&[], None);
     let api = Api::of(&[
         ("GET /workers?status=draining&queue=mail&limit=150", none.clone()),
-        ("GET /task-functions?name_prefix=re&queue=mail&handler_type=http&is_active=false&limit=200", none),
+        ("GET /functions?name_prefix=re&queue=mail&handler_type=http&is_active=false&limit=200", none),
     ]);
     api.run(exit::OK, "workers list --status draining --queue mail --limit 150");
     api.run(exit::OK, "functions list --prefix re --queue mail --handler http --inactive");
@@ -388,7 +388,7 @@ fn a_scheduler_is_shown_by_its_id() {
         "lease_expired_seconds": null, "started_at": AT, "last_heartbeat": AT, "clock_offset_seconds": 0.001,
         "step_down_requested_at": null,
     });
-    let path = format!("GET /scheduler-instances/{ID}");
+    let path = format!("GET /schedulers/{ID}");
     let api = Api::of(&[(&path, scheduler)]);
     assert_eq!(line(&api.printed(&format!("schedulers get {ID}")), "Role"), "leader");
 }
@@ -438,7 +438,7 @@ fn a_queue_without_a_worker_is_told_of_where_something_is_put_into_it() {
     for command in
         ["queues set mail --max-running 3", &apply, "jobs create nightly --function report --queue mail"]
     {
-        // An API of before does not say.
+        // An API of an earlier version does not report it.
         for (workers, is_told) in [(Some(0), true), (Some(1), false), (None, false)] {
             let done = answers(workers).run(exit::OK, command);
             let told = text(&done.stderr).contains("no living worker serves queue mail");
@@ -453,9 +453,9 @@ fn who_waits_is_told_why_nothing_begins() {
     pending["status"] = json!("waiting");
     let explained = json!({
         "job_id": OTHER, "job": "nightly", "now": AT,
-        "dispatch": {
+        "run": {
             "id": ID, "status": "waiting", "text": "it waits", "scheduled_for": AT, "created_at": AT, "lateness_ms": 0,
-            "available_at": AT, "queue": "mail", "is_in_line": false, "is_catch_up": false, "triggered_by": "api",
+            "available_at": AT, "queue": "mail", "is_queued": false, "is_catch_up": false, "triggered_by": "api",
             "waits_for": [{"what": "no_worker", "text": "no living worker serves queue mail", "until": null}],
             "attempts": [],
         },
@@ -484,7 +484,7 @@ fn a_queue_is_set_over_what_was_read_of_it_and_over_nothing_else() {
     api.run(exit::OK, "queues set mail --max-running 3");
     api.run(exit::OK, "queues set new --max-running 3");
     assert_eq!(*api.conditions.lock().unwrap(), ["PUT if-match: \"7\"", "PUT if-none-match: *"]);
-    // Somebody paused it in between.
+    // Another client paused it in between.
     let refusal = "the queue is at \"8\" by now";
     let api = Api::new(move |asked| match asked {
         "GET /queues/mail" => (200, queue.to_string()),

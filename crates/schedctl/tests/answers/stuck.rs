@@ -1,4 +1,4 @@
-//! Attempts that nobody ends: what a dry run tells of them, and having the leader end them.
+//! Stuck attempts: the output of a dry run, and the request to the leader.
 
 use sched_runtime::exit;
 use serde_json::{Value, json};

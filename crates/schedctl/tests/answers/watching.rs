@@ -1,4 +1,4 @@
-//! `--watch`: what is printed of each round, what is told of those that fail, and how it ends.
+//! `--watch`: the output of each round, the messages of failed ones, and its end.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Stdio};
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::api::{Api, page, problem, text};
 use crate::job;
 
-/// Ends it as Ctrl-C does; what it had still to say on standard error.
+/// Ends it as Ctrl-C does; returns the rest of standard error.
 fn interrupted(mut child: Child) -> String {
     kill(Pid::from_raw(child.id().try_into().unwrap()), Signal::SIGINT).unwrap();
     let mut told = String::new();
@@ -29,7 +29,7 @@ fn start(api: &Api, arguments: &str) -> (Child, BufReader<std::process::ChildStd
     (child, output)
 }
 
-/// An API that answers the first, second and later requests so, the last answer for ever.
+/// A stub API with an answer for the first, second and later requests; the last answer repeats.
 fn in_turn(answers: Vec<(u16, String)>) -> (Api, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);

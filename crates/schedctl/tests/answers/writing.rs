@@ -1,4 +1,4 @@
-//! Making jobs and functions from flags and files, and changing functions in an editor.
+//! Creating jobs and functions from flags and files, and changing functions in an editor.
 
 use std::path::Path;
 
@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use crate::api::{Api, line, page, problem, text};
 use crate::{AT, OTHER, job};
 
-/// The bodies that were sent.
 fn sent(api: &Api) -> Vec<Value> {
     api.bodies.lock().unwrap().iter().map(|body| serde_json::from_str(body).unwrap()).collect()
 }
@@ -121,9 +120,9 @@ fn what_exists_already_is_refused_and_what_cannot_be_made_is_not_sent() {
 fn a_function_is_made_of_a_program_an_address_or_what_a_file_says() {
     let made = function(json!({"program": "/bin/tidy"}));
     let api = Api::of(&[
-        ("GET /task-functions/tidy", made.clone()),
-        ("PUT /task-functions/tidy", made.clone()),
-        ("PUT /task-functions/hook", made),
+        ("GET /functions/tidy", made.clone()),
+        ("PUT /functions/tidy", made.clone()),
+        ("PUT /functions/hook", made),
     ]);
     let printed =
         api.printed("functions create tidy --queue io --timeout 1h --max-attempts 1 -- /bin/tidy --all -v");
@@ -159,7 +158,7 @@ fn a_function_is_made_of_a_program_an_address_or_what_a_file_says() {
     assert!(api.conditions.lock().unwrap().iter().all(|condition| condition == "PUT if-none-match: *"));
 }
 
-/// An editor that replaces a text in what it is given.
+/// An editor that replaces a text in its file.
 fn editor(folder: &Path, from: &str, to: &str) -> String {
     let script = folder.join("edit.sh");
     std::fs::write(&script, format!("sed 's|{from}|{to}|' \"$1\" > \"$1.new\" && mv \"$1.new\" \"$1\"\n"))
@@ -185,8 +184,7 @@ fn a_function_is_edited_over_what_was_read_and_what_is_not_shown_is_told() {
             .count()
     };
     let shown = function(json!({"program": "/bin/tidy", "env": {"A": "(hidden)"}}));
-    let api =
-        Api::of(&[("GET /task-functions/tidy", shown.clone()), ("PUT /task-functions/tidy", shown.clone())]);
+    let api = Api::of(&[("GET /functions/tidy", shown.clone()), ("PUT /functions/tidy", shown.clone())]);
     let same = edit(&api, exit::OK, "nowhere", "x");
     assert!(text(&same.stderr).contains("nothing was changed") && api.bodies.lock().unwrap().is_empty());
     let edited = edit(&api, exit::OK, "(hidden)", "shown");
@@ -202,9 +200,9 @@ fn a_function_is_edited_over_what_was_read_and_what_is_not_shown_is_told() {
     });
     assert_eq!(sent(&api), [written]);
     assert_eq!(kept(), 0);
-    // Whatever goes wrong, what was typed is there still.
+    // The edited text is kept, whatever fails.
     let api = Api::new(move |asked| match asked {
-        "GET /task-functions/tidy" => (200, shown.to_string()),
+        "GET /functions/tidy" => (200, shown.to_string()),
         _ => (412, problem(412, "version_mismatch", "it is at \"8\" by now")),
     });
     let refused = edit(&api, exit::REFUSED, "(hidden)", "shown");
@@ -224,7 +222,7 @@ fn a_function_is_edited_over_what_was_read_and_what_is_not_shown_is_told() {
 fn an_editor_that_fails_leaves_nothing_but_what_was_changed() {
     let folder = tempfile::tempdir().unwrap();
     let shown = function(json!({"program": "/bin/tidy"}));
-    let api = Api::of(&[("GET /task-functions/tidy", shown)]);
+    let api = Api::of(&[("GET /functions/tidy", shown)]);
     let edit = |editor: &str| {
         let variables = [("EDITOR", editor.to_owned()), ("TMPDIR", folder.path().display().to_string())];
         text(&api.run_with(exit::FAILURE, "functions edit tidy", &variables).stderr).to_owned()
@@ -259,7 +257,7 @@ fn an_instant_is_given_as_a_distance_or_on_a_clock_and_one_in_the_past_is_told_o
     let api = answers(past);
     let told = api.run(exit::OK, "jobs create a --function f --at +2h30m");
     assert!(
-        text(&told.stderr).contains("note: 2026-11-22T10:00:00Z lies in the past; the job fires at once"),
+        text(&told.stderr).contains("note: 2026-11-22T10:00:00Z is in the past; the job fires at once"),
         "{}",
         text(&told.stderr)
     );

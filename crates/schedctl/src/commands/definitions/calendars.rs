@@ -1,7 +1,7 @@
-//! `calendars`: listing, showing and deleting them, and bringing them in from iCalendar files.
+//! `calendars`: list, show, delete and import them from iCalendar files.
 //!
-//! They are written by `jobs apply` too. An import replaces the calendar of its name as a whole; what the file means is
-//! decided here, with the model's own reader, so `--dry-run` needs no API.
+//! `jobs apply` writes calendars too. An import replaces the whole calendar of its name. The
+//! iCalendar file is parsed here, with the parser of the domain crate, so `--dry-run` needs no API.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -19,44 +19,44 @@ use crate::failure::{CommandResult, failure, usage};
 use crate::output::{Column, or_dash, tell, time};
 use crate::values::at_least_one;
 
-/// More than the API takes in one request.
+/// Above the request limit of the API.
 const LARGEST: u64 = 4 * 1024 * 1024;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CalendarsCommand {
     /// List calendars by name
     List {
-        /// Most calendars to list
+        /// Maximum number of calendars to list
         #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
     /// Show one calendar
     #[command(visible_alias = "show")]
     Get {
-        /// Its name
+        /// Name of the calendar
         name: String,
     },
-    /// Delete a calendar that no job names
+    /// Delete a calendar; fails while a job names it
     Delete {
-        /// Its name
+        /// Name of the calendar
         name: String,
     },
-    /// Write a calendar from the events of an iCalendar file (RFC 5545), in place of the one of that name
+    /// Import a calendar from an iCalendar file (RFC 5545); replaces the calendar of that name
     Import(ImportArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// The file, `-` for standard input
+    /// File, or `-` for standard input
     #[arg(value_name = "FILE.ics")]
     file: PathBuf,
     /// Name of the calendar
     #[arg(long, value_name = "NAME")]
     name: String,
-    /// What it is for
+    /// Description
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Print it as it would be written, and write nothing; needs no API
+    /// Print the calendar without storing it; needs no API
     #[arg(long)]
     dry_run: bool,
 }
@@ -129,12 +129,12 @@ async fn import(args: ImportArgs, session: &Session) -> Result<(), ExitError> {
     session.output.record(&calendar, GET)
 }
 
-/// The calendar that the events of an iCalendar file make.
+/// Converts the events of an iCalendar file to a calendar.
 fn spec(args: &ImportArgs, text: &str) -> Result<CalendarSpec, ExitError> {
     let definition = from_icalendar(text)
         .map_err(|error| usage(anyhow!("{}: {}", file_name(&args.file), error.message())))?;
     let read: CalendarSpec = serde_json::from_value(with_name(definition, &args.name))
-        .context("the calendar in the file has no form that the API knows")
+        .context("the calendar in the file is not supported")
         .map_err(failure)?;
     Ok(CalendarSpec { description: args.description.clone(), ..read })
 }
@@ -169,12 +169,12 @@ fn file_name(path: &Path) -> String {
     if path.as_os_str() == "-" { "standard input".to_owned() } else { path.display().to_string() }
 }
 
-/// A field of a definition in one cell.
+/// Formats a field of a definition as one cell.
 fn field(definition: &Map<String, Value>, name: &str) -> Option<String> {
     definition.get(name).map(shown)
 }
 
-/// A value in one cell: a list as its entries, an entry that is more than text as JSON.
+/// Formats a value as one cell: a list as its entries, structured entries as JSON.
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -183,7 +183,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// How many entries of each kind a definition has.
+/// Counts the entries of a definition by kind.
 fn kinds(definition: &Map<String, Value>) -> String {
     let counts = definition.iter().filter_map(|(name, value)| {
         let count = value.as_array()?.len();

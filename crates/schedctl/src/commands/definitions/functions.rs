@@ -1,4 +1,5 @@
-//! `functions`: listing, showing and deleting task functions, and their switches; `writing` makes and changes them, as `jobs apply` does with many.
+//! `functions`: list, show, pause, deactivate and delete task functions. [`writing`] creates and
+//! edits one, `jobs apply` many.
 
 mod writing;
 
@@ -17,65 +18,67 @@ use crate::values::at_least_one;
 pub(crate) enum FunctionsCommand {
     /// List task functions by name
     List {
-        /// Only those whose name begins so
+        /// Only functions whose name has this prefix
         #[arg(long, value_name = "TEXT")]
         prefix: Option<String>,
-        /// Only those whose runs wait in this queue unless the job names another
+        /// Only functions whose runs wait in this queue by default
         #[arg(long, value_name = "NAME")]
         queue: Option<String>,
-        /// Only those that are run so: process, http, native and others
+        /// Only functions of this handler type: process, http, native
         #[arg(long, value_name = "TYPE")]
         handler: Option<HandlerType>,
-        /// Only those that accept no jobs
+        /// Only inactive functions, which accept no jobs
         #[arg(long)]
         inactive: bool,
-        /// Most functions to list
+        /// Maximum number of functions to list
         #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
     /// Show one task function
     #[command(visible_alias = "show")]
     Get {
-        /// Its name
+        /// Name of the function
         name: String,
     },
-    /// Make a task function, from flags, from a file or from both; refused if there is one of that name
+    /// Create a task function from flags, a file, or both; fails if one of that name exists
     ///
-    /// `schedctl functions create tidy -- /usr/bin/tidy --all` makes one of the type process, `--url` one of the type http.
+    /// `schedctl functions create tidy -- /usr/bin/tidy --all` creates one of the type process,
+    /// `--url` one of the type http.
     Create(Box<CreateArgs>),
-    /// Change a task function in an editor (`VISUAL` or `EDITOR`), as YAML
+    /// Edit a task function as YAML in an editor (`VISUAL` or `EDITOR`)
     ///
-    /// Nothing is written over a change that somebody else makes in the meantime; the text is kept then, and when it is refused.
+    /// A concurrent change is not overwritten. The edited text is kept if the change is rejected.
     Edit {
-        /// Its name
+        /// Name of the function
         name: String,
     },
-    /// Stop dispatching and claiming any job of a task function; fire times meanwhile are skipped
+    /// Pause a task function: its runs are neither dispatched nor claimed, its fires are skipped
     Pause {
-        /// Its name
+        /// Name of the function
         name: String,
-        /// Why, for people
+        /// Reason, for people
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// End the pause of a task function
+    /// Resume a paused task function
     Resume {
-        /// Its name
+        /// Name of the function
         name: String,
     },
-    /// Have a task function accept jobs; those it disabled are to be enabled one by one
+    /// Activate a task function, so that it accepts jobs; jobs that were disabled stay disabled
     Activate {
-        /// Its name
+        /// Name of the function
         name: String,
     },
-    /// Have a task function accept no jobs and no triggers; the jobs it has are disabled as they come due
+    /// Deactivate a task function: it accepts no jobs and no triggers, and its jobs are disabled
+    /// when they are due
     Deactivate {
-        /// Its name
+        /// Name of the function
         name: String,
     },
-    /// Delete a task function that no job runs
+    /// Delete a task function; fails while a job uses it
     Delete {
-        /// Its name
+        /// Name of the function
         name: String,
     },
 }
@@ -98,7 +101,8 @@ const COLUMNS: &[Column<Function>] = &[
     Column::wide("ID", |function| function.id.to_string()),
 ];
 
-/// What is run: the program or shell command with its arguments, the method and the address, or the name of the native handler.
+/// The executed target: the program or shell command with its arguments, the method and the URL, or
+/// the name of the native handler.
 fn runs(config: &Map<String, Value>) -> Option<String> {
     let text = |field: &str| config.get(field).and_then(Value::as_str);
     if let Some(url) = text("url") {
@@ -114,7 +118,7 @@ fn runs(config: &Map<String, Value>) -> Option<String> {
     Some([program].into_iter().chain(arguments).collect::<Vec<_>>().join(" "))
 }
 
-/// A word as a shell takes it, so that its borders are seen.
+/// Quotes a word as a shell would, so that word boundaries are visible.
 fn quoted(word: &str) -> String {
     let is_plain = |one: char| one.is_alphanumeric() || "-_./:=@%+,".contains(one);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -123,7 +127,7 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// A schema in few words: which arguments it has, those that are required with a star.
+/// Summarises a schema: the argument names, required ones with a star.
 fn schema(schema: &Map<String, Value>) -> String {
     let required = |name: &str| {
         let names = schema.get("required").and_then(Value::as_array);
@@ -151,7 +155,7 @@ pub(crate) async fn run(command: FunctionsCommand, session: &Session) -> Command
                 limit: Some(limit),
                 cursor,
             };
-            let functions = api.list(&["task-functions"], limit, query).await?;
+            let functions = api.list(&["functions"], limit, query).await?;
             session.output.page(&functions, COLUMNS, "there are no such task functions")?;
             tell_of_more(&functions, limit);
             return Ok(exit::OK);
@@ -159,26 +163,26 @@ pub(crate) async fn run(command: FunctionsCommand, session: &Session) -> Command
         FunctionsCommand::Create(args) => return writing::create(*args, session).await,
         FunctionsCommand::Edit { name } => return writing::edit(&name, session).await,
         FunctionsCommand::Delete { name } => {
-            api.delete(&["task-functions", &name], &()).await?;
+            api.delete(&["functions", &name], &()).await?;
             tell(&format!("deleted task function {name}"));
             return Ok(exit::OK);
         }
         FunctionsCommand::Get { name } => {
-            let function: Function = api.get(&["task-functions", &name], &()).await?;
+            let function: Function = api.get(&["functions", &name], &()).await?;
             session.output.whole(&function, COLUMNS)?;
             return Ok(exit::OK);
         }
         FunctionsCommand::Pause { name, reason } => {
-            api.post(&["task-functions", &name, "pause"], None, &ReasonRequest { reason }).await?
+            api.post(&["functions", &name, "pause"], None, &ReasonRequest { reason }).await?
         }
         FunctionsCommand::Resume { name } => {
-            api.post(&["task-functions", &name, "resume"], None, &nothing).await?
+            api.post(&["functions", &name, "resume"], None, &nothing).await?
         }
         FunctionsCommand::Activate { name } => {
-            api.post(&["task-functions", &name, "activate"], None, &nothing).await?
+            api.post(&["functions", &name, "activate"], None, &nothing).await?
         }
         FunctionsCommand::Deactivate { name } => {
-            api.post(&["task-functions", &name, "deactivate"], None, &nothing).await?
+            api.post(&["functions", &name, "deactivate"], None, &nothing).await?
         }
     };
     session.output.record(&function, COLUMNS)?;

@@ -1,6 +1,6 @@
-//! `notifications`: where they go, what they are sent for, and what became of them.
+//! `notifications`: channels, rules and deliveries.
 //!
-//! `set` says all of a channel or a rule: what is not said of one that exists is as if it were new.
+//! `set` replaces a channel or a rule: fields without a flag get the value of a new one.
 
 use clap::{Args, Subcommand};
 use sched_runtime::exit;
@@ -16,18 +16,18 @@ use crate::values::at_least_one;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NotificationsCommand {
-    /// List, show, set and delete channels: where notifications go
+    /// List, show, set and delete channels: destinations of notifications
     #[command(subcommand)]
     Channels(ChannelsCommand),
-    /// List, show, set and delete rules: what is told, and where
+    /// List, show, set and delete rules: which notifications go to which channel
     #[command(subcommand)]
     Rules(RulesCommand),
-    /// Have a test message sent to a channel; `notifications deliveries` shows what becomes of it
+    /// Send a test message to a channel; `notifications deliveries` shows the result
     Test {
         /// Name of the channel
         channel: String,
     },
-    /// List notifications that were sent or are to be, newest first
+    /// List notifications with their delivery status, newest first
     Deliveries(DeliveriesArgs),
 }
 
@@ -35,45 +35,45 @@ pub(crate) enum NotificationsCommand {
 pub(crate) enum ChannelsCommand {
     /// List channels by name
     List {
-        /// Most channels to list
+        /// Maximum number of channels to list
         #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
     /// Show one channel
     #[command(visible_alias = "show")]
     Get {
-        /// Its name
+        /// Name of the channel
         name: String,
     },
-    /// Make a channel, or write over the one of that name
+    /// Create or replace a channel
     Set(ChannelArgs),
-    /// Delete a channel that no rule uses
+    /// Delete a channel; fails while a rule uses it
     Delete {
-        /// Its name
+        /// Name of the channel
         name: String,
     },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ChannelArgs {
-    /// Its name
+    /// Name of the channel
     name: String,
-    /// How it is reached: webhook, chat or email
+    /// Transport: webhook, chat or email
     #[arg(long, value_name = "KIND", value_parser = channel_kind)]
     kind: ChannelKind,
-    /// Where a webhook is sent
+    /// URL of a webhook
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Secret that signs webhooks (`whsec_…`), or that is the URL of a chat
+    /// Secret with the signing key of webhooks (`whsec_…`) or the URL of a chat
     #[arg(long, value_name = "NAME")]
     secret: Option<String>,
-    /// To whom e-mail goes; may be repeated
+    /// E-mail address; may be repeated
     #[arg(long = "address", value_name = "ADDRESS")]
     addresses: Vec<String>,
-    /// What it is for
+    /// Description
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Let no rule use it
+    /// Disable the channel for all rules
     #[arg(long)]
     inactive: bool,
 }
@@ -82,64 +82,65 @@ pub(crate) struct ChannelArgs {
 pub(crate) enum RulesCommand {
     /// List rules by name
     List {
-        /// Most rules to list
+        /// Maximum number of rules to list
         #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
     /// Show one rule
     #[command(visible_alias = "show")]
     Get {
-        /// Its name
+        /// Name of the rule
         name: String,
     },
-    /// Make a rule, or write over the one of that name
+    /// Create or replace a rule
     Set(RuleArgs),
-    /// Delete a rule; what it has told already is sent all the same
+    /// Delete a rule; notifications that it has already queued are still sent
     Delete {
-        /// Its name
+        /// Name of the rule
         name: String,
     },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct RuleArgs {
-    /// Its name
+    /// Name of the rule
     name: String,
-    /// Channel to which it tells
+    /// Channel of the rule
     #[arg(long, value_name = "NAME")]
     channel: String,
-    /// What it tells, separated by commas: failure, `dead_letter`, missed, recovery
+    /// Occasions, separated by commas: failure, `dead_letter`, missed, recovery
     #[arg(long, value_name = "WHAT", required = true, value_delimiter = ',', value_parser = occasion)]
     on: Vec<Occasion>,
-    /// Only of jobs of this project
+    /// Only jobs of this project
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
-    /// Only of this job
+    /// Only this job
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
-    /// Shortest time between two messages of one kind about one job; what happens meanwhile is counted in the next one
+    /// Minimum interval between two messages of one kind about one job; occasions in between are
+    /// counted in the next message
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     min_interval: i32,
-    /// What it is for
+    /// Description
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Let it tell nothing
+    /// Disable the rule
     #[arg(long)]
     inactive: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DeliveriesArgs {
-    /// Only those that have come so far: waiting, sending, sent or failed
+    /// Only deliveries with this status: waiting, sending, sent or failed
     #[arg(long, value_name = "STATUS", value_parser = status)]
     status: Option<DeliveryStatus>,
-    /// Only those to this channel
+    /// Only deliveries to this channel
     #[arg(long, value_name = "NAME")]
     channel: Option<String>,
-    /// Only those of this rule
+    /// Only deliveries of this rule
     #[arg(long, value_name = "NAME")]
     rule: Option<String>,
-    /// Most notifications to list
+    /// Maximum number of deliveries to list
     #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one)]
     limit: usize,
 }
@@ -306,7 +307,7 @@ async fn rules(command: RulesCommand, session: &Session) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// Where a channel leads; of a chat the name of the secret.
+/// Returns the destination of a channel; for a chat the name of the secret.
 fn target(channel: &NotificationChannel) -> String {
     match channel.kind {
         ChannelKind::Webhook => or_dash(channel.url.as_deref()),

@@ -1,6 +1,7 @@
-//! `projects`: listing, showing, setting, pausing and deleting them.
+//! `projects`: list, show, set, pause and delete them.
 //!
-//! `set` reads the project, changes what was asked for and writes it as a whole, over what it read and nothing else: what it does not name stays.
+//! `set` reads the project, changes the named fields, and writes it if nobody changed it in
+//! between.
 
 use clap::Subcommand;
 use sched_runtime::exit;
@@ -16,48 +17,49 @@ use crate::values::at_least_one;
 pub(crate) enum ProjectsCommand {
     /// List projects by name
     List {
-        /// Most projects to list
+        /// Maximum number of projects to list
         #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
     /// Show one project
     #[command(visible_alias = "show")]
     Get {
-        /// Its name
+        /// Name of the project
         name: String,
     },
-    /// Change a project, or make one; what is not named stays as it is
+    /// Create or change a project; fields without a flag keep their value
     Set {
-        /// Its name
+        /// Name of the project
         name: String,
-        /// Name shown to people; that of a new project is its name without it
+        /// Display name; default for a new project: its name
         #[arg(long, value_name = "TEXT")]
         display_name: Option<String>,
-        /// What it is for
+        /// Description
         #[arg(long, value_name = "TEXT")]
         description: Option<String>,
     },
-    /// Stop dispatching and claiming anything of a project; fire times meanwhile are skipped
+    /// Pause a project: its runs are neither dispatched nor claimed, its fires are skipped
     Pause {
-        /// Its name
+        /// Name of the project
         name: String,
-        /// Why, for people
+        /// Reason, for people
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// End the pause of a project
+    /// Resume a paused project
     Resume {
-        /// Its name
+        /// Name of the project
         name: String,
     },
-    /// Delete a project; its secrets go with it
+    /// Delete a project and its secrets
     Delete {
-        /// Its name
+        /// Name of the project
         name: String,
-        /// Delete its jobs too: their history stays, what waits of them is cancelled, what runs goes on
+        /// Delete its jobs as well: their history stays, waiting runs are cancelled, running runs
+        /// continue
         #[arg(long)]
         with_jobs: bool,
-        /// Do not ask
+        /// Skip the confirmation
         #[arg(long, short)]
         yes: bool,
     },
@@ -92,7 +94,7 @@ pub(crate) async fn run(command: ProjectsCommand, session: &Session) -> CommandR
         ProjectsCommand::Delete { name, with_jobs, yes } => {
             if with_jobs && !yes {
                 let what = format!(
-                    "project {name} will be deleted with all its jobs, and what waits of them cancelled"
+                    "project {name} will be deleted with all its jobs, and their waiting runs cancelled"
                 );
                 consent::ask(&what, "--yes", Unattended::Refuse)?;
             }

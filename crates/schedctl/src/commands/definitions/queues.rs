@@ -1,9 +1,10 @@
-//! `queues`: listing them, setting their limits, pausing and deleting them.
+//! `queues`: list them, set their limits, pause and delete them.
 //!
-//! `set` reads the queue, changes what was asked for and writes it as a whole, over what it read and nothing else: what it does not name stays,
-//! and a pause that somebody sets in between is not undone.
+//! `set` reads the queue, changes the named fields, and writes it if it is still unchanged, so a
+//! concurrent pause is not undone.
 //!
-//! What is put into a queue that no worker serves waits without an end, so the commands that name queues tell of it ([`tell_of_unserved`]).
+//! Runs in a queue without a worker wait indefinitely, so commands that name queues report such
+//! queues ([`tell_of_unserved`]).
 
 use clap::{Args, Subcommand};
 use sched_runtime::exit;
@@ -15,80 +16,80 @@ use crate::failure::{CommandResult, failure};
 use crate::output::{Column, neutral, or_dash, tell, time};
 use crate::values::{at_least_one, whole, within};
 
-/// Most queues that are read for a note.
+/// Maximum number of queues to check for a note.
 const MOST_ASKED: usize = 20;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum QueuesCommand {
-    /// List queues by name, with their limits and how much of them is used
+    /// List queues by name, with their limits and usage
     List {
-        /// Only those whose name begins so
+        /// Only queues whose name has this prefix
         #[arg(long, value_name = "TEXT")]
         prefix: Option<String>,
-        /// Only those that are paused
+        /// Only paused queues
         #[arg(long)]
         paused: bool,
-        /// Most queues to list
+        /// Maximum number of queues to list
         #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
     /// Show one queue
     #[command(visible_alias = "show")]
     Get {
-        /// Its name
+        /// Name of the queue
         name: String,
     },
-    /// Change a queue, or make one; what is not named stays as it is
+    /// Create or change a queue; fields without a flag keep their value
     Set(SetArgs),
-    /// Claim nothing from a queue until it is resumed; fire times meanwhile are skipped, triggers wait
+    /// Pause a queue: no runs are claimed, fires are skipped, triggered runs wait
     Pause {
-        /// Its name
+        /// Name of the queue
         name: String,
-        /// Why, for people
+        /// Reason, for people
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// End the pause of a queue
+    /// Resume a paused queue
     Resume {
-        /// Its name
+        /// Name of the queue
         name: String,
     },
-    /// Delete a queue that nothing names and in which nothing waits
+    /// Delete a queue; fails while a definition names it or runs wait in it
     Delete {
-        /// Its name
+        /// Name of the queue
         name: String,
     },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SetArgs {
-    /// Its name
+    /// Name of the queue
     name: String,
-    /// How many of its runs may run at once, over all workers
+    /// Maximum number of its running runs over all workers
     #[arg(long, value_name = "COUNT", value_parser = whole::<i32>, allow_negative_numbers = true, conflicts_with = "no_max_running")]
     max_running: Option<i32>,
-    /// Let any number run at once
+    /// Remove the maximum of running runs
     #[arg(long)]
     no_max_running: bool,
-    /// How many of its runs may be claimed per period, as COUNT/SECONDS
+    /// Maximum number of claims per period, as COUNT/SECONDS
     #[arg(long, value_name = "COUNT/SECONDS", value_parser = rate, conflicts_with = "no_rate")]
     rate: Option<Rate>,
-    /// Let them be claimed as fast as can be
+    /// Remove the rate limit
     #[arg(long)]
     no_rate: bool,
-    /// Claim nothing from it until it is resumed; fire times meanwhile are skipped, triggers wait
+    /// Pause it: no runs are claimed, fires are skipped, triggered runs wait
     #[arg(long, conflicts_with = "resume")]
     pause: bool,
-    /// Why it is paused
+    /// Reason of the pause
     #[arg(long, value_name = "TEXT", requires = "pause")]
     reason: Option<String>,
-    /// End its pause
+    /// Resume it
     #[arg(long)]
     resume: bool,
-    /// Priority of runs whose job names none, 0 runs first, 100 last
+    /// Priority of runs whose job has none, 0 first to 100 last
     #[arg(long, value_name = "PRIORITY", value_parser = within(0_i16, 100), allow_negative_numbers = true)]
     default_priority: Option<i16>,
-    /// What it is for
+    /// Description
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 }
@@ -150,7 +151,8 @@ pub(crate) async fn run(command: QueuesCommand, session: &Session) -> CommandRes
                 Err(error) => return Err(error.into()),
             };
             if now.is_none() && (args.pause || args.resume) {
-                // Most likely misspelt; a new queue that is paused would hide that the one that was meant is not.
+                // Probably a misspelt name. A new paused queue would hide that the intended queue
+                // is not paused.
                 return Err(failure(format!(
                     "there is no queue {:?}, `schedctl queues list` shows those there are; make it first, with \
                      `schedctl queues set {}`",
@@ -171,7 +173,8 @@ pub(crate) async fn run(command: QueuesCommand, session: &Session) -> CommandRes
     Ok(exit::OK)
 }
 
-/// Says of which of these queues no living worker takes anything. One that cannot be read is no reason to fail after the work was done.
+/// Reports which of these queues no live worker serves. A queue that cannot be read is skipped: the
+/// command itself has already succeeded.
 pub(crate) async fn tell_of_unserved(api: &Api, names: impl IntoIterator<Item = String>) {
     if serves_all(api) {
         return;
@@ -189,17 +192,18 @@ fn tell_if_unserved(api: &Api, queue: &Queue) {
     if queue.workers == Some(0) && !serves_all(api) {
         let name = neutral::line(&queue.name);
         tell(&format!(
-            "note: no living worker serves queue {name}; what is put there waits until one does, started with {name} in its WORKER_QUEUES"
+            "note: no live worker serves queue {name}; its runs wait for a worker with {name} in its WORKER_QUEUES"
         ));
     }
 }
 
-/// Whether the workers of the installation take up each new queue: those of `schedctl dev` do.
+/// Whether the workers of the installation serve each new queue automatically, as those of
+/// `schedctl dev` do.
 fn serves_all(api: &Api) -> bool {
     api.source().dev().is_some()
 }
 
-/// What the queue is to be, from what it is.
+/// Computes the new settings of the queue.
 fn changed(now: Option<Queue>, args: &SetArgs) -> QueueSpec {
     let mut spec = now.map_or_else(QueueSpec::default, |queue| QueueSpec {
         description: queue.description,

@@ -1,8 +1,9 @@
-//! `secrets`: setting, listing and deleting them, and making and rotating the keys they are encrypted with.
+//! `secrets`: set, list and delete them, and generate and rotate their encryption keys.
 //!
-//! A value comes from a file, from standard input or from the terminal, never from the command line, which every user of the
-//! machine can read. It is printed nowhere. At the terminal it is not shown while it is typed; the terminal is as before again
-//! however the question ends, by Ctrl-C too. `keygen` needs no API: keys never travel.
+//! A value is read from a file, standard input or the terminal, never from the command line, which
+//! every user of the machine can read. It is never printed. The terminal does not echo it; its
+//! settings are restored on every exit, also after Ctrl-C. `keygen` needs no API: keys are never
+//! sent.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read, Write as _};
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
-use sched_model::domain::secret::{KEY_BYTES, MAX_SECRET_BYTES, key_line};
+use sched_model::domain::secret::MAX_SECRET_BYTES;
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{DeleteSecretQuery, PageQuery, Secret, SecretQuery, SecretSpec, SecretsRotated};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -21,62 +22,66 @@ use secrecy::{ExposeSecret as _, SecretString};
 use crate::commands::{Session, tell_of_more};
 use crate::failure::{CommandResult, failure, usage};
 use crate::output::{Column, or_dash, tell, time};
+use crate::secret_keys::new_key;
 use crate::values::at_least_one;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SecretsCommand {
-    /// Give a secret its value, a new one or over the old: from --from-file, from standard input, or typed without being shown
+    /// Set the value of a secret, from --from-file, standard input, or a prompt without echo
     ///
-    /// From standard input and the terminal one line end at the end is taken off; a file is taken as it is. Attempts that start
-    /// afterwards have the new value.
+    /// One final line end is removed from standard input and the prompt; a file is taken unchanged.
+    /// Attempts that start later use the new value.
     Set(SetArgs),
-    /// List secrets, without their values, which nobody is shown
+    /// List secrets, without their values
     List {
-        /// Most secrets to list
+        /// Maximum number of secrets to list
         #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
     /// Show one secret, without its value
     #[command(visible_alias = "show")]
     Get {
-        /// Its name
+        /// Name of the secret
         name: String,
-        /// The project whose secret it is; that of the whole tenant without it
+        /// Project of the secret; default: a secret of the whole tenant
         #[arg(long, value_name = "NAME")]
         project: Option<String>,
     },
-    /// Delete a secret that no function names
+    /// Delete a secret; fails while a function names it
     Delete {
-        /// Its name
+        /// Name of the secret
         name: String,
-        /// That of this project; without it that of the whole tenant
+        /// Project of the secret; default: a secret of the whole tenant
         #[arg(long, value_name = "NAME")]
         project: Option<String>,
-        /// Delete it even if functions name it: their attempts fail until it is set again
+        /// Delete it even if functions name it; their attempts fail until it is set again
         #[arg(long)]
         force: bool,
     },
-    /// Make a new key, for the key file of the API and the workers; needs no API
+    /// Generate a key for the key file of the API and the workers; needs no API
     ///
-    /// Without --file its line is printed. A file that exists gets it as its last line, which reads but does not write yet: see
-    /// `docs/secrets.md` for the steps of a rotation.
+    /// Without --file the line is printed. An existing file gets the key as its last line, which
+    /// decrypts but does not encrypt yet. Steps of a rotation:
+    /// `docs/operate/security.md#rotate-the-keys`.
     Keygen {
-        /// File to write it to; made for the owner's eyes only where it is missing
+        /// File for the key; created with access only for its owner
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
     },
-    /// Encrypt all secrets with the key that writes, the first of the API's key file; exit code 1 if some cannot be opened
+    /// Re-encrypt all secrets with the first key of the API's key file; exit code 1 if some cannot
+    /// be decrypted
     Rotate,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SetArgs {
-    /// Its name
+    /// Name of the secret
     name: String,
-    /// Only for jobs of this project, and before that of the whole tenant; without it for all
+    /// Only for jobs of this project, where it takes precedence over that of the tenant; default:
+    /// for all jobs
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
-    /// File whose content, as it is, is the value
+    /// File whose unchanged content is the value
     #[arg(long, value_name = "FILE")]
     from_file: Option<PathBuf>,
 }
@@ -158,14 +163,14 @@ fn from_file(path: &Path) -> Result<SecretString, ExitError> {
     text(File::open(path).map_err(unreadable)?, &name)
 }
 
-/// All of a file, which the API would refuse if it were longer.
+/// Reads a whole file, up to the length limit of the API.
 pub(crate) fn text(from: impl Read, name: &str) -> Result<SecretString, ExitError> {
     let longest = MAX_SECRET_BYTES as u64;
     let mut bytes = Vec::new();
-    // One line end more, which may be taken off.
+    // Room for one line end, which may be removed.
     let read = from.take(longest + 3).read_to_end(&mut bytes);
     read.map_err(|error| usage(anyhow::Error::new(error).context(format!("{name}: could not be read"))))?;
-    // What is not text is not repeated in the message.
+    // Invalid text is not repeated in the message, as it may be the value.
     let text = String::from_utf8(bytes).map_err(|_holds_the_value| {
         usage(anyhow!("{name}: is not UTF-8; encode it, for example in base64"))
     })?;
@@ -178,7 +183,7 @@ pub(crate) fn without_line_end(text: SecretString) -> SecretString {
     shorter.strip_suffix('\r').unwrap_or(shorter).to_owned().into()
 }
 
-/// The terminal as it was, once this is dropped.
+/// Restores the settings of the terminal when dropped.
 struct Unshown(Termios);
 
 impl Unshown {
@@ -194,12 +199,12 @@ impl Unshown {
 
 impl Drop for Unshown {
     fn drop(&mut self) {
-        // The terminal may be gone; then nobody misses its settings.
+        // Fails if the terminal is gone; then the settings do not matter.
         let _ = tcsetattr(io::stdin().as_fd(), SetArg::TCSAFLUSH, &self.0);
     }
 }
 
-/// Asks for a value at the terminal, which is not shown.
+/// Prompts for a value without echo.
 pub(crate) async fn ask(question: &str) -> Result<SecretString, ExitError> {
     let mut terminal = io::stderr();
     write!(terminal, "{question}").and_then(|()| terminal.flush()).map_err(failure)?;
@@ -208,17 +213,11 @@ pub(crate) async fn ask(question: &str) -> Result<SecretString, ExitError> {
         let mut line = String::new();
         io::stdin().read_line(&mut line).map(|_length| SecretString::from(line))
     });
-    // Without this, Ctrl-C would end the process with the terminal as it is.
+    // Without this, Ctrl-C would end the process without restoring the terminal.
     tokio::select! {
         line = read => Ok(without_line_end(line.map_err(failure)?.map_err(failure)?)),
         _ = tokio::signal::ctrl_c() => Err(failure(anyhow!("nothing was set"))),
     }
-}
-
-/// The line of a new key, whose id begins with `prefix`.
-pub(crate) fn new_key(prefix: &str) -> SecretString {
-    let bytes: [u8; KEY_BYTES] = rand::random();
-    key_line(&format!("{prefix}-{:08x}", rand::random::<u32>()), &bytes)
 }
 
 fn keygen(file: Option<&Path>, session: &Session) -> Result<(), ExitError> {
@@ -231,7 +230,7 @@ fn keygen(file: Option<&Path>, session: &Session) -> Result<(), ExitError> {
     })?;
     if is_new {
         tell(&format!(
-            "made {} with key {id}; keep a copy apart from the database's backups",
+            "created {} with key {id}; keep a copy apart from the backups of the database",
             path.display()
         ));
     } else {
@@ -244,11 +243,11 @@ fn keygen(file: Option<&Path>, session: &Session) -> Result<(), ExitError> {
     Ok(())
 }
 
-/// Adds a line to a file, which is made where it is missing.
+/// Appends a line to a file, and creates the file if it is missing.
 fn append(path: &Path, line: &SecretString) -> io::Result<()> {
     let mut file = File::options().create(true).append(true).read(true).mode(0o600).open(path)?;
     if file.metadata()?.permissions().mode() & 0o077 != 0 {
-        return Err(io::Error::other("it is open to others; take their rights away: chmod 600"));
+        return Err(io::Error::other("other users can access it; remove their rights with chmod 600"));
     }
     let mut before = String::new();
     file.read_to_string(&mut before)?;
@@ -284,7 +283,7 @@ mod tests {
         let error = text(&b"canary\xff"[..], "standard input").unwrap_err();
         assert!(error.describe().contains("UTF-8") && !error.describe().contains("canary"));
         let longest = text(io::repeat(b'x'), "f").unwrap();
-        assert!(longest.expose_secret().len() > MAX_SECRET_BYTES, "the API tells that it is too long");
+        assert!(longest.expose_secret().len() > MAX_SECRET_BYTES, "the API rejects longer values");
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! `templates`: listing, showing and deleting them, and making jobs from them. They are written by `jobs apply`.
+//! `templates`: list, show and delete them, and create jobs from them. `jobs apply` writes
+//! templates.
 //!
-//! A value on the command line is read by the type of its parameter, so the template is asked for first; whether it does is for the
-//! API to say.
+//! A value on the command line is parsed by the type of its parameter, so the template is read
+//! first. The API validates the value.
 
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
@@ -19,45 +20,44 @@ use crate::values::{at_least_one, whole};
 pub(crate) enum TemplatesCommand {
     /// List templates by name
     List {
-        /// Most templates to list
+        /// Maximum number of templates to list
         #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
     /// Show one template with its parameters
     #[command(visible_alias = "show")]
     Get {
-        /// Its name
+        /// Name of the template
         name: String,
     },
-    /// Delete a template; jobs that were made from it stay as they are
+    /// Delete a template; jobs that were created from it stay
     Delete {
         /// Its name
         name: String,
     },
-    /// Show the job that a template and some values would make, and make nothing
+    /// Show the job for a template and values, without creating it
     Render(MakeArgs),
-    /// Make a job from a template
+    /// Create a job from a template
     Instantiate {
         #[command(flatten)]
         make: MakeArgs,
-        /// Write over the job of that name, if it was made from this template
+        /// Replace the job of that name if it was created from this template
         #[arg(long)]
         replace: bool,
-        /// Only if the template still has this version; exit code 7 otherwise
+        /// Only if the template has this version; exit code 7 otherwise
         #[arg(long, value_name = "VERSION", value_parser = whole::<i64>)]
         if_version: Option<i64>,
     },
 }
 
-/// What is made from what.
 #[derive(Debug, Args)]
 pub(crate) struct MakeArgs {
     /// Name of the template
     template: String,
-    /// Name of the job; without it the one that the template gives
+    /// Name of the job; default: the name in the template
     #[arg(long = "as", value_name = "NAME")]
     job: Option<String>,
-    /// Value of a parameter, such as `region=north`; of lists and objects as JSON; may be repeated
+    /// Value of a parameter, such as `region=north`; lists and objects as JSON; may be repeated
     #[arg(long = "set", short, value_name = "PARAMETER=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
 }
@@ -82,7 +82,7 @@ const GET: &[Column<Template>] = &[
     Column::new("Id", |template| template.id.to_string()),
 ];
 
-/// A job that is not made; whoever wants all of it asks for JSON or YAML.
+/// A rendered job; `-o json` and `-o yaml` show all fields.
 const SPEC: &[Column<JobSpec>] = &[
     Column::new("Name", |job| job.name.clone()),
     Column::new("Function", |job| job.function.clone()),
@@ -120,7 +120,7 @@ pub(crate) async fn run(command: TemplatesCommand, session: &Session) -> Command
         TemplatesCommand::Instantiate { make, replace, if_version } => {
             let template: Template = api.get(&["templates", &make.template], &()).await?;
             let asked = request(&template, &make, replace)?;
-            // By the version that was read: its types are those by which the values were.
+            // The version that was read: the values were parsed by its types.
             let tag = format!("\"{}\"", if_version.unwrap_or(template.version));
             let path = ["templates", &make.template, "instantiate"];
             let job: Job = api.post(&path, Some(("If-Match", &tag)), &asked).await?;
@@ -135,13 +135,14 @@ fn request(template: &Template, args: &MakeArgs, replace: bool) -> Result<Instan
     for (name, text) in &args.settings {
         let value = value(template.parameters.get(name), name, text)?;
         if parameters.insert(name.clone(), value).is_some() {
-            return Err(usage(anyhow!("--set {name} stands twice")));
+            return Err(usage(anyhow!("--set {name} is set twice")));
         }
     }
     Ok(InstantiateRequest { name: args.job.clone(), parameters, replace })
 }
 
-/// A value by the type of its parameter; a parameter that there is none of is for the API to refuse, which names those that there are.
+/// Parses a value by the type of its parameter. The API rejects an unknown parameter and lists the
+/// known ones.
 fn value(parameter: Option<&ParameterSpec>, name: &str, text: &str) -> Result<Value, ExitError> {
     match parameter.map(|parameter| parameter.kind) {
         None | Some(ParameterType::String) => Ok(text.into()),
@@ -152,7 +153,7 @@ fn value(parameter: Option<&ParameterSpec>, name: &str, text: &str) -> Result<Va
             | ParameterType::Array
             | ParameterType::Object,
         ) => serde_json::from_str(text).map_err(|error| {
-            usage(anyhow::Error::new(error).context(format!("--set {name}: {text:?} is no JSON")))
+            usage(anyhow::Error::new(error).context(format!("--set {name}: {text:?} is not JSON")))
         }),
     }
 }
@@ -169,7 +170,7 @@ fn names(template: &Template) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// Each parameter with what it takes, as in `region: string, required (where)`.
+/// Lists each parameter with its type, as in `region: string, required (where)`.
 fn declarations(template: &Template) -> Option<String> {
     let one = |(name, parameter): (&String, &ParameterSpec)| {
         let kind = match parameter.kind {

@@ -1,7 +1,7 @@
-//! `api-keys`: making, listing, changing, revoking.
+//! `api-keys`: create, list, change, revoke.
 //!
-//! The text of a new key is printed once, or written to a file that only its owner may read; the file is made first, so that no key
-//! works that could not be kept.
+//! The text of a new key is printed once, or written to a file with access only for its owner. The
+//! file is created first, so no key is valid that could not be stored.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -22,71 +22,74 @@ use secrecy::ExposeSecret as _;
 use super::super::{Session, tell_of_more};
 use super::direct::{self, DEV_ENVIRONMENT, KeyOrder};
 use super::{Direct, DirectArgs};
-use crate::dev::folder;
 use crate::endpoint::Source;
 use crate::failure::{CommandResult, failure, usage};
+use crate::local_install;
 use crate::output::{Column, or_dash, tell, time};
 use crate::values::{at_least_one, instant};
 
-/// The environment of an API that is told no other.
+/// Default environment of an API.
 const ENVIRONMENT: &str = "live";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ApiKeysCommand {
-    /// Make a key for the caller, or with --of-tenant for the tenant, and show it this once
+    /// Create a key for the caller, or with --of-tenant for the tenant; its text is shown once
     Create(Box<CreateArgs>),
-    /// List keys, without what is secret of them
+    /// List keys, without their secret parts
     List {
-        /// Most keys to list
+        /// Maximum number of keys to list
         #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
-    /// Show one key, without what is secret of it
+    /// Show one key, without its secret part
     #[command(visible_alias = "show")]
     Get {
-        /// Its id, or its prefix such as `sched_live_abcdefghijklmnop`
+        /// Id of the key, or its prefix such as `sched_live_abcdefghijklmnop`
         key: String,
     },
-    /// Rename a key, or have it do less or end sooner; every API knows within five seconds
+    /// Rename a key, reduce its scopes or shorten its life; every API applies it within five
+    /// seconds
     Set {
-        /// Its id, or its prefix such as `sched_live_abcdefghijklmnop`
+        /// Id of the key, or its prefix such as `sched_live_abcdefghijklmnop`
         key: String,
         #[command(flatten)]
         change: ChangeArgs,
     },
-    /// Revoke a key for good; every API refuses it within five seconds
+    /// Revoke a key permanently; every API rejects it within five seconds
     Revoke {
-        /// Its id, or its prefix such as `sched_live_abcdefghijklmnop`
+        /// Id of the key, or its prefix such as `sched_live_abcdefghijklmnop`
         key: String,
     },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CreateArgs {
-    /// What it is for
+    /// Purpose of the key
     name: String,
-    /// One thing it may do, such as jobs:trigger; may be repeated; all that its owner may without it
+    /// Permission, such as jobs:trigger; may be repeated; default: all permissions of its owner
     #[arg(long = "scope", value_name = "SCOPE")]
     scopes: Vec<Permission>,
-    /// When it ends, such as 2027-01-31T00:00:00Z; never without it
+    /// Expiry, such as 2027-01-31T00:00:00Z; default: never
     #[arg(long, value_name = "TIME", value_parser = instant)]
     expires_at: Option<DateTime<Utc>>,
-    /// A key of the tenant instead of a user, which outlives who makes it; needs --scope
+    /// Create a key of the tenant, which survives the user who creates it; requires --scope
     #[arg(long, requires = "scopes")]
     of_tenant: bool,
-    /// File to write the key to, for its owner's eyes only, instead of printing it
+    /// File for the key, with access only for its owner; the key is not printed then
     #[arg(long, value_name = "FILE")]
     to_file: Option<PathBuf>,
-    /// The user whose key it is, with --direct
+    /// Owner of the key, with --direct
     #[arg(long, value_name = "EMAIL", requires = "direct")]
     user: Option<String>,
-    /// The tenant it acts in, with --direct
+    /// Tenant of the key, with --direct
     #[arg(long, value_name = "SLUG", default_value = DEFAULT_TENANT, requires = "direct")]
     tenant: String,
-    /// What it names in its second part, with --direct: as the API is set; without it `dev` for a running `schedctl dev`, else `live`
+    /// Environment, the second part of the key, with --direct; must match the API; default `dev`
+    /// for a running `schedctl dev`, else `live`
     #[arg(long, value_name = "WORD", env = "API_KEY_ENVIRONMENT")]
     environment: Option<String>,
-    /// Keys of the secrets, with --direct: as the API is set; without it those of the running `schedctl dev`, for its own database
+    /// Key file of the secrets, with --direct; must match the API; default: that of the running
+    /// `schedctl dev`, for its own database
     #[arg(long, value_name = "FILE", env = "SECRETS_KEY_FILE")]
     secrets_key_file: Option<PathBuf>,
     #[command(flatten)]
@@ -96,13 +99,13 @@ pub(crate) struct CreateArgs {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 pub(crate) struct ChangeArgs {
-    /// What it is for
+    /// Purpose of the key
     #[arg(long)]
     name: Option<String>,
-    /// One thing it may still do, of those it may do now; may be repeated
+    /// Remaining permission, one of the current ones; may be repeated
     #[arg(long = "scope", value_name = "SCOPE")]
     scopes: Vec<Permission>,
-    /// When it ends, no later than it does now, such as 2027-01-31T00:00:00Z
+    /// New expiry, not after the current one, such as 2027-01-31T00:00:00Z
     #[arg(long, value_name = "TIME", value_parser = instant)]
     expires_at: Option<DateTime<Utc>>,
 }
@@ -181,9 +184,7 @@ async fn create(args: CreateArgs, session: &Session) -> Result<(), ExitError> {
             let (environment, keys) = as_the_api(&args, &source);
             check_environment(&environment).map_err(|what| usage(anyhow!("the environment {what}")))?;
             if args.user.is_none() && !args.of_tenant {
-                return Err(usage(anyhow!(
-                    "name the user whose key it is to be with --user, or give --of-tenant"
-                )));
+                return Err(usage(anyhow!("set the owner of the key with --user, or use --of-tenant")));
             }
             let ring = keys.as_deref().map(ring).transpose()?;
             let order = KeyOrder {
@@ -227,24 +228,24 @@ async fn create(args: CreateArgs, session: &Session) -> Result<(), ExitError> {
         Some(file) => {
             let name = file.path.display().to_string();
             file.fill(&made.key)?;
-            tell(&format!("the key is in {name}, and nowhere else"));
+            tell(&format!("the key is only in {name}"));
             session.output.record(&made.api_key, LIST)
         }
         None => {
-            tell("this is the one time the key is shown");
+            tell("the key is shown only this time");
             session.output.record(&made, MADE)
         }
     }
 }
 
-/// The environment and the file with the keys of the secrets that the API has, which takes no key that was made with others: as somebody
-/// says, else as the `schedctl dev` has set its API whose database it is.
+/// Returns the environment and the key file of the API, which rejects keys that were created with
+/// other values: from the flags, else as `schedctl dev` configures the API of that database.
 fn as_the_api(args: &CreateArgs, source: &Source) -> (String, Option<PathBuf>) {
     let dev = source.dev();
     let environment = args.environment.as_deref().map(str::trim).filter(|word| !word.is_empty());
     let environment = environment.unwrap_or(if dev.is_some() { DEV_ENVIRONMENT } else { ENVIRONMENT });
     let named = args.secrets_key_file.clone().filter(|path| !path.as_os_str().is_empty());
-    let keys = named.or_else(|| dev.map(folder::secret_keys_beside).filter(|path| path.exists()));
+    let keys = named.or_else(|| dev.map(local_install::secret_keys_beside).filter(|path| path.exists()));
     (environment.to_owned(), keys)
 }
 
@@ -253,7 +254,7 @@ fn ring(path: &Path) -> Result<SecretKeys, ExitError> {
     SecretKeys::parse(text.expose_secret()).map_err(usage)
 }
 
-/// A file for a key, which goes again unless it is filled.
+/// A file for a key, which is removed unless it is filled.
 struct KeyFile {
     path: PathBuf,
     file: Option<File>,
@@ -280,7 +281,7 @@ impl KeyFile {
 impl Drop for KeyFile {
     fn drop(&mut self) {
         if self.file.is_some() {
-            // Empty; one that stays behind harms nobody.
+            // The file is empty, so a left-over file does no harm.
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -1,6 +1,7 @@
-//! Tenants, users and keys in the database itself, each in one transaction with its entry in the audit log.
+//! Tenants, users and keys in the database, each in one transaction with its audit event.
 //!
-//! For what cannot go through the API, because nobody has a key yet: the first owner of an installation, and that of `schedctl dev`.
+//! For operations without an API key: the first owner of an installation, and that of `schedctl
+//! dev`.
 
 use anyhow::anyhow;
 use sched_model::domain::identity::{ApiKey, ID_BYTES, Permissions, Role, SECRET_BYTES};
@@ -18,11 +19,10 @@ use serde_json::json;
 use super::refused;
 use crate::failure::failure;
 
-/// Who acts, in the audit log and in rows.
+/// Author in the audit log and in rows.
 const ACTOR: &str = "schedctl";
-/// The user of `schedctl dev`.
 const DEV_OWNER: &str = "dev@localhost";
-/// The environment of keys of `schedctl dev`.
+/// Environment of the keys of `schedctl dev`.
 pub(crate) const DEV_ENVIRONMENT: &str = "dev";
 
 fn entry(
@@ -45,7 +45,6 @@ fn entry(
     }
 }
 
-/// The tenant with this slug.
 pub(super) async fn tenant(conn: &mut Conn, slug: &str) -> Result<TenantId, ExitError> {
     match tenants::by_slug(conn, slug).await {
         Ok(tenant) => Ok(tenant),
@@ -54,7 +53,6 @@ pub(super) async fn tenant(conn: &mut Conn, slug: &str) -> Result<TenantId, Exit
     }
 }
 
-/// Makes a tenant.
 pub(super) async fn create_tenant(
     conn: &mut Conn,
     slug: &str,
@@ -77,7 +75,7 @@ pub(super) async fn create_tenant(
         Ok::<_, MemberError>(made)
     })
     .await
-    .map_err(refused("the tenant was not made"))
+    .map_err(refused("the tenant was not created"))
 }
 
 async fn join(conn: &mut Conn, tenant: TenantId, email: &str, role: Role) -> Result<AuditEntry, MemberError> {
@@ -86,7 +84,7 @@ async fn join(conn: &mut Conn, tenant: TenantId, email: &str, role: Role) -> Res
     Ok(entry(Some(tenant), "create_membership", "membership", saved.member.user.to_string(), after))
 }
 
-/// Makes a user who is a member of a tenant at once, if one is named.
+/// Creates a user, and a membership if a role is given.
 pub(super) async fn create_user(
     conn: &mut Conn,
     new: NewUser<'_>,
@@ -103,10 +101,9 @@ pub(super) async fn create_user(
         Ok::<_, MemberError>(made)
     })
     .await
-    .map_err(refused("the user was not made"))
+    .map_err(refused("the user was not created"))
 }
 
-/// Gives a user another password.
 pub(super) async fn set_password(conn: &mut Conn, email: &str, hash: &str) -> Result<UserRecord, ExitError> {
     transact(conn, "set_password", async |conn: &mut Conn| {
         let patched = users::patch(conn, email, None, Some(hash)).await?;
@@ -120,18 +117,17 @@ pub(super) async fn set_password(conn: &mut Conn, email: &str, hash: &str) -> Re
     .map_err(refused("the password was not changed"))
 }
 
-/// A key to be made.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyOrder<'a> {
     pub(super) tenant: TenantId,
-    /// The member who is to own it; `None` for a key of the tenant.
+    /// Owner, a member of the tenant; `None` for a key of the tenant.
     pub(super) email: Option<&'a str>,
     pub(super) name: &'a str,
     pub(super) scopes: Option<Permissions>,
     pub(super) expires_at: Option<chrono::DateTime<chrono::Utc>>,
 }
 
-/// Makes a key whose text is known already.
+/// Creates a key with a given text.
 pub(super) async fn create_key(
     conn: &mut Conn,
     order: KeyOrder<'_>,
@@ -164,19 +160,18 @@ pub(super) async fn create_key(
         Ok::<_, MemberError>(made)
     })
     .await
-    .map_err(refused("the key was not made"))
+    .map_err(refused("the key was not created"))
 }
 
-/// A key of random bytes.
 pub(super) fn new_key(environment: &str) -> ApiKey {
     let (id, secret): ([u8; ID_BYTES], [u8; SECRET_BYTES]) = (rand::random(), rand::random());
     ApiKey::new(environment, id, secret)
 }
 
-/// Makes sure that `schedctl dev` has an owner with a key that works.
+/// Ensures that `schedctl dev` has an owner with a valid key.
 ///
-/// `kept` is the key of earlier starts, and `keep` puts a new one
-/// where it is found, before it works: a start that is cut off leaves a key that the next one replaces.
+/// `kept` is the key of earlier starts. `keep` stores a new key before it becomes valid, so an
+/// interrupted start leaves a key that the next start replaces.
 pub(crate) async fn ensure_dev_key(
     conn: &mut Conn,
     ring: &SecretKeys,

@@ -1,4 +1,5 @@
-//! Where a new password comes from: a file that nobody else may read, standard input, or the terminal, where it is typed twice.
+//! Reads a new password from a file with access only for its owner, from standard input, or from
+//! the terminal, where it is typed twice.
 
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
@@ -15,16 +16,16 @@ use crate::failure::{failure, usage};
 
 #[derive(Debug, Args)]
 pub(crate) struct PasswordArgs {
-    /// File that holds the password and is closed to others; without it the password is read from standard input, or typed
+    /// File with the password, readable only by its owner; default: standard input, or a prompt
     #[arg(long, value_name = "FILE", conflicts_with = "no_password")]
     password_file: Option<PathBuf>,
-    /// A user without a password, who signs in by other means
+    /// Create the user without a password, for other sign-in methods
     #[arg(long)]
     no_password: bool,
 }
 
 impl PasswordArgs {
-    /// The password, checked; `None` for a user who is to have none.
+    /// Returns the validated password; `None` for a user without a password.
     pub(super) async fn read(&self, email: &str) -> Result<Option<SecretString>, ExitError> {
         if self.no_password {
             return Ok(None);
@@ -33,13 +34,13 @@ impl PasswordArgs {
     }
 }
 
-/// A new password from a file, from standard input or typed, checked.
+/// Reads and validates a new password from a file, standard input or the terminal.
 pub(super) async fn read(file: Option<&Path>, email: &str) -> Result<SecretString, ExitError> {
     let password = match file {
         Some(path) => without_line_end(private_file::read(path).map_err(usage)?),
         None if io::stdin().is_terminal() => {
             let first = ask(&format!("Password of {email} (not shown): ")).await?;
-            let again = ask("The same again: ").await?;
+            let again = ask("Repeat the password: ").await?;
             if first.expose_secret() != again.expose_secret() {
                 return Err(usage(anyhow!("the two passwords differ; nothing was changed")));
             }
@@ -51,7 +52,6 @@ pub(super) async fn read(file: Option<&Path>, email: &str) -> Result<SecretStrin
     Ok(password)
 }
 
-/// What is kept of a password.
 pub(super) fn hash(password: &SecretString) -> Result<String, ExitError> {
     hash_password(password, rand::random()).map_err(failure)
 }

@@ -1,4 +1,4 @@
-//! `tenants`: listing, making, changing and pausing them, and how much of their quotas they use.
+//! `tenants`: list, create, change and pause them, and show their usage of quotas.
 
 use clap::Subcommand;
 use sched_model::domain::identity::{check_display_name, check_slug};
@@ -15,14 +15,14 @@ use crate::values::at_least_one;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TenantsCommand {
-    /// Make a tenant, with an owner if one is named
+    /// Create a tenant, optionally with an owner
     Create {
-        /// Short stable name: lower-case letters, digits, hyphens
+        /// Slug: lower-case letters, digits, hyphens
         slug: String,
-        /// Name for people; the slug without it
+        /// Display name; default: the slug
         #[arg(long, value_name = "TEXT")]
         name: Option<String>,
-        /// Address of the user who becomes its first owner
+        /// E-mail address of a user who becomes its first owner
         #[arg(long, value_name = "EMAIL")]
         owner: Option<String>,
         #[command(flatten)]
@@ -31,46 +31,47 @@ pub(crate) enum TenantsCommand {
     /// Show one tenant
     #[command(visible_alias = "show")]
     Get {
-        /// Its short name
+        /// Slug of the tenant
         slug: String,
     },
-    /// Change the name or the quotas of a tenant; what is not named stays
+    /// Change the name or the quotas of a tenant; other values stay
     Set {
-        /// Its short name
+        /// Slug of the tenant
         slug: String,
-        /// Name for people
+        /// Display name
         #[arg(long, value_name = "TEXT")]
         name: Option<String>,
-        /// A quota and its limit, or `none`: `jobs`, `runs_per_minute`, `concurrent_runs`, `log_bytes` (per day); may be repeated
+        /// Quota and limit, or `none`: `jobs`, `runs_per_minute`, `concurrent_runs`, `log_bytes`
+        /// (per day); may be repeated
         #[arg(long = "quota", value_name = "QUOTA=LIMIT", value_parser = quota)]
         quotas: Vec<Quota>,
     },
-    /// Stop dispatching and claiming anything of a tenant; fire times meanwhile are skipped
+    /// Pause a tenant: its runs are neither dispatched nor claimed, its fires are skipped
     Pause {
-        /// Its short name
+        /// Slug of the tenant
         slug: String,
-        /// Why, for people
+        /// Reason, for people
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// End the pause of a tenant
+    /// Resume a paused tenant
     Resume {
-        /// Its short name
+        /// Slug of the tenant
         slug: String,
     },
-    /// Delete a tenant that has no jobs any more, with its members, keys and definitions
+    /// Delete a tenant without jobs, with its members, keys and definitions
     Delete {
-        /// Its short name
+        /// Slug of the tenant
         slug: String,
     },
     /// Show how much of its quotas a tenant uses
     Usage {
-        /// Its short name; your own tenant without it
+        /// Slug of the tenant; default: the tenant of the caller
         slug: Option<String>,
     },
     /// List tenants
     List {
-        /// Most tenants to list
+        /// Maximum number of tenants to list
         #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
@@ -79,18 +80,18 @@ pub(crate) enum TenantsCommand {
 const USAGE: &[Column<Usage>] = &[
     Column::new("TENANT", |usage| usage.tenant.clone()),
     Column::new("JOBS", |usage| of(usage.jobs)),
-    Column::new("DISPATCHES/MIN", |usage| of(usage.runs_per_minute)),
+    Column::new("RUNS/MIN", |usage| of(usage.runs_per_minute)),
     Column::new("RUNNING", |usage| of(usage.concurrent_runs)),
     Column::new("LOG BYTES TODAY", |usage| of(usage.log_bytes)),
     Column::new("NOT KEPT", |usage| or_dash(usage.log_bytes_dropped)),
 ];
 
-/// How much of a quota is used, of how much.
+/// Formats the use and the limit of a quota.
 fn of(quota: QuotaUse) -> String {
     format!("{}/{}", or_dash(quota.used), or_dash(quota.limit))
 }
 
-/// A quota by name, and its limit if it is to have one.
+/// A quota by name with its limit; `None` removes the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Quota {
     name: QuotaName,
@@ -118,7 +119,7 @@ fn quota(text: &str) -> Result<Quota, String> {
     };
     let limit = match limit {
         "none" => None,
-        number => Some(number.parse().map_err(|_no_number| "the limit is a whole number, or none")?),
+        number => Some(number.parse().map_err(|_no_number| "the limit must be a whole number or `none`")?),
     };
     Ok(Quota { name, limit })
 }
@@ -147,7 +148,7 @@ const COLUMNS: &[Column<Tenant>] = &[
     Column::wide("ID", |tenant| tenant.id.to_string()),
 ];
 
-/// The limits there are, as `set --quota` takes them.
+/// Lists the limits in the form of `set --quota`.
 fn limits(quotas: &Quotas) -> Option<String> {
     let Quotas { jobs, runs_per_minute, concurrent_runs, log_bytes } = *quotas;
     let all = [
@@ -175,7 +176,7 @@ pub(crate) async fn run(command: TenantsCommand, session: &Session) -> CommandRe
                         name: made.name,
                         is_paused: made.is_paused,
                         pause_reason: made.pause_reason,
-                        // Of a tenant that is new.
+                        // A new tenant has these.
                         quotas: Quotas::default(),
                         created_at: made.created_at,
                         updated_at: made.updated_at,

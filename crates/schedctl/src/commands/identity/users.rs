@@ -1,4 +1,4 @@
-//! `users` and `memberships`: who there is, and who is what in the tenant of the caller.
+//! `users` and `memberships`: users, and their roles in the tenant of the caller.
 
 use std::path::PathBuf;
 
@@ -21,66 +21,67 @@ use crate::values::at_least_one;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum UsersCommand {
-    /// Make a user: through the API for who operates the installation, or with --direct the first one
+    /// Create a user: through the API for operators, or with --direct the first one
     Create(CreateArgs),
     /// Show one user
     #[command(visible_alias = "show")]
     Get {
-        /// Address of the user
+        /// E-mail address of the user
         email: String,
     },
     /// List users of the installation
     List {
-        /// Most users to list
+        /// Maximum number of users to list
         #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
-    /// Change what people call a user; the address stays
+    /// Change the display name of a user; the address stays
     Set {
-        /// Address of the user
+        /// E-mail address of the user
         email: String,
-        /// Name for people
+        /// Display name
         #[arg(long, value_name = "TEXT")]
         name: String,
     },
-    /// Give a user another password, which ends their sessions: through the API for who operates the installation, or with --direct
+    /// Set the password of a user, which ends the user's sessions: through the API for operators,
+    /// or with --direct
     SetPassword(SetPasswordArgs),
-    /// Let a user sign in again, and take their keys
+    /// Activate a user: sign-ins and keys are valid again
     Activate {
-        /// Address of the user
+        /// E-mail address of the user
         email: String,
     },
-    /// Refuse every sign-in and every key of a user
+    /// Deactivate a user: every sign-in and key is rejected
     Deactivate {
-        /// Address of the user
+        /// E-mail address of the user
         email: String,
     },
-    /// Let a user operate the installation, or not any more; one active operator always stays
+    /// Grant or revoke the operator right of a user; at least one active operator always remains
     SetOperator {
-        /// Address of the user
+        /// E-mail address of the user
         email: String,
         /// yes or no
         #[arg(action = clap::ArgAction::Set, value_name = "YES|NO", value_parser = BoolishValueParser::new())]
         is_operator: bool,
     },
-    /// Delete a user, their memberships and keys; what can be taken back is `deactivate`
+    /// Delete a user with all memberships and keys; `deactivate` can be undone
     Delete {
-        /// Address of the user
+        /// E-mail address of the user
         email: String,
     },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CreateArgs {
-    /// Address of the user
+    /// E-mail address of the user
     email: String,
-    /// Name for people; the address without it
+    /// Display name; default: the address
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
-    /// What the user is to be in a tenant: viewer, operator, admin or owner; no member without it
+    /// Role in a tenant: viewer, operator, admin or owner; default: no membership
     #[arg(long, value_name = "ROLE")]
     role: Option<Role>,
-    /// The tenant of --role, with --direct; through the API it is that of the caller
+    /// Tenant of --role, with --direct; the API uses the tenant of the caller
     #[arg(long, value_name = "SLUG", default_value = DEFAULT_TENANT, requires = "direct")]
     tenant: String,
     /// Let the user operate the installation: tenants, users, leadership, workers
@@ -94,9 +95,9 @@ pub(crate) struct CreateArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct SetPasswordArgs {
-    /// Address of the user
+    /// E-mail address of the user
     email: String,
-    /// File that holds the password and is closed to others; without it the password is read from standard input, or typed
+    /// File with the password, readable only by its owner; default: standard input, or a prompt
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
     #[command(flatten)]
@@ -107,20 +108,20 @@ pub(crate) struct SetPasswordArgs {
 pub(crate) enum MembershipsCommand {
     /// List the members of the caller's tenant
     List {
-        /// Most members to list
+        /// Maximum number of members to list
         #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
-    /// Make a user a member, or change what they are
+    /// Add a member, or change the role of one
     Set {
-        /// Address of the user
+        /// E-mail address of the user
         email: String,
         /// viewer, operator, admin or owner
         role: Role,
     },
-    /// End a membership, and with it the keys that the user has in the tenant
+    /// Remove a member, and the user's keys in the tenant
     Remove {
-        /// Address of the user
+        /// E-mail address of the user
         email: String,
     },
 }
@@ -242,7 +243,6 @@ async fn set_password(args: SetPasswordArgs, session: &Session) -> Result<(), Ex
     session.output.record(&user, USERS)
 }
 
-/// A user as the API shows them.
 fn shown(user: UserRecord) -> User {
     User {
         id: user.id.0,

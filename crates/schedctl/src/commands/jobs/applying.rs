@@ -1,8 +1,10 @@
-//! `jobs apply`: writing what files describe, saying what that would do, and deleting what they do not describe any more.
+//! `jobs apply`: applies files, shows the changes of a dry run, and deletes jobs that the files no
+//! longer describe.
 //!
-//! Writing is one request, so either everything in the files is written or nothing. Deleting (`--prune`) follows it, job by job: a command that
-//! dies in between has deleted some of them and can be given again, and one that is refused half-way says which. A job that was changed after it
-//! was looked at stays.
+//! Writing is one request, so all of it is stored or nothing. Deleting (`--prune`) follows job by
+//! job. If the command dies in between, some jobs are deleted and the command can be repeated; if a
+//! deletion is rejected, the error names the deleted jobs. A job that changed after it was read is
+//! not deleted.
 
 use std::collections::HashSet;
 
@@ -27,20 +29,18 @@ use crate::output::{Column, neutral, or_dash, tell};
 
 /// More jobs than any project has.
 const EVERY: usize = 1_000_000;
-/// How many jobs are named where somebody is asked about them.
+/// Number of job names in a question.
 const NAMED: usize = 10;
 
-/// What was written, and what was deleted.
 #[derive(Debug, Serialize)]
 struct Outcome {
     #[serde(flatten)]
     applied: ApplyResult,
-    /// Jobs that the files do not describe: deleted, or in a dry run about to be.
+    /// Jobs without a description in the files: deleted, or in a dry run to be deleted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     deleted: Vec<JobDeleted>,
 }
 
-/// A line of the table.
 #[derive(Debug)]
 struct Line {
     kind: &'static str,
@@ -104,7 +104,7 @@ pub(super) async fn run(args: ApplyArgs, session: &Session) -> CommandResult {
     let ApplyArgs { file, dry_run, prune, yes } = args;
     let files = Files::read(&file)?;
     if files.manifest() == Manifest::default() {
-        return Err(usage(anyhow!("the files describe nothing: no job, and nothing that jobs need")));
+        return Err(usage(anyhow!("the files are empty: no jobs and no other definitions")));
     }
     let api = session.api()?;
     let superfluous = match &prune {
@@ -124,12 +124,13 @@ pub(super) async fn run(args: ApplyArgs, session: &Session) -> CommandResult {
     tell_of_past(&api, &files, &written).await;
     queues::tell_of_unserved(&api, files.queues()).await;
     if dry_run {
-        tell("a dry run: nothing was written");
+        tell("dry run: nothing was written");
     }
     Ok(exit::OK)
 }
 
-/// Says what becomes of one-off jobs whose instant lies in the past. A clock that cannot be asked is no reason to fail after all was written.
+/// Reports the effect of one-off jobs with an instant in the past. A database clock that cannot be
+/// read is no error, since everything is already stored.
 async fn tell_of_past(api: &Api, files: &Files, written: &HashSet<String>) {
     let once = |job: &&JobSpec| {
         job.is_enabled && written.contains(&job.name) && job.schedule_config.contains_key("run_at")
@@ -148,7 +149,7 @@ async fn tell_of_past(api: &Api, files: &Files, written: &HashSet<String>) {
     }
 }
 
-/// The jobs that are new, or whose schedule is.
+/// Names of new jobs and of jobs with a changed schedule.
 fn scheduled_anew(results: &[Applied]) -> HashSet<String> {
     let is_new = |applied: &&Applied| {
         applied.kind == Kind::Job
@@ -158,7 +159,8 @@ fn scheduled_anew(results: &[Applied]) -> HashSet<String> {
     results.iter().filter(is_new).map(|applied| applied.name.clone()).collect()
 }
 
-/// Applies files in one request, or only says what that would do; objections come back with their places in the files.
+/// Applies files in one request, or validates them in a dry run; errors have positions in the
+/// files.
 pub(crate) async fn apply(api: &Api, files: &Files, dry_run: bool) -> Result<ApplyResult, ExitError> {
     let error = match api.post_with(&["apply"], &ApplyQuery { dry_run }, &files.manifest()).await {
         Ok(result) => return Ok(result),
@@ -170,10 +172,10 @@ pub(crate) async fn apply(api: &Api, files: &Files, dry_run: bool) -> Result<App
     }
 }
 
-/// The jobs of a project that the files do not describe.
+/// Jobs of a project that the files do not describe.
 ///
-/// Refused where the project is none, or one of which the files describe nothing, which is rather another name than a wish; and where a job that stays
-/// runs after one that would go.
+/// Fails if the project does not exist or the files describe none of its jobs, since the name is
+/// probably wrong; and if a remaining job depends on one to be deleted.
 async fn superfluous(api: &Api, project: &str, files: &Files) -> Result<Vec<Job>, ExitError> {
     let _exists: Project = api.get(&["projects", project], &()).await?;
     if !files.jobs().any(|job| job.project_or_default() == Some(project)) {
@@ -198,7 +200,7 @@ async fn superfluous(api: &Api, project: &str, files: &Files) -> Result<Vec<Job>
         let mut others = others.filter(|name| !names.contains(name) && !described.contains(name));
         if let Some(kept) = of_files.map(|kept| kept.name.as_str()).or_else(|| others.next()) {
             return Err(usage(anyhow!(
-                "the files do not describe the job {}, and {} runs after it: describe it, or take it from `after` there",
+                "the job {} is not in the files, and {} runs after it: add it, or remove it from `after` of that job",
                 neutral::line(&job.name),
                 neutral::line(kept)
             )));
@@ -207,24 +209,23 @@ async fn superfluous(api: &Api, project: &str, files: &Files) -> Result<Vec<Job>
     Ok(jobs)
 }
 
-/// What is to be agreed to.
 fn question(project: &str, jobs: &[Job]) -> String {
     let names: Vec<_> = jobs.iter().take(NAMED).map(|job| neutral::line(&job.name)).collect();
     let more = if jobs.len() > NAMED { ", …" } else { "" };
     format!(
-        "{} jobs of the project {} that the files do not describe will be deleted, and what waits of them cancelled: {}{more}",
+        "{} jobs of the project {} that are not in the files will be deleted, and their waiting runs cancelled: {}{more}",
         jobs.len(),
         neutral::line(project),
         names.join(", ")
     )
 }
 
-/// A job as it would be told of once it is deleted.
+/// The result of a deletion in a dry run.
 fn gone(job: &Job) -> JobDeleted {
     JobDeleted { job_id: job.id, name: job.name.clone(), version: job.version + 1, cancelled: 0 }
 }
 
-/// Deletes jobs one after the other, each if it is as it was seen; one after which others of them run, when these are gone.
+/// Deletes jobs one by one if they are unchanged; dependent jobs first.
 async fn delete(api: &Api, mut jobs: Vec<Job>) -> Result<Vec<JobDeleted>, ExitError> {
     let mut deleted: Vec<JobDeleted> = Vec::new();
     while !jobs.is_empty() {
@@ -248,7 +249,7 @@ async fn delete(api: &Api, mut jobs: Vec<Job>) -> Result<Vec<JobDeleted>, ExitEr
     Ok(deleted)
 }
 
-/// Says what was done before it failed.
+/// Adds the jobs that were already deleted to an error.
 fn failed(error: ApiError, deleted: &[JobDeleted]) -> ExitError {
     tell("the files were applied");
     for job in deleted {

@@ -1,7 +1,7 @@
-//! `jobs create`: making a job from flags, from a file, or from both.
+//! `jobs create`: create a job from flags, a file, or both.
 //!
-//! A job of that name that is there already is refused by the API, so nothing is written over. Many things at once, and things that may be there,
-//! are for `jobs apply`.
+//! The API rejects the creation of an existing job, so nothing is overwritten. For many
+//! definitions, or existing ones, use `jobs apply`.
 
 use std::path::PathBuf;
 
@@ -25,79 +25,80 @@ use crate::manifest::Single;
 use crate::output::tell;
 use crate::values::{instant_of, moment, seconds, whole, within};
 
-/// What to make.
 #[derive(Debug, Args)]
 pub(crate) struct CreateArgs {
-    /// Its name; without it the one in the file
+    /// Name; default: the name in the file
     #[arg(required_unless_present = "file")]
     name: Option<String>,
-    /// YAML or JSON file with the fields of one job, as `jobs edit` shows them; `-` for standard input; what flags say stands over it
+    /// YAML or JSON file with the fields of one job, in the form of `jobs edit`; `-` for standard
+    /// input; flags override it
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// The task function that it runs
+    /// Task function of the job
     #[arg(long, value_name = "NAME", required_unless_present = "file")]
     function: Option<String>,
     #[command(flatten)]
     schedule: ScheduleArgs,
-    /// Time zone of the schedule by its IANA name; the API's without it
+    /// IANA time zone of the schedule; default: that of the API
     #[arg(long, value_name = "ZONE")]
     timezone: Option<String>,
-    /// Arguments of every run, a JSON object
+    /// Arguments of every run, as a JSON object
     #[arg(long, value_name = "JSON", value_parser = object)]
     args: Option<Value>,
-    /// What it is for
+    /// Description
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Its project; `default` without it
+    /// Project (default `default`)
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
-    /// Queue of its runs; the function's without it
+    /// Queue of its runs; default: that of the function
     #[arg(long, value_name = "NAME")]
     queue: Option<String>,
-    /// Priority of its runs, 0 runs first, 100 last; the queue's without it
+    /// Priority of its runs, 0 first to 100 last; default: that of the queue
     #[arg(long, value_name = "PRIORITY", value_parser = within(0_i16, 100), allow_negative_numbers = true)]
     priority: Option<i16>,
-    /// Longest run of an attempt, such as `5min`; the function's without it
+    /// Timeout of an attempt, such as `5min`; default: that of the function
     #[arg(long, value_name = "DURATION", value_parser = seconds)]
     timeout: Option<i32>,
-    /// Attempts in all, 1 for no retry; those of the function's policy without it
+    /// Number of attempts, 1 for no retry; default: that of the function
     #[arg(long, value_name = "COUNT", value_parser = whole::<u32>)]
     max_attempts: Option<u32>,
-    /// Make it disabled: its schedule does not fire until it is enabled
+    /// Create the job disabled
     #[arg(long)]
     disabled: bool,
 }
 
-/// When it is to fire; by triggers alone without any of these.
+/// The schedule; without these flags the job is only triggered.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("schedule"))]
 struct ScheduleArgs {
     /// Crontab expression or nickname, such as `0 9 * * MON-FRI`
     #[arg(long, value_name = "EXPR", group = "schedule", allow_hyphen_values = true)]
     cron: Option<String>,
-    /// Distance between fires, such as `90m`; days and weeks keep the time on the clock
+    /// Interval between fires, such as `90m`; days and weeks keep the wall-clock time
     #[arg(long, value_name = "DURATION", group = "schedule", value_parser = period, allow_hyphen_values = true)]
     interval: Option<Value>,
-    /// The one instant at which it fires: RFC 3339, a time on the clock of --timezone such as `2030-01-31 09:00`, or a distance from now such
-    /// as +10m or +2h30m
+    /// Instant of a one-off fire: RFC 3339, a wall-clock time in --timezone such as `2030-01-31
+    /// 09:00`, or a distance from now such as +10m or +2h30m
     #[arg(long, value_name = "TIME", group = "schedule", value_parser = moment)]
     at: Option<Moment>,
-    /// `schedule_config` of the job, a JSON object
+    /// `schedule_config`, as a JSON object
     #[arg(long, value_name = "JSON", group = "schedule", value_parser = object)]
     config: Option<Value>,
-    /// Crontab expressions begin with a field for the second: six fields in all
+    /// Crontab expressions have six fields, with the second first
     #[arg(long, requires = "cron")]
     seconds: bool,
-    /// Kind of schedule: cron, interval, oneoff or manual; without it the flag or the keys of --config tell
+    /// Kind of schedule: cron, interval, oneoff or manual; default: determined from the flag or the
+    /// keys of --config
     #[arg(long = "type", value_name = "TYPE", id = "job_type")]
     job_type: Option<JobType>,
 }
 
 impl ScheduleArgs {
-    /// The kind of schedule and what it holds, if a flag says so.
+    /// Returns the kind of schedule and its configuration, if a flag sets one.
     ///
     /// # Errors
-    /// When --type and the flag that describes the schedule do not fit.
+    /// If --type contradicts the flag of the schedule.
     fn chosen(self, at: Option<DateTime<Utc>>) -> Result<Option<(JobType, Value)>, String> {
         let Self { cron, interval, at: _, config, seconds, job_type } = self;
         let cron = cron.map(|expression| (JobType::Cron, cron_config(&expression, seconds)));
@@ -109,11 +110,11 @@ impl ScheduleArgs {
         match (job_type, described) {
             (Some(JobType::Manual), None) => Ok(Some((JobType::Manual, json!({})))),
             (Some(job_type), None) => Err(format!(
-                "--type {}: say when it is to fire, with --cron, --interval, --at or --config",
+                "--type {}: set the schedule with --cron, --interval, --at or --config",
                 job_type.as_str()
             )),
             (Some(job_type), Some((described, _))) if described != job_type => Err(format!(
-                "--type {}: the other flags describe a schedule of the type {}; leave --type out",
+                "--type {}: the other flags set a schedule of the type {}; remove --type",
                 job_type.as_str(),
                 described.as_str()
             )),
@@ -123,7 +124,7 @@ impl ScheduleArgs {
 }
 
 impl CreateArgs {
-    /// The job; `now` is asked for where the instant is a distance from it.
+    /// Builds the job; the clock is read if the instant is relative.
     async fn spec(
         self,
         now: impl AsyncFnOnce() -> Result<DateTime<Utc>, ExitError>,
@@ -143,7 +144,7 @@ impl CreateArgs {
             draft.set("job_type", Some(job_type.as_str()));
             draft.set("schedule_config", Some(config));
         }
-        // As with --config, the keys of a schedule in the file tell its kind.
+        // As with --config, the keys of a schedule in the file determine its kind.
         let job_type = draft.get("schedule_config").map_or(JobType::Manual, kind);
         draft.set_default("job_type", job_type.as_str());
         draft.set("timezone", self.timezone);
@@ -179,11 +180,11 @@ pub(super) async fn run(args: CreateArgs, session: &Session) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// The queue in which runs of the job wait, as far as it can be read.
+/// The queue of the job's runs, if it can be read.
 async fn queue_of(api: &Api, job: &Job) -> Option<String> {
     if job.queue.is_some() {
         return job.queue.clone();
     }
-    let function = api.get::<Function>(&["task-functions", &job.function], &()).await;
+    let function = api.get::<Function>(&["functions", &job.function], &()).await;
     function.ok().map(|function| function.queue)
 }

@@ -1,7 +1,7 @@
-//! What is to be made: the fields in a file, and over them those that flags name.
+//! A definition to create: the fields of a file, overridden by flags.
 //!
-//! Both become the type that the API takes, so a field or a word that is none is refused before anything is sent. What the fields mean is for the API
-//! to judge. Reads the file, and nothing else.
+//! Both are converted to the request type, so an unknown field or word is rejected before a request
+//! is sent. The API validates the values. Reads only the file.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::api::ApiError;
 use crate::failure::usage;
 use crate::manifest::Single;
 
-/// A thing that is not complete yet.
+/// An incomplete definition.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     fields: Map<String, Value>,
@@ -22,17 +22,17 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// What the file says, if there is one; `-` is standard input.
+    /// Reads the file, if one is given; `-` is standard input.
     ///
     /// # Errors
-    /// When the file describes no one thing.
+    /// If the file does not describe one definition.
     pub(crate) fn read(file: Option<&Path>) -> Result<Self, ExitError> {
         let Some(path) = file else { return Ok(Self::default()) };
         let (file, fields) = Single::read(path)?;
         Ok(Self { fields, file })
     }
 
-    /// Sets a field where `value` says something.
+    /// Sets a field if there is a value.
     pub(crate) fn set(&mut self, field: &str, value: Option<impl Into<Value>>) {
         if let Some(value) = value {
             self.file.overrule(field);
@@ -40,48 +40,47 @@ impl Draft {
         }
     }
 
-    /// Sets a field of a field that is an object, and keeps the others that it has.
+    /// Sets a member of a field that is an object, and keeps its other members.
     pub(crate) fn set_in(&mut self, field: &str, inner: &str, value: Option<impl Into<Value>>) {
         let Some(value) = value else { return };
         let outer = self.fields.entry(field).or_insert(Value::Null);
-        // A file may say that there is none.
+        // A file may set it to null.
         if outer.is_null() {
             *outer = Value::Object(Map::new());
         }
-        // Anything else is refused when the fields become what they are to be.
+        // Other types are rejected when the definition is completed.
         if let Value::Object(fields) = outer {
             fields.insert(inner.to_owned(), value.into());
         }
     }
 
-    /// What is said of a field.
     pub(crate) fn get(&self, field: &str) -> Option<&Value> {
         self.fields.get(field)
     }
 
-    /// Sets a field of which nothing is said yet.
+    /// Sets a field that is not set yet.
     pub(crate) fn set_default(&mut self, field: &str, value: &str) {
         self.fields.entry(field).or_insert_with(|| value.into());
     }
 
-    /// The thing, a `kind`, as the API takes it, and where its fields stand.
+    /// Completes the definition, of the given `kind`, and returns the positions of its fields.
     ///
     /// # Errors
-    /// When fields are missing, unknown or of another type, each with its place.
+    /// If fields are missing, unknown or of the wrong type, each with its position.
     pub(crate) fn done<T: DeserializeOwned>(self, kind: &str) -> Result<(T, Single), ExitError> {
         let lists = ["jobs", "task_functions"];
         if let Some(list) = lists.into_iter().find(|list| self.fields.contains_key(*list)) {
             return Err(usage(anyhow!(
-                "the file has the list {list:?}, as `schedctl jobs apply` takes it; the fields of one {kind} are needed here"
+                "the file has the list {list:?}, as for `schedctl jobs apply`; this command needs the fields of one {kind}"
             )));
         }
-        let headline = format!("this makes no {kind}, and nothing was sent");
+        let headline = format!("this is not a valid {kind}, and nothing was sent");
         let made = self.file.shape(self.fields, &headline)?;
         Ok((made, self.file))
     }
 }
 
-/// An error of the API about a thing, with the places of what it objects to.
+/// Converts an error of the API about a definition; adds positions.
 pub(crate) fn placed(error: ApiError, file: &Single) -> ExitError {
     match error {
         ApiError::Refused(problem) if problem.errors.iter().any(|error| !error.pointer.is_empty()) => {
@@ -91,15 +90,15 @@ pub(crate) fn placed(error: ApiError, file: &Single) -> ExitError {
     }
 }
 
-/// A flag that holds a JSON object.
+/// Parses a flag with a JSON object.
 ///
 /// # Errors
-/// When it holds something else.
+/// If it is not a JSON object.
 pub(crate) fn object(text: &str) -> Result<Value, String> {
     match serde_json::from_str(text) {
         Ok(Value::Object(fields)) => Ok(Value::Object(fields)),
         Ok(_) => Err("must be a JSON object such as '{\"region\": \"north\"}'".to_owned()),
-        Err(error) => Err(format!("is no JSON: {error}")),
+        Err(error) => Err(format!("is not JSON: {error}")),
     }
 }
 

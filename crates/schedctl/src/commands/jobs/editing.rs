@@ -1,7 +1,7 @@
-//! Changing a thing as text, in the user's editor.
+//! Edits a definition as text in the editor of the user.
 //!
-//! An edit begins at what was read and is written over that alone. The text that was typed is never lost: the file it stands in is removed only when
-//! the API has taken it, or when nothing was changed, also by an editor that failed.
+//! An edit replaces only the version that was read. The edited text is never lost: its file is
+//! removed only after the API accepted it or if nothing was changed, even if the editor fails.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -22,13 +22,15 @@ use crate::failure::failure;
 use crate::manifest::Single;
 use crate::output::tell;
 
-/// What is edited with when nobody says.
+/// Default editor.
 const EDITOR: &str = "vi";
 
-/// Lets the user change `spec`, which describes a `kind`, and writes what came of it with `write`; `None` when nothing was changed.
+/// Lets the user edit `spec`, of the given `kind`, and stores the result with `write`; `None` if
+/// nothing was changed.
 ///
 /// # Errors
-/// When the text cannot be edited, describes no such thing, or is refused; it is kept then, and the user is told where.
+/// If the text cannot be edited, is not a valid definition, or is rejected. The text is kept, and
+/// the message names the file.
 pub(crate) async fn edit<S: Serialize + DeserializeOwned, T>(
     kind: &str,
     spec: &S,
@@ -49,12 +51,12 @@ pub(crate) async fn edit<S: Serialize + DeserializeOwned, T>(
         return Ok(None);
     }
     opened.map_err(kept)?;
-    let headline = format!("the text describes no {kind}");
+    let headline = format!("the text is not a valid {kind}");
     let read = Single::read(&path).and_then(|(file, fields)| file.shape(fields, &headline));
     let spec: S = read.map_err(|error| kept(error.into()))?;
     let written = write(&spec).await.map_err(|error| {
         if matches!(&error, ApiError::Refused(problem) if problem.code == "version_mismatch") {
-            tell(&format!("somebody else has changed the {kind} in the meantime; nothing was written"));
+            tell(&format!("another client has changed the {kind} in the meantime; nothing was written"));
         }
         kept(error.into())
     })?;
@@ -62,15 +64,15 @@ pub(crate) async fn edit<S: Serialize + DeserializeOwned, T>(
     Ok(Some(written))
 }
 
-/// A thing as it is edited.
+/// Formats a definition for the editor.
 ///
 /// # Errors
-/// When it cannot be written so.
+/// If it cannot be serialised.
 pub(crate) fn yaml(spec: &impl Serialize) -> Result<String, ExitError> {
     serde_saphyr::to_string(spec).map_err(failure)
 }
 
-/// A new file with the text, for its user alone: arguments of a job are nobody else's business.
+/// Creates a file with access only for its owner, since arguments of a job may be confidential.
 fn keep(text: &str) -> Result<PathBuf, ExitError> {
     let path = env::temp_dir().join(format!("schedctl-{}.yaml", Uuid::new_v4()));
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
@@ -79,12 +81,13 @@ fn keep(text: &str) -> Result<PathBuf, ExitError> {
     Ok(path)
 }
 
-/// Opens the file in the user's editor and waits for its end.
+/// Opens the file in the editor and waits for its end.
 fn open(path: &Path) -> Result<(), ExitError> {
-    // One that is set but empty counts as not set, as everywhere.
+    // An empty variable counts as unset.
     let said = |name| ProcessEnvironment.get(name).filter(|text| !text.trim().is_empty());
     let editor = ["VISUAL", "EDITOR"].into_iter().find_map(said).unwrap_or_else(|| EDITOR.to_owned());
-    // The variable may hold arguments, as in `code --wait`; the shell takes it apart as everywhere else.
+    // The variable may contain arguments, as in `code --wait`; the shell splits it, as for other
+    // programs.
     let status = Command::new("sh").arg("-c").arg(format!("{editor} \"$1\"")).arg("sh").arg(path).status();
     let status = status.with_context(|| format!("could not start the editor {editor:?}")).map_err(failure)?;
     if status.success() { Ok(()) } else { Err(failure(anyhow!("the editor {editor:?} ended with {status}"))) }

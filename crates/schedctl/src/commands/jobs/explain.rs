@@ -1,7 +1,8 @@
 //! `jobs explain`: why a job did, or did not, run.
 //!
-//! One line for each fire time of the window, neighbours of one fate together, then what the next run waits for, and the numbers. Fails with exit code 1, after
-//! everything has been printed, when a fire time has no fate or two.
+//! Prints a line per fire time of the window, neighbours with the same outcome together, then why
+//! the next run waits, and the counts. Afterwards it fails with exit code 1 if a fire time has no
+//! outcome or two.
 
 use sched_runtime::exit;
 use sched_wire::{ExplainQuery, ExplainSummary, ExplainedFires, ExplainedRun, Explanation};
@@ -16,7 +17,7 @@ const FIRES: &[Column<ExplainedFires>] = &[
     Column::new("FATE", |fires| fires.fate.clone()),
     Column::new("OUTCOME", |fires| or_dash(fires.outcome.as_deref())),
     Column::wide("VERSION", |fires| or_dash(fires.version)),
-    Column::wide("RUN", |fires| or_dash(fires.dispatch.as_ref().map(|dispatch| dispatch.id))),
+    Column::wide("RUN", |fires| or_dash(fires.run.as_ref().map(|run| run.id))),
     Column::new("WHAT HAPPENED", |fires| fires.text.clone()),
 ];
 
@@ -57,7 +58,7 @@ pub(super) async fn run(name: &str, query: &ExplainQuery, session: &Session) -> 
         return Ok(exit::OK);
     }
     tell(
-        "fire times are not accounted for: a record was lost, or this is a defect; `SELECT * FROM ledger_gaps` shows more",
+        "some fire times are unaccounted for: a record was lost, or this is a defect; `SELECT * FROM ledger_gaps` has details",
     );
     Ok(exit::FAILURE)
 }
@@ -98,7 +99,7 @@ mod tests {
             version: Some(1),
             moved_from: None,
             moved_to: None,
-            dispatch: None,
+            run: None,
             skip: None,
         }
     }

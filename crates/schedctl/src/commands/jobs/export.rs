@@ -1,7 +1,8 @@
-//! `export`: what the tenant has, as a jobs file that `jobs apply` takes.
+//! `export`: the definitions of the tenant as a jobs file for `jobs apply`.
 //!
-//! Fields that say no more than what holds without them are left out, so that the file reads like one that a person wrote. What the API does
-//! not show stands as it is shown, and is told: applying is refused until it is given. Writes nothing but its output.
+//! Fields with their default value are left out, so the file reads like a hand-written one. Values
+//! that the API hides stay hidden and are reported; `jobs apply` rejects them until they are filled
+//! in. Writes only to standard output.
 
 use std::fmt;
 
@@ -19,19 +20,18 @@ use crate::commands::Session;
 use crate::failure::{CommandResult, failure};
 use crate::output::tell;
 
-/// What the API shows in place of a value that may be a secret.
+/// Placeholder of the API for a value that may be a secret.
 pub(crate) const HIDDEN: &str = "(hidden)";
 
-/// What is exported.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// Only the jobs of this project, with the functions, calendars and queues that they name
+    /// Only jobs of this project, and the functions, calendars and queues that they name
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
-    /// Only the jobs whose name begins so, with the functions, calendars and queues that they name
+    /// Only jobs whose name has this prefix, and the functions, calendars and queues that they name
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
-    /// Everything but jobs
+    /// Leave out the jobs
     #[arg(long, conflicts_with_all = ["project", "prefix"])]
     without_jobs: bool,
 }
@@ -44,22 +44,22 @@ pub(crate) async fn run(args: ExportArgs, session: &Session) -> CommandResult {
     session.output.document(&File::of(manifest)?)?;
     if !hidden.is_empty() {
         tell(&format!(
-            "values of variables, headers and signing secrets that are written down are not shown: put them where {HIDDEN:?} stands before you \
-             apply the file, or name secrets there; concerned: {}",
+            "inline values of variables, headers and signing secrets are hidden: replace {HIDDEN:?} by the value or the name of a \
+             secret before you apply the file; functions: {}",
             crate::output::neutral::line(&hidden.join(", "))
         ));
     }
     Ok(exit::OK)
 }
 
-/// The names of functions of which something is not shown.
+/// Names of functions with hidden values.
 fn functions_with_hidden(manifest: &Manifest) -> Vec<String> {
     let functions = manifest.task_functions.iter();
     let hidden = functions.filter(|function| function.handler_config.values().any(holds_hidden));
     hidden.map(|function| function.name.clone()).collect()
 }
 
-/// Whether something in a value is not shown.
+/// Whether a value contains a hidden one.
 pub(crate) fn holds_hidden(value: &Value) -> bool {
     match value {
         Value::String(text) => text == HIDDEN,
@@ -69,7 +69,7 @@ pub(crate) fn holds_hidden(value: &Value) -> bool {
     }
 }
 
-/// The fields of an item, in the order in which the API documents them.
+/// Fields of an item, in the order of the API documentation.
 #[derive(Debug)]
 struct Fields(Vec<(String, Value)>);
 
@@ -103,7 +103,7 @@ impl<'de> Deserialize<'de> for Fields {
     }
 }
 
-/// A jobs file as it is printed.
+/// A jobs file as printed.
 #[derive(Debug, Serialize)]
 struct File {
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -147,7 +147,7 @@ impl File {
     }
 }
 
-/// An item without the fields that are in one that has no more than the `needed` ones.
+/// Removes the fields that equal those of an item with only the `needed` fields.
 fn shortened<T: Serialize + DeserializeOwned>(item: &T, needed: &[&str]) -> serde_json::Result<Fields> {
     let fields: Fields = serde_json::from_str(&serde_json::to_string(item)?)?;
     let is_needed = |name: &String| needed.contains(&name.as_str());

@@ -1,4 +1,4 @@
-//! `job-types`: which kinds of schedule accept new jobs.
+//! `job-types`: the kinds of schedule that accept new jobs.
 
 use clap::{Subcommand, ValueEnum};
 use sched_runtime::exit;
@@ -12,20 +12,20 @@ use crate::output::Column;
 pub(crate) enum JobTypesCommand {
     /// List the kinds of schedule
     List,
-    /// Say whether new jobs may be of a kind; those there are go on
+    /// Set whether a kind accepts new jobs; existing jobs continue
     Set {
-        /// The kind
+        /// Kind of schedule
         name: String,
-        /// Whether they may
+        /// Whether it accepts new jobs
         state: Accepts,
     },
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum Accepts {
-    /// New jobs may be of this kind
+    /// It accepts new jobs
     Active,
-    /// They may not
+    /// It accepts no new jobs
     Inactive,
 }
 

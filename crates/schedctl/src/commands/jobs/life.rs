@@ -1,6 +1,6 @@
-//! Changing a job in an editor, deleting and restoring it, and what it was.
+//! Edits, deletes and restores a job, and shows its versions.
 //!
-//! An edit begins at a version and is written over that version alone.
+//! An edit replaces only the version that was read.
 
 use anyhow::anyhow;
 use sched_runtime::exit;
@@ -34,7 +34,7 @@ const DELETED: &[Column<JobDeleted>] = &[
     Column::new("Id", |deleted| deleted.job_id.to_string()),
 ];
 
-/// Fields and what became of them, as in `/priority: 5 -> 7`.
+/// Lists changed fields, as in `/priority: 5 -> 7`.
 pub(super) fn changes(changes: &[FieldChange]) -> Option<String> {
     let shown = |value: &Option<Value>| value.as_ref().map_or_else(|| "nothing".to_owned(), Value::to_string);
     let one = |one: &FieldChange| format!("{}: {} -> {}", one.pointer, shown(&one.before), shown(&one.after));
@@ -45,7 +45,7 @@ pub(super) fn changes(changes: &[FieldChange]) -> Option<String> {
 pub(super) async fn versions(name: &str, limit: usize, session: &Session) -> CommandResult {
     let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
     let found = session.api()?.list(&["jobs", name, "versions"], limit, query).await?;
-    session.output.page(&found, VERSIONS, "nothing is known of what the job was")?;
+    session.output.page(&found, VERSIONS, "the job has no stored versions")?;
     tell_of_more(&found, limit);
     Ok(exit::OK)
 }
@@ -75,18 +75,18 @@ pub(super) async fn roll_back(
 }
 
 pub(super) async fn delete(name: &str, version: &VersionArgs, yes: bool, session: &Session) -> CommandResult {
-    // Without a key that can be read there is nothing to agree to.
+    // Without a readable key the confirmation would be pointless.
     let api = session.api()?;
     if !yes {
         consent::ask(
-            &format!("job {name} will be deleted, and what waits of it cancelled"),
+            &format!("job {name} will be deleted, and its waiting runs cancelled"),
             "--yes",
             Unattended::Refuse,
         )?;
     }
     let deleted: JobDeleted = api.remove(&["jobs", name], version.tag().as_deref()).await?;
     session.output.record(&deleted, DELETED)?;
-    tell(&format!("`schedctl jobs restore {}` brings it back", deleted.job_id));
+    tell(&format!("restore it with `schedctl jobs restore {}`", deleted.job_id));
     Ok(exit::OK)
 }
 
@@ -101,11 +101,8 @@ pub(super) async fn edit(name: &str, session: &Session) -> CommandResult {
     let (api, path) = (session.api()?, ["jobs", name]);
     let query = PageQuery { limit: Some(1), cursor: None };
     let page: Page<JobVersion> = api.get(&["jobs", name, "versions"], &query).await?;
-    let latest = page
-        .items
-        .into_iter()
-        .next()
-        .ok_or_else(|| failure(anyhow!("the job has no version to begin at")))?;
+    let latest =
+        page.items.into_iter().next().ok_or_else(|| failure(anyhow!("the job has no version to edit")))?;
     let tag = format!("\"{}\"", latest.version);
     let write = async |spec: &JobSpec| api.replace(&path, &tag, spec).await;
     if let Some(job) = editing::edit("job", &latest.settings, write).await? {

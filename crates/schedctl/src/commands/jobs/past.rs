@@ -1,4 +1,5 @@
-//! One-off jobs whose instant lies in the past when they are written: what becomes of them, which is easily taken for a mistake. Pure.
+//! A note about one-off jobs whose instant is in the past when they are written, which is easily a
+//! mistake. Pure.
 
 use chrono::{DateTime, Utc};
 use sched_model::domain::timetable::misfire::DEFAULT_GRACE;
@@ -7,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::output::time;
 
-/// What becomes of a job with this schedule, if it is once and `now` is behind it.
+/// The note for a job with this schedule, if it is a one-off before `now`.
 pub(super) fn note(
     config: &Map<String, Value>,
     policy: MisfirePolicy,
@@ -25,11 +26,11 @@ pub(super) fn note(
             format!("the job fires at once (misfire_policy {policy})")
         }
         MisfirePolicy::Skip if late <= grace.map_or(default, i64::from) => {
-            "the job fires at once, as it is not later than misfire_grace_seconds allows".to_owned()
+            "the job fires at once, as it is within misfire_grace_seconds".to_owned()
         }
         MisfirePolicy::Skip => "the fire is skipped and recorded (misfire_policy skip)".to_owned(),
     };
-    Some(format!("{} lies in the past; {becomes}", time(at)))
+    Some(format!("{} is in the past; {becomes}", time(at)))
 }
 
 #[cfg(test)]
@@ -47,7 +48,7 @@ mod tests {
         let past = at("2026-11-21T12:00:00+01:00");
         assert_eq!(
             note(past.clone(), once, None).as_deref(),
-            Some("2026-11-21T11:00:00Z lies in the past; the job fires at once (misfire_policy fire_once)")
+            Some("2026-11-21T11:00:00Z is in the past; the job fires at once (misfire_policy fire_once)")
         );
         assert!(note(past.clone(), MisfirePolicy::Skip, None).unwrap().contains("is skipped and recorded"));
         assert!(note(past, MisfirePolicy::Skip, Some(3600)).unwrap().contains("fires at once"));

@@ -1,9 +1,9 @@
-//! `schedules`: what a schedule will do, before any job has it; and what those of whole files will do together.
+//! `schedules`: previews of a schedule without a job, and simulations of whole files.
 //!
-//! Everything is computed here, with the code the scheduler uses; no API and no database is needed. One question comes
-//! from flags; with `--stdin` there is one on every line (`lines`); files are for `simulate`. Where nothing says after which
-//! instant to look, it is this host's present: the question is about a schedule that runs nowhere yet, so no database has a
-//! clock for it.
+//! Everything is computed locally, with the code of the scheduler; neither an API nor a database is
+//! needed. A query comes from flags, or with `--stdin` from each line of the input ([`lines`]);
+//! files are for `simulate`. The default start is the clock of this host: the schedule is not
+//! stored, so no database clock applies.
 
 mod args;
 mod lines;
@@ -27,7 +27,6 @@ pub(crate) use args::SchedulesCommand;
 pub(in crate::commands) use args::{kind, period};
 pub(in crate::commands) use question::cron_config;
 
-/// A preview as it is printed.
 #[derive(Debug, Serialize)]
 pub(crate) struct Shown {
     fire_times: Vec<Fire>,
@@ -35,13 +34,13 @@ pub(crate) struct Shown {
     warnings: Vec<String>,
 }
 
-/// A fire time as it is printed: RFC 3339, the local one with the offset of the zone.
+/// A fire time as printed: RFC 3339, the local one with the offset of the zone.
 #[derive(Debug, Serialize)]
 struct Fire {
     utc: String,
     local: String,
     note: Option<&'static str>,
-    /// The fire time that a calendar moved here.
+    /// Original fire time before a calendar moved it.
     #[serde(skip_serializing_if = "Option::is_none")]
     moved_from: Option<String>,
 }
@@ -116,7 +115,6 @@ fn preview(args: &PreviewArgs, session: &Session) -> CommandResult {
     show(&question.answer().map_err(usage)?.into(), session)
 }
 
-/// Prints what a schedule will do.
 pub(crate) fn show(shown: &Shown, session: &Session) -> CommandResult {
     if !session.output.is_table() {
         session.output.record(shown, &[])?;
@@ -133,7 +131,7 @@ pub(crate) fn show(shown: &Shown, session: &Session) -> CommandResult {
 fn stream(settings: &question::Settings) -> CommandResult {
     let input = BufReader::new(io::stdin().lock());
     match lines::answer_all(input, BufWriter::new(io::stdout().lock()), settings) {
-        // A reader that has seen enough ends the output and is no error.
+        // A closed pipe (`| head`) ends the output and is no error.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(failure(PrintError::Io(error))),
         _ => Ok(exit::OK),
     }

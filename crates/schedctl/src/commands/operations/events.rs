@@ -1,8 +1,8 @@
-//! `events`: what happens, as it happens; what has happened; and waiting for it.
+//! `events`: follow them, list them, or wait for one.
 //!
-//! A stream that breaks off is taken up again after the last message, so nothing is missed whatever happens to the connection or to the
-//! API. To wait begins with the opening of the stream: what happens from then on counts, and what happened before does with `--since`, or
-//! for a run, of which all events count. Nothing is kept.
+//! A broken stream is reopened after its last message, so no event is missed, whatever happens to
+//! the connection or the API. A wait counts events from the opening of the stream on; earlier
+//! events count with `--since`, and for a run, for which all events count. Nothing is stored.
 
 mod shown;
 
@@ -21,9 +21,8 @@ use crate::failure::{CommandResult, failure};
 use crate::output::{neutral, tell};
 use crate::values::{at_least_one, duration, id};
 
-/// Time before a stream that broke off is taken up again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// How often in a row that may fail.
+/// Maximum number of consecutive failures.
 const TRIES: u32 = 30;
 
 #[derive(Debug, Subcommand)]
@@ -32,40 +31,40 @@ pub(crate) enum EventsCommand {
     List {
         #[command(flatten)]
         filter: FilterArgs,
-        /// Only those before then
+        /// Only events before this instant
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         until: Option<String>,
-        /// Most events to list
+        /// Maximum number of events to list
         #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one)]
         limit: usize,
     },
-    /// Print events as they happen, until Ctrl-C; with `-o wide` also their ids, which --after takes
+    /// Print events as they happen, until Ctrl-C; `-o wide` adds their ids for --after
     Tail {
         #[command(flatten)]
         filter: FilterArgs,
-        /// Go on after the event with this id
+        /// Continue after the event with this id
         #[arg(long, value_name = "ID", conflicts_with = "since")]
         after: Option<String>,
     },
-    /// Wait until a run of a job, or a run, has ended
+    /// Wait until a run of a job, or a given run, has ended
     ///
-    /// Exit code 0 if it ended as was asked for, 8 if it ended otherwise, 9 if it did not end in time. A run that is tried again has not
-    /// ended.
-    #[command(group = clap::ArgGroup::new("what").required(true).args(["job", "dispatch"]))]
+    /// Exit code 0 if it ended with the expected status, 8 for another status, 9 if it did not end
+    /// in time. A run that will be retried has not ended.
+    #[command(group = clap::ArgGroup::new("what").required(true).args(["job", "run"]))]
     Wait {
-        /// Name or id of the job; the next run of it that ends from now on is meant
+        /// Name or id of the job; waits for its next run that ends
         #[arg(long, value_name = "NAME")]
         job: Option<String>,
-        /// Id of a run; it may have ended already
+        /// Id of a run, which may have ended already
         #[arg(long, value_name = "ID", value_parser = id)]
-        dispatch: Option<Uuid>,
-        /// How it is to end, such as completed or `dead_letter`
-        #[arg(long, value_name = "STATUS", default_value = "completed", value_parser = final_status)]
+        run: Option<Uuid>,
+        /// Expected status, such as succeeded or `dead_letter`
+        #[arg(long, value_name = "STATUS", default_value = "succeeded", value_parser = final_status)]
         status: RunStatus,
-        /// Longest wait
+        /// Maximum wait
         #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
         timeout: Duration,
-        /// Count what has ended since then, too
+        /// Also count runs that ended at this instant or later
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         since: Option<String>,
     },
@@ -81,11 +80,12 @@ pub(crate) struct FilterArgs {
     project: Option<String>,
     /// Only of this run
     #[arg(long, value_name = "ID", value_parser = id)]
-    dispatch: Option<Uuid>,
-    /// Only of these types, such as `job_paused`; may be repeated
+    run: Option<Uuid>,
+    /// Only events of this type, such as `job_paused`; may be repeated
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', value_parser = event_type)]
     types: Vec<EventType>,
-    /// From then on: RFC 3339, a time on the clock of UTC, or a distance from now such as -2h
+    /// Only events at this instant or later: RFC 3339, a wall-clock time in UTC, or a distance from
+    /// now such as -2h
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     since: Option<String>,
 }
@@ -95,8 +95,8 @@ fn event_type(text: &str) -> Result<EventType, sched_wire::UnknownWord> {
 }
 
 fn final_status(text: &str) -> Result<RunStatus, String> {
-    let status: RunStatus = text.to_ascii_uppercase().parse().map_err(|error| format!("{error}"))?;
-    if status.is_final() { Ok(status) } else { Err(format!("{status} is not how a run ends")) }
+    let status: RunStatus = text.to_ascii_lowercase().parse().map_err(|error| format!("{error}"))?;
+    if status.is_final() { Ok(status) } else { Err(format!("{status} is not a final status of a run")) }
 }
 
 impl FilterArgs {
@@ -114,14 +114,14 @@ pub(crate) async fn run(command: EventsCommand, session: &Session) -> CommandRes
                 event_type: filter.types(),
                 job: filter.job,
                 project: filter.project,
-                dispatch: filter.dispatch,
+                run: filter.run,
                 since: filter.since,
                 after,
             };
             tail(query, session).await
         }
-        EventsCommand::Wait { job, dispatch, status, timeout, since } => {
-            let since = since.or_else(|| dispatch.and_then(made_at));
+        EventsCommand::Wait { job, run, status, timeout, since } => {
+            let since = since.or_else(|| run.and_then(made_at));
             let types = [
                 EventType::ScheduleExecutionCompleted,
                 EventType::ScheduleExecutionLost,
@@ -130,7 +130,7 @@ pub(crate) async fn run(command: EventsCommand, session: &Session) -> CommandRes
                 EventType::DispatchExpired,
             ];
             let event_type = Some(types.map(EventType::as_str).join(","));
-            let query = EventStreamQuery { job, dispatch, event_type, since, ..EventStreamQuery::default() };
+            let query = EventStreamQuery { job, run, event_type, since, ..EventStreamQuery::default() };
             match tokio::time::timeout(timeout, wait(query, session)).await {
                 Ok(ended) => told(&ended?, status, session),
                 Err(_) => {
@@ -146,7 +146,7 @@ async fn list(filter: &FilterArgs, until: Option<&str>, limit: usize, session: &
     let page = |limit, cursor| EventsQuery {
         job: filter.job.clone(),
         project: filter.project.clone(),
-        dispatch: filter.dispatch,
+        run: filter.run,
         event_type: filter.types(),
         since: filter.since.clone(),
         until: until.map(str::to_owned),
@@ -154,14 +154,14 @@ async fn list(filter: &FilterArgs, until: Option<&str>, limit: usize, session: &
         cursor,
     };
     let events: Page<Event> = session.api()?.list(&["events"], limit, page).await?;
-    session.output.page(&events, LIST, "nothing has happened")?;
+    session.output.page(&events, LIST, "there are no such events")?;
     tell_of_more(&events, limit);
     Ok(exit::OK)
 }
 
-/// A moment before a run was made, which its id tells.
-fn made_at(dispatch: Uuid) -> Option<String> {
-    let (seconds, _) = dispatch.get_timestamp()?.to_unix();
+/// An instant shortly before the creation of a run, which its id encodes.
+fn made_at(run: Uuid) -> Option<String> {
+    let (seconds, _) = run.get_timestamp()?.to_unix();
     let at =
         chrono::DateTime::from_timestamp(i64::try_from(seconds).ok()?, 0)? - chrono::TimeDelta::minutes(1);
     Some(at.to_rfc3339())
@@ -178,14 +178,14 @@ async fn tail(query: EventStreamQuery, session: &Session) -> CommandResult {
         };
         let mut output = io::stdout().lock();
         match output.write_all(line.as_bytes()).and_then(|()| output.flush()) {
-            // Whoever reads has seen enough.
+            // The reader of the pipe has closed it.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(exit::OK),
             printed => printed.map_err(failure)?,
         }
     }
 }
 
-/// The event with which a run ends, and how it does.
+/// Returns the event that ends a run, and the status of the run.
 async fn wait(
     query: EventStreamQuery,
     session: &Session,
@@ -199,7 +199,7 @@ async fn wait(
     }
 }
 
-/// How the run of an event has ended, if the event tells that it has.
+/// The final status of the run of an event, if the event ends the run.
 fn ended(event: &Event) -> Option<RunStatus> {
     match event.event_type.parse().ok()? {
         EventType::ScheduleExecutionCompleted | EventType::ScheduleExecutionLost => {
@@ -222,7 +222,7 @@ fn told((event, found): &(Event, RunStatus), wanted: RunStatus, session: &Sessio
     Ok(exit::ENDED_OTHERWISE)
 }
 
-/// A stream that goes on after whatever breaks it off.
+/// A stream that is reopened after every interruption.
 struct Stream {
     api: Api,
     query: EventStreamQuery,
@@ -235,14 +235,13 @@ impl Stream {
         Self { api, query, open: None, failures: 0 }
     }
 
-    /// The next event.
     async fn next(&mut self) -> Result<Event, sched_runtime::exit::ExitError> {
         loop {
             let Some(events) = &mut self.open else {
                 self.open = self.again().await?;
                 continue;
             };
-            // How it broke off makes no difference: it is taken up again.
+            // The cause does not matter: the stream is reopened.
             let Ok(Some((_, message))) = events.next::<StreamMessage>().await else {
                 if let Some(position) = events.position() {
                     self.query.after = Some(position.to_owned());
@@ -253,28 +252,30 @@ impl Stream {
             };
             self.failures = 0;
             if let Some(id) = message.id() {
-                // From now on the position says all that `since` said.
+                // From now on the position replaces `since`.
                 self.query.after = Some(id.to_owned());
             }
             match message {
                 StreamMessage::Event(event) => return Ok(event),
                 StreamMessage::HeldBack { seconds } => {
-                    tell(&format!("events are held back by something in the database for {seconds} s"));
+                    tell(&format!(
+                        "events are delayed by an open transaction in the database since {seconds} s"
+                    ));
                 }
                 StreamMessage::Reset { reason, .. } => {
-                    tell(&format!("events may have been missed: the position is none any more ({reason})"));
+                    tell(&format!("events may be missing: the position is no longer valid ({reason})"));
                 }
                 StreamMessage::Open { .. } | StreamMessage::KeepAlive { .. } | StreamMessage::End { .. } => {}
             }
         }
     }
 
-    /// The stream, opened again; `None` when that may succeed later.
+    /// Reopens the stream; `None` if a later attempt may succeed.
     async fn again(&mut self) -> Result<Option<Events>, sched_runtime::exit::ExitError> {
         match self.api.events(&["events", "stream"], &self.query).await {
             Ok(events) => Ok(Some(events)),
             Err(error) if error.is_passing() && self.failures < TRIES => {
-                // The first try is that of somebody who waits for an answer.
+                // The first request is interactive: it fails at once.
                 if self.query.after.is_none() && matches!(error, ApiError::Unreachable { .. }) {
                     return Err(error.into());
                 }

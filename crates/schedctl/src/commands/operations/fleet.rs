@@ -1,4 +1,4 @@
-//! `schedulers`: the processes that decide what runs when.
+//! `schedulers`: list and show the scheduler processes.
 
 use clap::Subcommand;
 use sched_runtime::exit;
@@ -12,12 +12,12 @@ use crate::values::id;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SchedulersCommand {
-    /// List them all
+    /// List schedulers
     List,
     /// Show one scheduler
     #[command(visible_alias = "show")]
     Get {
-        /// Its id, as `schedctl schedulers list` shows it
+        /// Id, as shown by `schedctl schedulers list`
         #[arg(value_parser = id)]
         id: Uuid,
     },
@@ -46,11 +46,11 @@ const SCHEDULERS: &[Column<SchedulerInstance>] = &[
 pub(crate) async fn schedulers(command: SchedulersCommand, session: &Session) -> CommandResult {
     match command {
         SchedulersCommand::List => {
-            let page: Page<SchedulerInstance> = session.api()?.get(&["scheduler-instances"], &()).await?;
+            let page: Page<SchedulerInstance> = session.api()?.get(&["schedulers"], &()).await?;
             session.output.page(&page, SCHEDULERS, "no scheduler has registered")?;
         }
         SchedulersCommand::Get { id } => {
-            let path = ["scheduler-instances", &id.to_string()];
+            let path = ["schedulers", &id.to_string()];
             let scheduler: SchedulerInstance = session.api()?.get(&path, &()).await?;
             session.output.whole(&scheduler, SCHEDULERS)?;
         }

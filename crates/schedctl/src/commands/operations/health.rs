@@ -1,4 +1,5 @@
-//! `health`: how the installation stands, part by part, as one API sees it; `metrics`: what became of the work of the tenant.
+//! `health`: the health of each component, as one API sees it. `metrics`: totals of the runs of the
+//! tenant.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +19,8 @@ const PARTS: &[Column<HealthComponent>] = &[
 
 const METRICS: &[Column<Metrics>] = &[
     Column::new("Jobs", |metrics| by_status(&metrics.jobs)),
-    Column::new("Dispatches", |metrics| {
-        format!("{} pending, {} running", metrics.runs_waiting, metrics.runs_running)
+    Column::new("Runs", |metrics| {
+        format!("{} waiting, {} running", metrics.runs_waiting, metrics.runs_running)
     }),
     Column::new("Runs since", |metrics| time(metrics.since)),
     Column::new("Runs", |metrics| by_status(&metrics.runs)),
@@ -55,7 +56,6 @@ pub(crate) async fn metrics(hours: Option<u32>, session: &Session) -> CommandRes
     Ok(exit::OK)
 }
 
-/// What was found of a part, in a line.
 fn details(part: &HealthComponent) -> String {
     let shown = part.details.iter().filter_map(|(name, value)| match value {
         Value::Null => None,

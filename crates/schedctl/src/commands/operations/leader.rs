@@ -1,7 +1,8 @@
-//! `leader`: which scheduler leads, and having another one lead.
+//! `leader`: show the leader, or hand leadership over.
 //!
-//! Stepping down is asked for over the API and done by the leader. What is told of it is what the list of schedulers shows
-//! afterwards: a later term, held by another. A wait that is given up takes nothing back.
+//! A step-down is requested through the API and performed by the leader. The reported result is the
+//! list of schedulers afterwards: a later term of another leader. A wait that times out does not
+//! withdraw the request.
 
 use std::time::Duration;
 
@@ -19,35 +20,38 @@ use crate::values::duration;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LeaderCommand {
-    /// Show who leads, since when, and who stands by; exit code 0 only if somebody does
+    /// Show the leader, the start of its leadership, and the standbys; exit code 0 only if a
+    /// scheduler leads
     ///
-    /// Fit for monitoring: the exit code is 1 when nobody leads, and also when the leader has not renewed its lease and nobody has taken
-    /// over; 6 when the API cannot be asked. The API knows the lease as `LEADER_LEASE`.
+    /// For monitoring: the exit code is 1 if no scheduler leads, or if the leader has not renewed
+    /// its lease and no standby has taken over; 6 if the API is unreachable. The API knows the
+    /// lease as `LEADER_LEASE`.
     Status,
-    /// Ask the leader to hand over to a standby, and wait until one leads; exit code 1 when none does
+    /// Request that the leader hands over to a standby, and wait for the new leader; exit code 1 if
+    /// none takes over
     ///
-    /// The leader finishes the transaction it is in, stops, and is replaced at once. It goes on as a standby. Refused, with exit code 7, when no
-    /// other scheduler stands by.
+    /// The leader finishes its current transaction, stops, and is replaced at once. It continues as
+    /// a standby. Rejected with exit code 7 if there is no standby.
     StepDown {
-        /// Also without a standby: nothing is dispatched for two leases, then the same scheduler leads again
+        /// Also without a standby: nothing is dispatched for two leases, then the same scheduler
+        /// leads again
         #[arg(long)]
         force: bool,
-        /// Longest wait for another leader
+        /// Maximum wait for the new leader
         #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
         wait_timeout: Duration,
     },
 }
 
-/// Pause between two looks at who leads.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Who leads, and who would take over.
+/// The leader and the standbys.
 #[derive(Debug, Serialize)]
 struct LeaderStatus {
     leader_state: LeaderState,
-    /// How many seconds ago the lease has expired, if it has.
+    /// Seconds since the lease expired, if it has.
     lease_expired_seconds: Option<u64>,
-    /// The one that leads, or led last and whom nobody has followed yet.
+    /// The current leader, or the last one while no standby has taken over.
     leader: Option<SchedulerInstance>,
     standbys: Vec<SchedulerInstance>,
 }
@@ -71,7 +75,7 @@ const STATUS: &[Column<LeaderStatus>] = &[
     }),
     Column::new("Stepping down", |status| {
         let asked_at = status.leader.as_ref().and_then(|leader| leader.step_down_requested_at);
-        asked_at.map_or_else(|| "no".to_owned(), |at| format!("asked at {}", time(at)))
+        asked_at.map_or_else(|| "no".to_owned(), |at| format!("requested at {}", time(at)))
     }),
     Column::new("Standbys", |status| match status.standbys.as_slice() {
         [] => "none".to_owned(),
@@ -79,7 +83,6 @@ const STATUS: &[Column<LeaderStatus>] = &[
     }),
 ];
 
-/// A hand-over.
 #[derive(Debug, Serialize)]
 struct HandOver {
     stepped_down: SchedulerInstance,
@@ -88,12 +91,12 @@ struct HandOver {
 
 const HAND_OVER: &[Column<HandOver>] = &[
     Column::new("Stepped down", |hand_over| process(&hand_over.stepped_down)),
-    Column::new("Its term", |hand_over| or_dash(hand_over.stepped_down.term)),
-    Column::new("Leads now", |hand_over| process(&hand_over.leader)),
+    Column::new("Former term", |hand_over| or_dash(hand_over.stepped_down.term)),
+    Column::new("New leader", |hand_over| process(&hand_over.leader)),
     Column::new("Term", |hand_over| or_dash(hand_over.leader.term)),
     Column::new("Leads since", |hand_over| or_dash(hand_over.leader.leader_since.map(time))),
-    Column::wide("ID of the former", |hand_over| hand_over.stepped_down.id.to_string()),
-    Column::wide("ID of the leader", |hand_over| hand_over.leader.id.to_string()),
+    Column::wide("Former ID", |hand_over| hand_over.stepped_down.id.to_string()),
+    Column::wide("Leader ID", |hand_over| hand_over.leader.id.to_string()),
 ];
 
 pub(crate) async fn run(command: LeaderCommand, session: &Session) -> CommandResult {
@@ -128,12 +131,12 @@ impl LeaderStatus {
     }
 }
 
-/// What there is to say unless somebody leads.
+/// The problem, unless a scheduler leads.
 pub(crate) fn trouble(state: LeaderState, expired_seconds: Option<u64>) -> Option<String> {
     match state {
         LeaderState::Live => None,
         LeaderState::Expired => Some(format!(
-            "no scheduler leads: the lease of the last one expired {}s ago, and nobody has taken over yet",
+            "no scheduler leads: the lease of the last one expired {}s ago, and no scheduler has taken over yet",
             expired_seconds.unwrap_or(0)
         )),
         LeaderState::None => {
@@ -144,18 +147,18 @@ pub(crate) fn trouble(state: LeaderState, expired_seconds: Option<u64>) -> Optio
 
 async fn step_down(force: bool, wait_timeout: Duration, session: &Session) -> CommandResult {
     let api = session.api()?;
-    let path = ["scheduler-instances", "leader", "step-down"];
+    let path = ["schedulers", "leader", "step-down"];
     let stepped_down: SchedulerInstance = api.post(&path, None, &StepDownRequest { force }).await?;
-    let asked = process(&stepped_down);
+    let former = process(&stepped_down);
     let Ok(found) = tokio::time::timeout(wait_timeout, next_leader(&api, &stepped_down)).await else {
         return Err(failure(anyhow!(
-            "{asked} was asked to step down, and no scheduler has taken over within {wait_timeout:?}; see `schedctl leader status`"
+            "{former} has not been replaced within {wait_timeout:?}; see `schedctl leader status`"
         )));
     };
     let leader = found?;
     if leader.id == stepped_down.id {
         return Err(failure(anyhow!(
-            "{asked} stepped down and leads again, with term {}, because no other scheduler took over",
+            "{former} stepped down and leads again with term {}, because no standby took over",
             or_dash(leader.term)
         )));
     }
@@ -174,15 +177,15 @@ async fn next_leader(api: &Api, former: &SchedulerInstance) -> Result<SchedulerI
     }
 }
 
-/// The leader and the others.
+/// Returns the leader and the other schedulers.
 async fn schedulers(api: &Api) -> Result<(Option<SchedulerInstance>, Vec<SchedulerInstance>), ApiError> {
-    let page: Page<SchedulerInstance> = api.get(&["scheduler-instances"], &()).await?;
+    let page: Page<SchedulerInstance> = api.get(&["schedulers"], &()).await?;
     let (mut leaders, standbys): (Vec<_>, Vec<_>) =
         page.items.into_iter().partition(|scheduler| scheduler.is_leader);
     Ok((leaders.pop(), standbys))
 }
 
-/// A process as people look for it.
+/// Identifies a process for people.
 fn process(scheduler: &SchedulerInstance) -> String {
     format!("{} (process {})", crate::output::neutral::line(&scheduler.hostname), scheduler.pid)
 }
@@ -216,7 +219,7 @@ mod tests {
             (
                 Some(scheduler(Some(42))),
                 LeaderState::Expired,
-                Some("expired 42s ago, and nobody has taken over yet"),
+                Some("expired 42s ago, and no scheduler has taken over yet"),
             ),
             (None, LeaderState::None, Some("no job fires until one is started")),
         ] {

@@ -1,6 +1,6 @@
-//! `maintenance`: what an operator asks the leader to do at once.
+//! `maintenance`: requests to the leader for immediate work.
 //!
-//! Asked for over the API and done by the leader, which does most of it by itself, only later. What came of it is told by events.
+//! The leader does most of this work automatically, only later. Events report the result.
 
 use clap::Subcommand;
 use sched_runtime::exit;
@@ -14,9 +14,9 @@ use crate::output::{neutral, tell};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum MaintenanceCommand {
-    /// Have the leader look at the schedules at once, as after a change of tables by hand
+    /// Request an immediate scheduling round, for example after tables were changed by hand
     Tick,
-    /// Have the leader look at once for attempts that nobody ends, or say which those are: the same as `runs reset-stuck`
+    /// Request an immediate reset of stuck attempts, or list them: same as `runs reset-stuck`
     ResetStuck(ResetStuckArgs),
 }
 
@@ -26,7 +26,7 @@ pub(crate) async fn run(command: MaintenanceCommand, session: &Session) -> Comma
             let leader: SchedulerInstance =
                 session.api()?.post(&["maintenance", "tick"], None, &json!({})).await?;
             tell(&format!(
-                "the leader, {} (process {}), was asked to look at the schedules",
+                "requested a scheduling round of the leader {} (process {})",
                 neutral::line(&leader.hostname),
                 leader.pid
             ));

@@ -1,26 +1,56 @@
-//! `migrate`: the database's schema.
+//! `migrate`: the database schema.
 //!
-//! The one command that speaks to the database, because it has to work when the API cannot. It waits a bounded time for a
-//! database that does not answer. Reverting drops data, so it asks, and without a terminal wants to be told `--yes`. One
-//! migration is one transaction: whatever happens, each is there wholly or not at all.
+//! The only command group that connects to the database, because it must work without the API. It
+//! waits a limited time for an unavailable database. A revert drops data, so it prompts, and
+//! without a terminal requires `--yes`. Each migration is one transaction: it is applied completely
+//! or not at all, whatever happens.
 
 use std::time::Duration;
 
 use anyhow::anyhow;
+use clap::Subcommand;
 use sched_model::connection::migrations::{self, MigrationError, MigrationState, SchemaError, Steps};
 use sched_model::{Conn, Database, DatabaseSettings, DbError, definitions::built_in};
 use sched_runtime::exit::{self, ExitError};
 use sched_runtime::monotonic_clock::monotonic;
 use serde::Serialize;
 
-use crate::cli::{DatabaseArgs, MigrateCommand};
 use crate::commands::Session;
 use crate::consent;
 use crate::endpoint::{self, Source};
 use crate::failure::{CommandResult, database as unreachable, failure, schema, usage};
+use crate::globals::DatabaseArgs;
 use crate::output::{Column, tell};
+use crate::values::within;
 
-/// Pause between two tries to connect.
+#[derive(Debug, Subcommand)]
+pub(crate) enum MigrateCommand {
+    /// Apply all pending migrations, and create missing built-in jobs
+    Up {
+        #[command(flatten)]
+        database: DatabaseArgs,
+    },
+    /// Revert migrations, newest first; this drops their data
+    Down {
+        #[command(flatten)]
+        database: DatabaseArgs,
+        /// Number of migrations to revert
+        #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = within(1, u16::MAX))]
+        steps: u16,
+        /// Revert all migrations
+        #[arg(long, conflicts_with = "steps")]
+        all: bool,
+        /// Skip the confirmation
+        #[arg(long, short)]
+        yes: bool,
+    },
+    /// Show each migration and whether it is applied; exit code 4 unless exactly all are
+    Status {
+        #[command(flatten)]
+        database: DatabaseArgs,
+    },
+}
+
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Serialize)]
@@ -44,7 +74,7 @@ pub(crate) async fn run(command: MigrateCommand, session: &Session) -> CommandRe
             let before = names(migrations::status(&mut conn).await.map_err(database_error)?);
             let applied = up(&database).await?;
             install(&database).await?;
-            report(session, &applied, &before, "applied", "the schema is up to date already")?;
+            report(session, &applied, &before, "applied", "the schema is already up to date")?;
         }
         MigrateCommand::Down { database, steps, all, yes } => {
             let (database, mut conn, _) = connect(&database, session).await?;
@@ -67,30 +97,28 @@ pub(crate) async fn run(command: MigrateCommand, session: &Session) -> CommandRe
     Ok(exit::OK)
 }
 
-/// Applies every pending migration.
 pub(crate) async fn up(database: &Database) -> Result<Vec<String>, ExitError> {
     migrations::up(database).await.map_err(migration_error)
 }
 
-/// Makes the built-in functions and jobs that are missing, and tells which.
+/// Creates missing built-in functions and jobs, and reports them.
 pub(crate) async fn install(database: &Database) -> Result<(), ExitError> {
     let mut conn = database.dedicated().await.map_err(unreachable)?;
     let installed = built_in::install(&mut conn).await.map_err(failure)?;
     if !installed.jobs.is_empty() {
-        tell(&format!("built-in jobs: {} (docs/system-jobs.md)", installed.jobs.join(", ")));
+        tell(&format!("built-in jobs: {} (docs/operate/backup-and-retention.md)", installed.jobs.join(", ")));
     }
     for name in installed.taken {
-        tell(&format!("the built-in job {name} was left out: something of yours has its name"));
+        tell(&format!("the built-in job {name} was not created: its name is in use"));
     }
     Ok(())
 }
 
-/// Prepares the way to a database.
 pub(crate) fn prepare(url: &str) -> Result<Database, ExitError> {
     Database::new(&DatabaseSettings::new(url, "schedctl")).map_err(usage)
 }
 
-/// A connection, as soon as the database gives one within `limit`.
+/// Waits up to `limit` for a connection.
 pub(crate) async fn wait_for(database: &Database, limit: Duration) -> Result<Conn, ExitError> {
     let started = monotonic();
     loop {
@@ -114,7 +142,7 @@ pub(crate) async fn wait_for(database: &Database, limit: Duration) -> Result<Con
     }
 }
 
-/// The database that is meant, a connection to it, and who named it.
+/// Returns the selected database, a connection, and the origin of the URL.
 pub(crate) async fn connect(
     args: &DatabaseArgs,
     session: &Session,
@@ -142,7 +170,8 @@ async fn status(args: &DatabaseArgs, session: &Session) -> CommandResult {
     }
 }
 
-/// Refuses a schema with migrations this program does not know: it could neither add to it nor take from it.
+/// Fails if the database has migrations that this program does not know, because it could neither
+/// apply nor revert others.
 async fn known(conn: &mut Conn) -> Result<(), ExitError> {
     match migrations::check(conn).await {
         Err(error @ SchemaError::Newer { .. }) => Err(schema(error)),
@@ -201,6 +230,6 @@ fn database_error(error: DbError) -> ExitError {
     if error.is_outage() {
         unreachable(error)
     } else {
-        failure(anyhow!(error).context("failed to read the schema's version"))
+        failure(anyhow!(error).context("failed to read the version of the schema"))
     }
 }

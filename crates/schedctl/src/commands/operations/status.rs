@@ -1,4 +1,4 @@
-//! `status`: the installation at a glance, and what in it needs attention.
+//! `status`: the installation at a glance, with warnings.
 
 use chrono::{DateTime, Utc};
 use sched_runtime::exit;
@@ -9,18 +9,18 @@ use crate::commands::Session;
 use crate::failure::CommandResult;
 use crate::output::{Column, neutral, or_dash, tell, time};
 
-/// The status with what it counts together.
+/// The status with derived counts.
 struct Counted {
     status: Status,
-    /// How many of the jobs are built in; `None` where there are too many jobs to say.
+    /// Number of built-in jobs; `None` if there are too many jobs to count.
     built_in: Option<i64>,
 }
 
 const STATUS: &[Column<Counted>] = &[
     Column::new("Jobs", jobs),
     Column::new("Next fire", |Counted { status, .. }| or_dash(status.next_run_at.map(time))),
-    Column::new("Dispatches", |Counted { status, .. }| {
-        format!("{} pending, {} running", status.runs_waiting, status.runs_running)
+    Column::new("Runs", |Counted { status, .. }| {
+        format!("{} waiting, {} running", status.runs_waiting, status.runs_running)
     }),
     Column::new("Workers", |Counted { status, .. }| format!("{} online", status.workers_online)),
     Column::new("Schedulers", |Counted { status, .. }| {
@@ -34,7 +34,7 @@ const STATUS: &[Column<Counted>] = &[
     Column::new("Database time", |Counted { status, .. }| time(status.now)),
 ];
 
-/// A queue at a time of the database.
+/// A queue, and the time of the database clock.
 struct QueueAt {
     queue: QueueStatus,
     now: DateTime<Utc>,
@@ -51,12 +51,13 @@ const QUEUES: &[Column<QueueAt>] = &[
 ];
 
 impl QueueAt {
-    /// Since when the oldest run that is due has waited.
+    /// Since when the oldest claimable run has waited.
     fn due(&self) -> Option<DateTime<Utc>> {
         self.queue.oldest_claimable_at.filter(|at| *at <= self.now)
     }
 
-    /// When the first run is due, where all of them wait for a time to come, such as that of a retry.
+    /// When the first run becomes claimable, if all of them wait for a later time, such as that of
+    /// a retry.
     fn later(&self) -> Option<DateTime<Utc>> {
         self.queue.oldest_claimable_at.filter(|at| *at > self.now)
     }
@@ -85,13 +86,13 @@ pub(crate) async fn run(session: &Session) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// How many jobs are built in, if so many are not; none when the two were counted around a change.
+/// Number of built-in jobs; `None` if the two counts were taken around a change.
 fn built_in(status: &Status, own: u64) -> Option<i64> {
     let all = status.jobs_active + status.jobs_inactive;
     Some((all - i64::try_from(own).ok()?).max(0))
 }
 
-/// How many jobs there are in the words of their status, and how many of them nobody made.
+/// Number of jobs by status, and the number of built-in ones.
 fn jobs(counted: &Counted) -> String {
     let Status { jobs_active, jobs_inactive, jobs_quarantined, .. } = counted.status;
     let quarantined = match jobs_quarantined {
@@ -99,14 +100,14 @@ fn jobs(counted: &Counted) -> String {
         count => format!(", {count} of them quarantined"),
     };
     let built_in = match counted.built_in {
-        None => "; built-in ones are counted, too".to_owned(),
+        None => ", including built-in ones".to_owned(),
         Some(0) => String::new(),
         Some(count) => format!("; {count} of all are built in"),
     };
     format!("{jobs_active} enabled, {jobs_inactive} paused or disabled{quarantined}{built_in}")
 }
 
-/// The limits of a queue, with what is used of them.
+/// The limits of a queue and their use.
 fn limits(queue: &QueueStatus) -> String {
     let running =
         queue.max_running.map(|most| format!("{} of {most} running", queue.running.unwrap_or_default()));
@@ -118,20 +119,20 @@ fn limits(queue: &QueueStatus) -> String {
     or_dash(Some(limits.join(", ")).filter(|limits| !limits.is_empty()))
 }
 
-/// What keeps work from being done.
+/// Warnings.
 fn attention(status: &Status) -> Vec<String> {
     let mut found: Vec<String> =
         leader::trouble(status.leader_state, status.lease_expired_seconds).into_iter().collect();
     if status.workers_online == 0 {
-        found.push("no worker is online: nothing is executed until one is started".to_owned());
+        found.push("no worker is online: no run starts until one is started".to_owned());
     }
     for queue in &status.queues {
         found.extend(in_queue(queue, status.workers_online > 0));
     }
     for job in &status.quarantined {
-        let reason = job.reason.as_deref().unwrap_or("no reason was kept");
+        let reason = job.reason.as_deref().unwrap_or("no reason was stored");
         found.push(format!(
-            "the scheduler has quarantined the job {}: {}; correct it, then `schedctl jobs enable` it",
+            "the scheduler has quarantined the job {}: {}; fix it, then run `schedctl jobs enable`",
             neutral::line(&job.name),
             neutral::line(reason)
         ));
@@ -143,14 +144,14 @@ fn attention(status: &Status) -> Vec<String> {
     found
 }
 
-/// What keeps the work of a queue from being done. Without any worker that is no matter of one queue.
+/// Warnings of a queue. If there is no worker at all, that is not reported per queue.
 fn in_queue(queue: &QueueStatus, has_workers: bool) -> Vec<String> {
     let (name, waiting) = (neutral::line(&queue.name), queue.waiting);
     let mut found = Vec::new();
     if queue.is_paused {
         let reason = queue.pause_reason.as_ref();
         let reason = reason.map_or_else(String::new, |reason| format!(" ({})", neutral::line(reason)));
-        found.push(format!("the queue {name} is paused{reason}: {waiting} runs wait behind that"));
+        found.push(format!("the queue {name} is paused{reason}: {waiting} runs wait"));
     }
     if !queue.has_live_worker && waiting > 0 && has_workers {
         found.push(match queue.workers_draining {
@@ -158,8 +159,8 @@ fn in_queue(queue: &QueueStatus, has_workers: bool) -> Vec<String> {
                 "no online worker serves the queue {name}, in which {waiting} runs wait: start one with --worker-queues {name}"
             ),
             draining => format!(
-                "the {draining} workers that serve the queue {name} drain, and {waiting} dispatches wait in it: start another with \
-                 --worker-queues {name}, or `schedctl workers undrain` one"
+                "all {draining} workers of the queue {name} drain, and {waiting} runs wait in it: start a worker with \
+                 --worker-queues {name}, or undrain one with `schedctl workers undrain`"
             ),
         });
     }
@@ -221,10 +222,7 @@ mod tests {
         assert_eq!(of(3, 2, 0, Some(0)), "3 enabled, 2 paused or disabled; 5 of all are built in");
         assert_eq!(of(1, 2, 1, Some(3)), "1 enabled, 2 paused or disabled, 1 of them quarantined");
         assert_eq!(of(1, 0, 0, Some(2)), "1 enabled, 0 paused or disabled");
-        assert_eq!(
-            of(9000, 2000, 0, None),
-            "9000 enabled, 2000 paused or disabled; built-in ones are counted, too"
-        );
+        assert_eq!(of(9000, 2000, 0, None), "9000 enabled, 2000 paused or disabled, including built-in ones");
     }
 
     #[test]
@@ -255,7 +253,7 @@ mod tests {
             (status(vec![unserved.clone()]), &["serves the queue gpu, in which 3 runs wait"]),
             (
                 status(vec![QueueStatus { workers_draining: 2, ..unserved.clone() }]),
-                &["the 2 workers that serve the queue gpu drain, and 3 runs wait in it"],
+                &["all 2 workers of the queue gpu drain, and 3 runs wait in it"],
             ),
             (Status { workers_online: 0, ..status(vec![unserved]) }, &["no worker is online"]),
             (
@@ -272,7 +270,7 @@ mod tests {
             ),
             (status(vec![QueueStatus { is_at_limit: true, waiting: 0, ..limited }]), &[]),
             (broken, &["quarantined the job broken: no such zone", "quarantined 2 more jobs"]),
-            (expired, &["expired 9s ago, and nobody has taken over yet"]),
+            (expired, &["expired 9s ago, and no scheduler has taken over yet"]),
             (
                 Status { leader_state: LeaderState::None, ..status(Vec::new()) },
                 &["no scheduler leads: no job fires"],

@@ -1,6 +1,7 @@
-//! `workers`: listing them, and draining them.
+//! `workers`: list and drain them.
 //!
-//! A drain is a request, which a worker hears of with its next heartbeat; `--wait` looks until it is done.
+//! A drain is a request that the worker reads with its next heartbeat; `--wait` polls until it is
+//! done.
 
 use std::time::Duration;
 
@@ -16,51 +17,50 @@ use crate::failure::{CommandResult, failure};
 use crate::output::{Column, or_dash, tell, time, words};
 use crate::values::{at_least_one, duration, id};
 
-/// Time between two looks of `--wait`.
 const LOOK: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkersCommand {
-    /// List workers, the living first
+    /// List workers, live ones first
     List {
         /// Only in this state: IDLE, BUSY, DRAINING or OFFLINE
         #[arg(long, value_name = "STATUS", value_parser = status)]
         status: Option<WorkerStatus>,
-        /// Only those that serve this queue
+        /// Only workers that serve this queue
         #[arg(long, value_name = "NAME")]
         queue: Option<String>,
-        /// Most workers to list
+        /// Maximum number of workers to list
         #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
     /// Show one worker
     #[command(visible_alias = "show")]
     Get {
-        /// Its id, as `schedctl workers list` shows it
+        /// Id, as shown by `schedctl workers list`
         #[arg(value_parser = id)]
         id: Uuid,
     },
-    /// Have a worker take nothing new and finish what it runs
+    /// Drain a worker: it claims no new runs and finishes its attempts
     Drain {
-        /// Its id, as `schedctl workers list` shows it
+        /// Id, as shown by `schedctl workers list`
         #[arg(value_parser = id)]
         id: Uuid,
-        /// Wait until it runs nothing any more, or is gone
+        /// Wait until the worker has finished all attempts or is gone
         #[arg(long)]
         wait: bool,
-        /// Longest wait of --wait; exit code 1 when it is over
+        /// Maximum wait of --wait; exit code 1 afterwards
         #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
         wait_timeout: Duration,
     },
-    /// Have a worker that drains take new work again
+    /// Let a draining worker claim runs again
     Undrain {
-        /// Its id, as `schedctl workers list` shows it
+        /// Id, as shown by `schedctl workers list`
         #[arg(value_parser = id)]
         id: Uuid,
-        /// Wait until it does
+        /// Wait until the worker claims runs again
         #[arg(long)]
         wait: bool,
-        /// Longest wait of --wait; exit code 1 when it is over
+        /// Maximum wait of --wait; exit code 1 afterwards
         #[arg(long, value_name = "DURATION", default_value = "5min", value_parser = duration)]
         wait_timeout: Duration,
     },
@@ -89,7 +89,7 @@ pub(crate) async fn run(command: WorkersCommand, session: &Session) -> CommandRe
             let none = if status.is_none() && queue.is_none() {
                 "no worker has registered"
             } else {
-                "no worker is like that"
+                "no worker matches"
             };
             let query =
                 |limit, cursor| WorkersQuery { status, queue: queue.clone(), limit: Some(limit), cursor };
@@ -129,7 +129,8 @@ async fn ask(api: &Api, id: Uuid, what: &str) -> Result<Worker, exit::ExitError>
     Ok(api.post(&["workers", &id.to_string(), what], None, &ReasonRequest::default()).await?)
 }
 
-/// The worker once that is done, or as it is without a limit to wait; `None` when it is gone or was given up.
+/// Returns the worker once the condition holds, or at once without a wait; `None` if it is gone or
+/// was marked as lost.
 async fn until(
     api: &Api,
     worker: Worker,

@@ -1,91 +1,98 @@
-//! The command lines of `runs` and `attempts`: every command and flag, with its help. Shapes and words only.
+//! The command lines of `runs` and `attempts`: all commands and flags with their help.
 
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use sched_wire::{AttemptStatus, RunStatus};
+use sched_wire::{AttemptFilter, RunFilter};
 use uuid::Uuid;
 
-use crate::commands::jobs::TriggerArgs;
 use crate::commands::runs::stuck::ResetStuckArgs;
+use crate::commands::runs::trigger::TriggerArgs;
 use crate::values::{at_least_one, duration, id};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunsCommand {
-    /// List runs, the newest first unless told otherwise
+    /// List runs, newest first
     List {
         /// Only of this job, by name or id
         #[arg(long, value_name = "NAME")]
         job: Option<String>,
-        /// Only in this state
-        #[arg(long, value_name = "STATUS", value_parser = run_status)]
-        status: Option<RunStatus>,
-        /// Only of jobs that run this task function
+        /// Only in this state; `failing` for every kind of failure
+        #[arg(long, value_name = "STATUS")]
+        status: Option<RunFilter>,
+        /// Only of jobs of this task function
         #[arg(long, value_name = "NAME")]
         function: Option<String>,
         /// Only of jobs of this project
         #[arg(long, value_name = "NAME")]
         project: Option<String>,
-        /// Only those of this queue
+        /// Only runs of this queue
         #[arg(long, value_name = "NAME")]
         queue: Option<String>,
-        /// Only those that this worker has claimed last
+        /// Only runs whose last claim is by this worker
         #[arg(long, value_name = "ID", value_parser = id)]
         worker: Option<Uuid>,
-        /// Only those that this has made: scheduler, manual, api, retry, dependency or backfill
+        /// Only runs of this source: scheduler, manual, api, retry, dependency or backfill
         #[arg(long, value_name = "WHAT")]
         triggered_by: Option<String>,
-        /// Only those created then or later: RFC 3339, a time on the clock of UTC, or a distance from now such as -2h
+        /// Only runs created at this instant or later: RFC 3339, a wall-clock time in UTC, or a
+        /// distance from now such as -2h
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         since: Option<String>,
-        /// Only those created before then
+        /// Only runs created before this instant
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         until: Option<String>,
         /// List the oldest first
         #[arg(long)]
         oldest_first: bool,
-        /// Most runs to list
+        /// Maximum number of runs to list
         #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one)]
         limit: usize,
     },
-    /// Create a run of a job by hand, to run now: the same as `jobs trigger`
+    /// Run a job now: same as `jobs trigger`
     Create(TriggerArgs),
-    /// Explain one run: who made it and why, its attempts, and what it waits for
+    /// Explain a run: its source, its attempts, and why it waits
     Explain {
         /// Id of the run
         #[arg(value_parser = id)]
         id: Uuid,
     },
-    /// Show all that is known of one run: its arguments, its error, and how far it is if it runs
+    /// Show all fields of a run: its arguments, its error, and the progress of a running attempt
     #[command(visible_alias = "show")]
     Get {
         /// Id of the run
         #[arg(value_parser = id)]
         id: Uuid,
     },
-    /// Cancel a run: at once if it waits, by its worker if it runs; exit code 7 if it has ended otherwise
+    /// Cancel a run: a waiting run at once, a running one by its worker; exit code 7 if it has
+    /// another final status
     ///
-    /// The worker gives the work its soft signal and time to end, and kills what is left then. What is cancelled is not tried again.
+    /// The worker sends the soft stop signal, waits for the grace period, and then kills the
+    /// process. A cancelled run is not retried.
     Cancel {
         /// Id of the run
         #[arg(value_parser = id)]
         id: Uuid,
-        /// Why, for people
+        /// Reason, for people
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
         #[command(flatten)]
         wait: WaitArgs,
     },
-    /// Have the leader look at once for attempts whose workers are gone or that should have ended, and end them as lost; or say which
+    /// Print the output of a run or an attempt, live or stored
+    Logs(LogsArgs),
+    /// Request that the leader ends attempts that are lost or overdue, or list them with --dry-run
     ///
-    /// Their runs are run again as their retry policies say. The leader finds nearly all of it by itself within seconds; by this
-    /// command it also looks for attempts that no worker's claim names, which nothing but a change of tables by hand brings about, and ends
-    /// those that are still so after a lease of workers. Nothing that a living worker may still run is touched.
+    /// Their runs are retried by their retry policies. The leader finds almost all such attempts
+    /// automatically within seconds. This command also finds running runs without a claim of a
+    /// worker, which only a manual change of tables can cause; they are ended if that still holds
+    /// after a lease of workers. Attempts that a live worker may still execute are not touched.
     ResetStuck(ResetStuckArgs),
-    /// Run a run again that failed, timed out, was cancelled or given up
+    /// Retry a finished run that failed, timed out, was cancelled or became a dead letter
     ///
-    /// A new run does, with the fire time and the arguments of the old one, as its job and function are now. Asking again gives the
-    /// same new run. With --wait the exit code is 1 unless it succeeded.
+    /// This creates a new run with the fire time and the arguments of the old one, and with the
+    /// current settings of the job and its function. Repeating the command returns the same new
+    /// run. With --wait the exit code is 1 unless it succeeded.
     Retry {
         /// Id of the run
         #[arg(value_parser = id)]
@@ -97,74 +104,80 @@ pub(crate) enum RunsCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
-    /// Wait until it has ended; exit code 1 if it ended otherwise than was asked for
+    /// Wait for the end; exit code 1 for another status than requested
     #[arg(long)]
     pub(crate) wait: bool,
-    /// Longest wait of --wait
+    /// Maximum wait of --wait
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
     pub(crate) wait_timeout: Duration,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    /// Id of a run, for all its attempts, or of a finished attempt
+    #[arg(value_parser = id)]
+    pub(crate) id: Uuid,
+    /// Continue until the run has ended
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Print control characters unchanged
+    #[arg(long)]
+    pub(crate) raw: bool,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum AttemptsCommand {
-    /// List attempts, the newest first unless told otherwise
+    /// List attempts, newest first
     List {
         /// Only of this job, by name or id
         #[arg(long, value_name = "NAME")]
         job: Option<String>,
-        /// Only of this run
+        /// Only attempts of this run
         #[arg(long, value_name = "ID", value_parser = id)]
-        dispatch: Option<Uuid>,
-        /// Only those that ended so
-        #[arg(long, value_name = "STATUS", value_parser = execution_status)]
-        status: Option<AttemptStatus>,
-        /// Only of jobs that run this task function
+        run: Option<Uuid>,
+        /// Only those with this outcome; `failing` for every kind of failure
+        #[arg(long, value_name = "STATUS")]
+        status: Option<AttemptFilter>,
+        /// Only of jobs of this task function
         #[arg(long, value_name = "NAME")]
         function: Option<String>,
-        /// Only of jobs that belonged to this project when they ran
+        /// Only of jobs that belonged to this project at the time of the attempt
         #[arg(long, value_name = "NAME")]
         project: Option<String>,
-        /// Only those that this worker ran
+        /// Only attempts of this worker
         #[arg(long, value_name = "ID", value_parser = id)]
         worker: Option<Uuid>,
-        /// Only of runs that this has made: scheduler, manual, api, retry, dependency or backfill
+        /// Only of runs of this source: scheduler, manual, api, retry, dependency or backfill
         #[arg(long, value_name = "WHAT")]
         triggered_by: Option<String>,
-        /// Only those that started then or later: RFC 3339, a time on the clock of UTC, or a distance from now such as -2h
+        /// Only attempts that started at this instant or later: RFC 3339, a wall-clock time in UTC,
+        /// or a distance from now such as -2h
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         since: Option<String>,
-        /// Only those that started before then
+        /// Only attempts that started before this instant
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         until: Option<String>,
         /// List the oldest first
         #[arg(long)]
         oldest_first: bool,
-        /// Most attempts to list
+        /// Maximum number of attempts to list
         #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one)]
         limit: usize,
     },
-    /// Show all that is known of one attempt: its error and its result too
+    /// Show all fields of an attempt, with its error and its result
     #[command(visible_alias = "show")]
     Get {
         /// Id of the attempt
         #[arg(value_parser = id)]
         id: Uuid,
     },
-    /// Print what an attempt wrote
+    /// Print the output of an attempt
     Output {
         /// Id of the attempt
         #[arg(value_parser = id)]
         id: Uuid,
-        /// Print it as it is, control characters and all
+        /// Print control characters unchanged
         #[arg(long)]
         raw: bool,
     },
-}
-
-fn run_status(text: &str) -> Result<RunStatus, sched_wire::UnknownWord> {
-    text.to_ascii_uppercase().parse()
-}
-
-fn execution_status(text: &str) -> Result<AttemptStatus, sched_wire::UnknownWord> {
-    text.to_ascii_uppercase().parse()
 }

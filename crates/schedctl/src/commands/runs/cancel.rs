@@ -1,6 +1,6 @@
-//! Cancelling runs, and running finished ones again.
+//! Cancels and retries runs.
 //!
-//! Each command may be given again: what is done already is answered as done.
+//! Each command can be repeated: a previous success is reported as success.
 
 use sched_runtime::exit;
 use sched_wire::{CancelState, Cancelled, JobCancelled, ReasonRequest, Run, RunStatus, Triggered};
@@ -8,8 +8,11 @@ use serde::Serialize;
 use serde_json::Map;
 use uuid::Uuid;
 
-use crate::commands::runs::WaitArgs;
-use crate::commands::{Session, jobs, runs};
+use super::args::WaitArgs;
+use super::shown::RUNS;
+use super::trigger::TRIGGERED;
+use super::waiting::{await_end, may_wait};
+use crate::commands::Session;
 use crate::failure::CommandResult;
 use crate::output::{Column, tell};
 
@@ -22,7 +25,7 @@ const CANCELLED: &[Column<Cancelled>] = &[
     Column::new("Status", |cancelled| cancelled.status.to_string()),
 ];
 
-/// What became of all runs of a job.
+/// Result of cancelling all runs of a job.
 #[derive(Debug, Default, Serialize)]
 struct AllCancelled {
     cancelled: usize,
@@ -34,8 +37,7 @@ const ALL_CANCELLED: &[Column<AllCancelled>] = &[
     Column::new("Requested", |all| all.requested.to_string()),
 ];
 
-/// Cancels a run.
-pub(crate) async fn dispatch(
+pub(crate) async fn run(
     id: Uuid,
     reason: Option<String>,
     wait: &WaitArgs,
@@ -44,7 +46,7 @@ pub(crate) async fn dispatch(
     let api = session.api()?;
     let text = id.to_string();
     if wait.wait {
-        jobs::may_wait(&api).await?;
+        may_wait(&api).await?;
     }
     let cancelled: Cancelled = api.post(&["runs", &text, "cancel"], None, &ReasonRequest { reason }).await?;
     if !wait.wait {
@@ -52,37 +54,37 @@ pub(crate) async fn dispatch(
         return Ok(exit::OK);
     }
     if cancelled.state == CancelState::Requested {
-        tell("its worker stops it; waiting for its end");
+        tell("its worker stops it; waiting until it has ended");
     }
-    let dispatch = jobs::await_end(&api, id, wait.wait_timeout).await?;
-    ended(dispatch, RunStatus::Cancelled, session)
+    let run = await_end(&api, id, wait.wait_timeout).await?;
+    ended(run, RunStatus::Cancelled, session)
 }
 
-/// Runs the run of the thing below `path` again.
+/// Retries the run of the resource below `path`.
 pub(crate) async fn retry(path: &[&str], id: Uuid, wait: &WaitArgs, session: &Session) -> CommandResult {
     let api = session.api()?;
     let text = id.to_string();
     let path: Vec<&str> = path.iter().copied().chain([text.as_str(), "retry"]).collect();
     if wait.wait {
-        jobs::may_wait(&api).await?;
+        may_wait(&api).await?;
     }
     let retried: Triggered = api.post(&path, None, &Map::new()).await?;
     if !wait.wait {
-        session.output.record(&retried, jobs::TRIGGERED)?;
+        session.output.record(&retried, TRIGGERED)?;
         return Ok(exit::OK);
     }
     tell(&format!("waiting for run {}", retried.run_id));
-    let dispatch = jobs::await_end(&api, retried.run_id, wait.wait_timeout).await?;
-    ended(dispatch, RunStatus::Succeeded, session)
+    let run = await_end(&api, retried.run_id, wait.wait_timeout).await?;
+    ended(run, RunStatus::Succeeded, session)
 }
 
-fn ended(dispatch: Run, wanted: RunStatus, session: &Session) -> CommandResult {
-    let is_as_wanted = dispatch.status == wanted;
-    session.output.row(&dispatch, runs::DISPATCHES)?;
+fn ended(run: Run, wanted: RunStatus, session: &Session) -> CommandResult {
+    let is_as_wanted = run.status == wanted;
+    session.output.row(&run, RUNS)?;
     Ok(if is_as_wanted { exit::OK } else { exit::FAILURE })
 }
 
-/// Cancels whatever of a job waits or runs, request by request until there is nothing more.
+/// Cancels all waiting and running runs of a job, in several requests if needed.
 pub(crate) async fn of_job(name: &str, reason: Option<String>, session: &Session) -> CommandResult {
     let api = session.api()?;
     let body = ReasonRequest { reason };

@@ -1,6 +1,7 @@
-//! `dead-letters`: looking at what was given up for good, and deciding about one or many.
+//! `dead-letters`: show dead letters, and retry or discard one or many.
 //!
-//! A command for many goes on request by request until it has met all that are meant; one that is cut off can be given again.
+//! A command for many sends requests until all selected dead letters are handled; an interrupted
+//! command can be repeated.
 
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
@@ -23,43 +24,45 @@ use crate::values::{at_least_one, id};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadLettersCommand {
-    /// List dead letters, those of the newest runs first
+    /// List dead letters, newest runs first
     List {
         #[command(flatten)]
         filter: FilterArgs,
-        /// Those about which this is decided: open, retried, discarded or all
+        /// Only with this decision: open, retried, discarded or all
         #[arg(long, value_name = "STATE", default_value = "open", value_parser = choice)]
         state: DeadLetterChoice,
         /// List the oldest first
         #[arg(long)]
         oldest_first: bool,
-        /// Most dead letters to list
+        /// Maximum number of dead letters to list
         #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one)]
         limit: usize,
     },
-    /// Show all that is known of one dead letter: its error, its arguments, and what was decided about it
+    /// Show all fields of a dead letter: its error, its arguments, and the decision
     #[command(visible_alias = "show")]
     Get {
-        /// Id of its run
+        /// Id of the run
         #[arg(value_parser = id)]
         id: Uuid,
     },
-    /// Run one dead letter again, or all open ones that a filter means
+    /// Retry one dead letter, or all open ones of a filter
     ///
-    /// A new run runs each, with the fire time and the arguments of the old one, as its job and function are now. Those of jobs that
-    /// are deleted or disabled stay open; exit code 1 if there are any.
+    /// Each retry creates a new run with the fire time and the arguments of the old one, and with
+    /// the current settings of the job and its function. Dead letters of deleted or disabled jobs
+    /// stay open; exit code 1 if there are any.
     Retry {
         #[command(flatten)]
         which: WhichArgs,
     },
-    /// Be done with one dead letter, or with all open ones that a filter means; they stay to be looked at until retention removes them
+    /// Discard one dead letter, or all open ones of a filter; they stay visible until retention
+    /// removes them
     Discard {
         #[command(flatten)]
         which: WhichArgs,
-        /// Why, for people
+        /// Reason, for people
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
-        /// Do not ask
+        /// Skip the confirmation
         #[arg(long, short)]
         yes: bool,
     },
@@ -73,31 +76,32 @@ pub(crate) struct FilterArgs {
     /// Only of jobs of this project
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
-    /// Only those that waited in this queue
+    /// Only of this queue
     #[arg(long, value_name = "NAME")]
     queue: Option<String>,
-    /// Only those whose last failure was of this class, such as `exit_code`
+    /// Only those whose last failure has this class, such as `exit_code`
     #[arg(long, value_name = "CLASS")]
     error_class: Option<String>,
-    /// Only those given up then or later: RFC 3339, a time on the clock of UTC, or a distance from now such as -2h
+    /// Only those that died at this instant or later: RFC 3339, a wall-clock time in UTC, or a
+    /// distance from now such as -2h
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     since: Option<String>,
-    /// Only those given up before then
+    /// Only those that died before this instant
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     until: Option<String>,
 }
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WhichArgs {
-    /// Id of the run of one; otherwise a filter says which, or --all
+    /// Id of the run of a single dead letter; otherwise use a filter or --all
     #[arg(value_name = "ID", value_parser = id, conflicts_with_all = ["all", "dry_run", "job", "project", "queue", "error_class", "since", "until"])]
     id: Option<Uuid>,
     #[command(flatten)]
     filter: FilterArgs,
-    /// All that are open
+    /// All open dead letters
     #[arg(long, conflicts_with_all = ["job", "project", "queue", "error_class", "since", "until"])]
     all: bool,
-    /// Change nothing; count those that are meant and show the newest
+    /// Change nothing; count the selected dead letters and show the newest
     #[arg(long)]
     dry_run: bool,
 }
@@ -115,7 +119,7 @@ const LIST: &[Column<DeadLetter>] = &[
     Column::new("ERROR", |letter| or_dash(letter.error_message.as_deref())),
     Column::wide("SCHEDULED FOR", |letter| time(letter.scheduled_for)),
     Column::wide("QUEUE", |letter| letter.queue.clone()),
-    Column::wide("lost", |letter| letter.lost_count.to_string()),
+    Column::wide("LOST", |letter| letter.lost_count.to_string()),
     Column::wide("ARGUMENTS", |letter| letter.task_args.to_string()),
     Column::wide("STATE", |letter| letter.state.to_string()),
     Column::wide("SETTLED", |letter| or_dash(letter.settled_at.map(time))),
@@ -124,10 +128,10 @@ const LIST: &[Column<DeadLetter>] = &[
     Column::wide("RETRIED AS", |letter| or_dash(letter.retried_as)),
 ];
 
-/// A dead letter with what only its run knows, if that is there still.
+/// A dead letter with details of its run, if the run still exists.
 struct Known {
     letter: DeadLetter,
-    dispatch: Option<Run>,
+    run: Option<Run>,
 }
 
 const GET: &[Column<Known>] = &[
@@ -142,29 +146,25 @@ const GET: &[Column<Known>] = &[
     Column::new("Attempts", |known| attempts(&known.letter)),
     Column::new("Lost", |known| known.letter.lost_count.to_string()),
     Column::new("Scheduled for", |known| time(known.letter.scheduled_for)),
-    Column::new("Triggered by", |known| {
-        or_dash(known.dispatch.as_ref().map(|dispatch| dispatch.triggered_by.as_str()))
-    }),
+    Column::new("Triggered by", |known| or_dash(known.run.as_ref().map(|run| run.triggered_by.as_str()))),
     Column::new("Queue", |known| known.letter.queue.clone()),
-    Column::new("Worker", |known| or_dash(known.dispatch.as_ref().and_then(|dispatch| dispatch.worker_id))),
+    Column::new("Worker", |known| or_dash(known.run.as_ref().and_then(|run| run.worker_id))),
     Column::new("Settled", |known| or_dash(known.letter.settled_at.map(time))),
     Column::new("By", |known| or_dash(known.letter.settled_by.as_deref())),
     Column::new("Reason", |known| or_dash(known.letter.settled_reason.as_deref())),
     Column::new("Retried as", |known| or_dash(known.letter.retried_as)),
-    Column::new("Trace id", |known| {
-        or_dash(known.dispatch.as_ref().and_then(|dispatch| dispatch.trace_id.as_deref()))
-    }),
+    Column::new("Trace id", |known| or_dash(known.run.as_ref().and_then(|run| run.trace_id.as_deref()))),
 ];
 
-/// The attempts that counted, and apart from them those that were handed back, which use up no retry.
+/// The number of attempts; released ones separately, because they use up no retry.
 fn attempts(letter: &DeadLetter) -> String {
     match letter.handed_back {
         0 => letter.attempts.to_string(),
-        handed_back => format!("{} (+{handed_back} handed back)", letter.attempts - handed_back),
+        handed_back => format!("{} (+{handed_back} released)", letter.attempts - handed_back),
     }
 }
 
-/// What a command for many has done.
+/// Result of a command for many.
 #[derive(Debug, Default, Serialize)]
 struct Done {
     count: i64,
@@ -173,7 +173,7 @@ struct Done {
 
 const DONE: &[Column<Done>] = &[
     Column::new("Done", |done| done.count.to_string()),
-    Column::new("Refused", |done| {
+    Column::new("Rejected", |done| {
         let each = done.refused.iter().map(|refused| format!("{} {}", refused.count, refused.code));
         or_dash(Some(each.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty()))
     }),
@@ -209,20 +209,20 @@ pub(crate) async fn run(command: DeadLettersCommand, session: &Session) -> Comma
     Ok(exit::OK)
 }
 
-/// Programs get what the API answered, people also what its answer leaves out.
+/// JSON and YAML have the answer of the API; tables also have details of the run.
 async fn get(id: Uuid, session: &Session) -> Result<(), ExitError> {
     let (api, id) = (session.api()?, id.to_string());
     let letter: DeadLetter = api.get(&["dead-letters", &id], &()).await?;
     if !session.output.is_table() {
         return session.output.record(&letter, LIST);
     }
-    let dispatch = match api.get(&["runs", &id], &()).await {
-        Ok(dispatch) => Some(dispatch),
-        // Retention has removed it meanwhile.
+    let run = match api.get(&["runs", &id], &()).await {
+        Ok(run) => Some(run),
+        // Retention has removed the run in the meantime.
         Err(error) if error.is_not_found() => None,
         Err(error) => return Err(error.into()),
     };
-    session.output.table(&Known { letter, dispatch }, GET)
+    session.output.table(&Known { letter, run }, GET)
 }
 
 fn query(
@@ -246,7 +246,7 @@ fn query(
     }
 }
 
-/// Decides about all that are meant.
+/// Handles all selected dead letters.
 async fn many(
     action: &str,
     which: WhichArgs,
@@ -259,11 +259,11 @@ async fn many(
     if request.dry_run || !is_agreed {
         let meant = send(&api, action, &Request { dry_run: true, ..request.clone() }).await?;
         if request.dry_run {
-            tell(&format!("{} are meant; nothing was changed", meant.count));
+            tell(&format!("{} are selected; nothing was changed", meant.count));
             session.output.items(&meant, &meant.sample, LIST, NONE)?;
             return Ok(exit::OK);
         }
-        let what = format!("This {action}s {} dead letters for good", meant.count);
+        let what = format!("This {action}s {} dead letters permanently", meant.count);
         consent::ask(&what, "--yes", Unattended::Refuse)?;
     }
     let mut done = Done::default();
@@ -294,9 +294,7 @@ fn request(which: WhichArgs, reason: Option<String>) -> Result<Request, ExitErro
     let FilterArgs { job, project, queue, error_class, since, until } = filter;
     let filters = [&job, &project, &queue, &error_class, &since, &until];
     if !all && filters.iter().all(|filter| filter.is_none()) {
-        return Err(usage(anyhow!(
-            "say which dead letters are meant: an ID, a filter such as --job, or --all"
-        )));
+        return Err(usage(anyhow!("select dead letters with an ID, a filter such as --job, or --all")));
     }
     Ok(Request { job, project, queue, error_class, since, until, all, dry_run, reason, cursor: None })
 }

@@ -1,8 +1,8 @@
-//! `logs`: what a run writes, while it runs or afterwards, all its attempts in order.
+//! `runs logs`: the output of a run, live or stored, all its attempts in order.
 //!
-//! What the program wrote to its standard output goes to ours, and everything else to standard error: what it wrote there, and what is
-//! said about attempts. A stream that breaks off is taken up again where it was, for as long as it is followed. Nothing is kept; the
-//! id of an attempt prints what was stored of it.
+//! The standard output of the program goes to standard output; its standard error and messages
+//! about attempts go to standard error. A broken stream is reopened at the same position while it
+//! is followed. Nothing is stored; the id of an attempt prints its stored output.
 
 use std::io::{self, Write as _};
 use std::time::Duration;
@@ -11,14 +11,13 @@ use sched_runtime::exit;
 use sched_wire::{LogEvent, LogsQuery};
 
 use crate::api::{Api, ApiError, Events};
-use crate::cli::LogsArgs;
+use crate::commands::runs::args::LogsArgs;
 use crate::commands::{Session, runs};
 use crate::failure::{CommandResult, failure};
 use crate::output::{neutral, tell};
 
-/// Time before a stream that broke off is taken up again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// How often in a row that may fail.
+/// Maximum number of consecutive failures.
 const TRIES: u32 = 30;
 
 pub(crate) async fn run(args: LogsArgs, session: &Session) -> CommandResult {
@@ -26,7 +25,7 @@ pub(crate) async fn run(args: LogsArgs, session: &Session) -> CommandResult {
     let mut query = LogsQuery { follow: args.follow, after: None };
     let stream = match open(&api, &args, &query).await {
         Err(error) if error.is_not_found() => {
-            // Not a run: then an attempt, which has ended.
+            // Not a run, so the id may be that of a finished attempt.
             runs::output(args.id, args.raw, session).await?;
             return Ok(exit::OK);
         }
@@ -41,7 +40,7 @@ pub(crate) async fn run(args: LogsArgs, session: &Session) -> CommandResult {
                 failures = 0;
                 query.after = id.or(query.after);
                 match printer.print(&event) {
-                    // Whoever reads has seen enough.
+                    // The reader of the pipe has closed it.
                     Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(exit::OK),
                     printed => printed.map_err(failure)?,
                 }
@@ -66,11 +65,10 @@ async fn open(api: &Api, args: &LogsArgs, query: &LogsQuery) -> Result<Events, A
     api.events(&["runs", &args.id.to_string(), "logs"], query).await
 }
 
-/// Prints events as they come.
 struct Printer {
     raw: bool,
     as_json: bool,
-    /// Whether standard error stands in the middle of a line of the program's.
+    /// Whether standard error is in the middle of a line of the program.
     open_line: bool,
 }
 
@@ -83,14 +81,14 @@ impl Printer {
         match event {
             LogEvent::Output { stream, text, dropped_bytes, .. } => {
                 if *dropped_bytes > 0 {
-                    self.say(&format!("{dropped_bytes} bytes of {stream} were not kept"));
+                    self.say(&format!("{dropped_bytes} bytes of {stream} were not stored"));
                 }
                 let text = if self.raw { text.as_str().into() } else { neutral::block(text) };
                 if stream == "stdout" {
                     return out(&text);
                 }
                 self.open_line = !text.ends_with('\n');
-                // With standard error gone there is nobody left to tell.
+                // If standard error is gone, there is no other place to report it.
                 let _ = write!(io::stderr().lock(), "{text}");
             }
             LogEvent::Attempt { attempt, .. } if *attempt > 1 => self.say(&format!("attempt {attempt}")),
@@ -108,14 +106,14 @@ impl Printer {
         Ok(())
     }
 
-    /// Says something about the run, on a line of its own.
+    /// Prints a message about the run on its own line.
     fn say(&mut self, text: &str) {
         let line_break = if std::mem::take(&mut self.open_line) { "\n" } else { "" };
         tell(&format!("{line_break}--- {text} ---"));
     }
 }
 
-/// Writes to standard output at once. A reader that has gone ends the program, as it does others.
+/// Writes to standard output without buffering. A closed pipe ends the program, as usual.
 fn out(text: &str) -> io::Result<()> {
     let mut output = io::stdout().lock();
     output.write_all(text.as_bytes()).and_then(|()| output.flush())

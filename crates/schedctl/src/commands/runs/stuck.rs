@@ -1,6 +1,8 @@
-//! `runs reset-stuck`: having the leader end attempts that nobody ends, or saying which those are. `maintenance reset-stuck` is the same.
+//! `runs reset-stuck`: request that the leader ends stuck attempts, or list them. Same as
+//! `maintenance reset-stuck`.
 //!
-//! The leader does it later than it is asked, and events tell what came of it; a dry run asks it nothing, and is answered by the API.
+//! The leader works asynchronously, and events report the result. A dry run does not involve the
+//! leader; the API answers it.
 
 use clap::Args;
 use sched_runtime::exit;
@@ -12,7 +14,7 @@ use crate::output::{Column, neutral, or_dash, tell, time};
 
 #[derive(Debug, Args)]
 pub(crate) struct ResetStuckArgs {
-    /// Change nothing; list the attempts that would be ended, and what would become of their runs
+    /// Change nothing; list the attempts that would end, with the next status of their runs
     #[arg(long)]
     dry_run: bool,
 }
@@ -36,7 +38,7 @@ pub(crate) async fn reset(args: ResetStuckArgs, session: &Session) -> CommandRes
     if !dry_run {
         let leader: SchedulerInstance = api.post(&path, None, &request).await?;
         tell(&format!(
-            "the leader, {} (process {}), was asked to look for lost attempts",
+            "requested a search for lost attempts of the leader {} (process {})",
             neutral::line(&leader.hostname),
             leader.pid
         ));
@@ -45,18 +47,20 @@ pub(crate) async fn reset(args: ResetStuckArgs, session: &Session) -> CommandRes
     let found: StuckAttempts = api.post(&path, None, &request).await?;
     tell(&summary(&found));
     if found.has_leader == Some(false) {
-        tell("no scheduler leads, so that nobody would end them: start one, or wait until one takes over");
+        tell(
+            "no scheduler leads, so they are not ended: start a scheduler, or wait until a standby takes over",
+        );
     }
     session.output.items(&found, &found.attempts, LIST, "")?;
     Ok(exit::OK)
 }
 
-/// How many there are, and what would become of them.
+/// The number of stuck attempts, and the next status of their runs.
 fn summary(found: &StuckAttempts) -> String {
     let again = found.attempts.iter().filter(|stuck| stuck.becomes == RunStatus::Waiting).count();
     let at_least = if found.count_is_at_least { "at least " } else { "" };
     format!(
-        "{at_least}{} attempts are stuck; the runs of {again} would wait to be run again; nothing was changed",
+        "{at_least}{} attempts are stuck; {again} of their runs would be retried; nothing was changed",
         found.count
     )
 }

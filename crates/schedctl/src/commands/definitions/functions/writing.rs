@@ -1,7 +1,9 @@
-//! `functions create` and `functions edit`: making a task function from flags, a file or both, and changing one in an editor.
+//! `functions create` and `functions edit`: create a task function from flags, a file or both, and
+//! change one in an editor.
 //!
-//! Neither writes over what it has not read: a function of that name that is there already, or that somebody has changed in the meantime, is refused
-//! by the API. What the API does not show of a function stays as it is unless something else is put there, which is told.
+//! Neither overwrites unread data: the API rejects the creation of an existing function and the
+//! edit of one that changed in the meantime. Values that the API hides stay unless they are
+//! replaced; the edited text marks them.
 
 use std::path::PathBuf;
 
@@ -21,45 +23,44 @@ use crate::manifest::Single;
 use crate::output::tell;
 use crate::values::{seconds, whole};
 
-/// What to make.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("handling").required(true).multiple(true))]
 pub(crate) struct CreateArgs {
-    /// Its name; without it the one in the file
+    /// Name; default: the name in the file
     #[arg(required_unless_present = "file")]
     name: Option<String>,
-    /// YAML or JSON file with the fields of one task function, as `functions edit` shows them; `-` for standard input; what flags say stands
-    /// over it
+    /// YAML or JSON file with the fields of one task function, in the form of `functions edit`; `-`
+    /// for standard input; flags override it
     #[arg(short, long, value_name = "FILE", group = "handling")]
     file: Option<PathBuf>,
-    /// How it is run: process, http or native; without it the configuration tells
+    /// Handler type: process, http or native; default: determined from the configuration
     #[arg(long, value_name = "TYPE", requires = "handling")]
     handler: Option<HandlerType>,
-    /// `handler_config`, a JSON object
+    /// `handler_config`, as a JSON object
     #[arg(long, value_name = "JSON", group = "handling", value_parser = object)]
     config: Option<Value>,
-    /// Address that a function of the type http calls
+    /// URL for the type http
     #[arg(long, value_name = "URL", group = "handling", conflicts_with = "program")]
     url: Option<String>,
-    /// Queue of its runs; `default` without it
+    /// Queue of its runs (default `default`)
     #[arg(long, value_name = "NAME")]
     queue: Option<String>,
-    /// Longest run of an attempt, such as `5min`, which it is without this
+    /// Timeout of an attempt, such as `5min` (default)
     #[arg(long, value_name = "DURATION", value_parser = seconds)]
     timeout: Option<i32>,
-    /// Attempts in all, 1 for no retry; the installation's without it
+    /// Number of attempts, 1 for no retry; default: that of the installation
     #[arg(long, value_name = "COUNT", value_parser = whole::<u32>)]
     max_attempts: Option<u32>,
-    /// JSON Schema (2020-12) that the arguments of its jobs must satisfy, a JSON object
+    /// JSON Schema (2020-12) for the arguments of its jobs, as a JSON object
     #[arg(long, value_name = "JSON", value_parser = object)]
     args_schema: Option<Value>,
-    /// Name shown to people; its name without it
+    /// Display name; default: the name
     #[arg(long, value_name = "TEXT")]
     display_name: Option<String>,
-    /// What it is for
+    /// Description
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Program that a function of the type process runs, and its arguments, behind `--`
+    /// Program and arguments for the type process, after `--`
     #[arg(last = true, value_name = "PROGRAM", group = "handling")]
     program: Vec<String>,
 }
@@ -73,7 +74,7 @@ impl CreateArgs {
         if let Some((program, arguments)) = self.program.split_first() {
             implied = Some(HandlerType::Process);
             draft.set_in("handler_config", "program", Some(program.as_str()));
-            // Those of another program in the file are not meant.
+            // The arguments in the file belong to another program.
             let is_said = self.file.is_some() || !arguments.is_empty();
             draft.set_in("handler_config", "args", is_said.then(|| arguments.to_vec()));
         }
@@ -86,8 +87,8 @@ impl CreateArgs {
             let config = draft.get("handler_config").and_then(Value::as_object);
             let handler = config.and_then(handler_of).ok_or_else(|| {
                 usage(anyhow!(
-                    "--handler is missing, and the configuration does not tell it: give --handler process, http or native, or `program`, `url` or \
-                     `handler` in the configuration"
+                    "the handler type is missing: set --handler to process, http or native, or set `program`, `url` or `handler` in the \
+                     configuration"
                 ))
             })?;
             draft.set_default("handler_type", handler.as_str());
@@ -102,7 +103,7 @@ impl CreateArgs {
     }
 }
 
-/// How a function with this configuration is run, where only one kind has such fields.
+/// Determines the handler type if only one type has such fields.
 fn handler_of(config: &Map<String, Value>) -> Option<HandlerType> {
     let kinds = [
         (HandlerType::Process, &["program", "command", "shell"][..]),
@@ -117,7 +118,7 @@ fn handler_of(config: &Map<String, Value>) -> Option<HandlerType> {
 pub(super) async fn create(args: CreateArgs, session: &Session) -> CommandResult {
     let (spec, file) = args.spec()?;
     let api = session.api()?;
-    let function: Function = match api.create(&["task-functions", &spec.name], &spec).await {
+    let function: Function = match api.create(&["functions", &spec.name], &spec).await {
         Ok(function) => function,
         Err(error) => return Err(placed(suggestions::in_error(&api, error).await, &file)),
     };
@@ -128,12 +129,11 @@ pub(super) async fn create(args: CreateArgs, session: &Session) -> CommandResult
 
 pub(super) async fn edit(name: &str, session: &Session) -> CommandResult {
     let api = session.api()?;
-    let path = ["task-functions", name];
+    let path = ["functions", name];
     let (function, tag): (Function, _) = api.get_tagged(&path).await?;
     if function.handler_config.values().any(holds_hidden) {
         tell(&format!(
-            "values of variables, headers and signing secrets that are written down are not shown: where {HIDDEN:?} is left standing they stay as \
-             they are, and what is put in its place is new"
+            "inline values of variables, headers and signing secrets are hidden: keep {HIDDEN:?} to leave a value unchanged, or replace it"
         ));
     }
     let before = spec_of(function)?;
@@ -147,7 +147,7 @@ pub(super) async fn edit(name: &str, session: &Session) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// What is written of a function.
+/// Converts a stored function to its writable fields.
 fn spec_of(function: Function) -> Result<FunctionSpec, ExitError> {
     let handler = function.handler_type.parse::<HandlerType>();
     Ok(FunctionSpec {
@@ -155,7 +155,7 @@ fn spec_of(function: Function) -> Result<FunctionSpec, ExitError> {
         display_name: Some(function.display_name),
         description: Some(function.description).filter(|text| !text.is_empty()),
         handler_type: handler
-            .context("this release does not know how the function is run")
+            .context("this release does not know the handler type of the function")
             .map_err(failure)?,
         handler_config: function.handler_config,
         queue: function.queue,

@@ -1,6 +1,6 @@
 //! The command line of `schedules`.
 //!
-//! Shapes, and the reading of what a flag holds; what a schedule may be is the model's to say. Pure.
+//! Only parsing of flags; the domain crate validates schedules. Pure.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use clap::{Args, Subcommand};
@@ -12,14 +12,14 @@ use super::question::{Mistake, Names, Question, Settings, cron_config};
 use super::simulate::SimulateArgs;
 use crate::values::{instant, instant_of, moment, within};
 
-/// Fire times shown when nobody says how many.
 const DEFAULT_COUNT: usize = 5;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SchedulesCommand {
-    /// Show when a schedule would fire, what it says in words, and what may surprise; asks no API
+    /// Show the fire times of a schedule, the schedule in words, and possible surprises; needs no
+    /// API
     Preview(PreviewArgs),
-    /// Show what all jobs of files would do together over a window: load, peaks, overlaps; asks no API
+    /// Simulate all jobs of files over a window: load, peaks, overlaps; needs no API
     Simulate(SimulateArgs),
 }
 
@@ -29,47 +29,51 @@ pub(crate) struct PreviewArgs {
     /// Crontab expression or nickname, such as `0 9 * * MON-FRI`
     #[arg(long, value_name = "EXPR", group = "schedule", allow_hyphen_values = true)]
     cron: Option<String>,
-    /// Distance between fires counted from --after, such as `90m`; days and weeks keep the time on the clock
+    /// Interval between fires, counted from --after, such as `90m`; days and weeks keep the
+    /// wall-clock time
     #[arg(long, value_name = "DURATION", group = "schedule", value_parser = period, allow_hyphen_values = true)]
     interval: Option<Value>,
-    /// The one instant of a one-off: RFC 3339, a time on the clock of --timezone, or a distance from now such as +2h30m
+    /// Instant of a one-off: RFC 3339, a wall-clock time in --timezone, or a distance from now such
+    /// as +2h30m
     #[arg(long, value_name = "TIME", group = "schedule", value_parser = moment)]
     at: Option<Moment>,
-    /// `schedule_config` of a job, a JSON object
+    /// `schedule_config` of a job, as a JSON object
     #[arg(long, value_name = "JSON", group = "schedule", value_parser = json_value)]
     config: Option<Value>,
-    /// Read a JSON object from each line, {"expr","tz","after","count"}, and answer each with one; all but `expr` may
-    /// be left to the flags
+    /// Read a JSON object from each line, {"expr","tz","after","count"}, and answer each with one;
+    /// all keys but `expr` default to the flags
     #[arg(long, group = "schedule")]
     pub(super) stdin: bool,
-    /// Crontab expressions begin with a field for the second: six fields in all
+    /// Crontab expressions have six fields, with the second first
     #[arg(long, conflicts_with_all = ["interval", "at", "config"])]
     seconds: bool,
-    /// The job that is to have it: decides where `H` in a crontab expression falls.
+    /// Name of the planned job, which determines the value of `H` in a crontab expression
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
-    /// Kind of schedule that --config describes: cron, interval, oneoff or manual; without it the keys tell
+    /// Kind of schedule of --config: cron, interval, oneoff or manual; default: determined from its
+    /// keys
     #[arg(long = "type", value_name = "TYPE", id = "job_type", requires = "config", conflicts_with_all = ["cron", "interval", "at", "stdin"])]
     job_type: Option<JobType>,
-    /// Time zone by its IANA name
+    /// IANA time zone
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     timezone: String,
-    /// Show fire times after this instant, in RFC 3339; without it the present of this machine
+    /// Show fire times after this instant (RFC 3339); default: now, by the clock of this machine
     #[arg(long, value_name = "INSTANT", value_parser = instant)]
     after: Option<DateTime<Utc>>,
-    /// How many fire times, at most 10000
+    /// Number of fire times, at most 10000
     #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_COUNT, value_parser = within(1, MAX_FIRE_TIMES))]
     count: usize,
-    /// What becomes of times that clocks skip: shift or skip; without it the schedule decides
+    /// Rule for wall-clock times that do not exist: shift or skip; default: that of the schedule
     #[arg(long, value_name = "CHOICE")]
     dst_gap: Option<DstGap>,
-    /// What becomes of times that occur twice: first, second or both; without it the schedule decides
+    /// Rule for wall-clock times that occur twice: first, second or both; default: that of the
+    /// schedule
     #[arg(long, value_name = "CHOICE")]
     dst_overlap: Option<DstOverlap>,
 }
 
 impl PreviewArgs {
-    /// What the flags say beside the schedule.
+    /// The settings of the flags, without the schedule.
     pub(super) fn settings(&self, now: DateTime<Utc>) -> Settings {
         Settings {
             timezone: self.timezone.clone(),
@@ -82,7 +86,7 @@ impl PreviewArgs {
         }
     }
 
-    /// The question that the flags ask. Fails if they name no schedule, which the group of flags prevents.
+    /// The query of the flags. Fails without a schedule, which the group of flags prevents.
     pub(super) fn question(&self, now: DateTime<Utc>) -> Result<Question, Mistake> {
         let names = |schedule| Names { schedule, timezone: "--timezone" };
         let (job_type, config, names) = if let Some(expression) = &self.cron {
@@ -105,10 +109,10 @@ impl PreviewArgs {
     }
 }
 
-/// The kind of schedule whose keys a `schedule_config` has. One that has keys of none counts as an interval, whose error
-/// then lists what is allowed.
+/// The kind of schedule with the keys of a `schedule_config`. Without a known key it counts as an
+/// interval, whose error lists the allowed keys.
 ///
-/// Several schedules are of the kind of the first.
+/// Of several schedules the first determines the kind.
 pub(in crate::commands) fn kind(config: &Value) -> JobType {
     let config = config.pointer("/any_of/0").unwrap_or(config);
     let has = |key: &str| config.get(key).is_some();
@@ -127,12 +131,13 @@ fn json_value(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str(text)
 }
 
-/// A duration as `schedule_config` of an interval: days and weeks alone are calendar time, all else is elapsed time.
+/// Converts a duration to the `schedule_config` of an interval: days and weeks alone are calendar
+/// time, everything else is elapsed time.
 pub(in crate::commands) fn period(text: &str) -> Result<Value, String> {
     let duration = humantime::parse_duration(text)
         .map_err(|error| format!("{error}; write a duration such as `90m`, `1h 30m` or `2d`"))?;
     if duration.subsec_nanos() != 0 {
-        return Err("is no whole number of seconds".to_owned());
+        return Err("is not a whole number of seconds".to_owned());
     }
     let units: Vec<&str> = text.split(|c: char| !c.is_alphabetic()).filter(|unit| !unit.is_empty()).collect();
     if units.iter().any(|unit| matches!(*unit, "M") || unit.starts_with("month") || unit.starts_with('y')) {
@@ -266,15 +271,18 @@ mod tests {
             ),
             (&["--cron", &long], "--cron (expression): is 10000 bytes long"),
             (&["--cron", "- * * * *"], "--cron (minute): `-` has"),
-            (&["--cron", "* * * * *", "--timezone", "Mars/Base"], "--timezone: `Mars/Base` is no time zone"),
-            (&["--cron", "* * * * *", "--timezone", ""], "--timezone: `` is no time zone"),
+            (
+                &["--cron", "* * * * *", "--timezone", "Mars/Base"],
+                "--timezone: `Mars/Base` is not a time zone",
+            ),
+            (&["--cron", "* * * * *", "--timezone", ""], "--timezone: `` is not a time zone"),
             (&["--interval", "0s"], "--interval: adds up to 0 seconds"),
             (&["--interval", "99999d"], "--interval: adds up to"),
             (&["--interval", "9999999999s"], "--interval (seconds): is not a whole number"),
             (&["--config", "[]", "--type", "cron"], "--config: is not an object"),
             (
                 &["--config", r#"{"hous": 1}"#],
-                "--config: `hous` is no field of this kind of schedule; allowed are weeks",
+                "--config: `hous` is not a field of this kind of schedule; allowed are weeks",
             ),
             (&["--config", "7"], "--config: is not an object"),
             (&["--config", r#"{"minute": 60}"#, "--type", "cron"], "--config (minute): `60` is not a value"),

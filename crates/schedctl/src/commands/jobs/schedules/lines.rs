@@ -1,8 +1,10 @@
-//! `schedules preview --stdin`: a question on every line of the input, an answer on every line of the output.
+//! `schedules preview --stdin`: a query on every line of the input, an answer on every line of the
+//! output.
 //!
-//! Lines are answered one by one and in order, each on its own: a bad one yields an error on its line and the next is
-//! read. The length of a line is bounded, so is what is kept of one. Output is handed on whenever the input pauses, so
-//! that a program may ask, read, and ask again. Fails only when the input or the output is broken.
+//! Lines are answered one by one, in order and independently: an invalid line produces an error on
+//! its line, and the next one is read. Memory is bounded: the length of a line is limited. Output
+//! is flushed whenever the input pauses, so a program can send a query, read the answer, and send
+//! another. Fails only if the input or the output breaks.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 
@@ -15,13 +17,13 @@ use super::question::{Mistake, Names, Question, Settings, cron_config};
 use crate::output::neutral;
 use crate::values::instant;
 
-/// Longest line that is read, in bytes.
+/// Maximum length of a line, in bytes.
 const LONGEST_LINE: usize = 64 * 1024;
 
 const KEYS: [&str; 4] = ["expr", "tz", "after", "count"];
 const NAMES: Names = Names { schedule: "expr", timezone: "tz" };
 
-/// The field of an error that is about no single key.
+/// Field name of an error that concerns no single key.
 const LINE: &str = "line";
 
 #[derive(Debug, Serialize)]
@@ -29,7 +31,7 @@ struct Failed {
     error: Mistake,
 }
 
-/// Answers every line; what a line leaves out is taken from `settings`.
+/// Answers every line; missing keys default to `settings`.
 pub(super) fn answer_all<R: Read>(
     mut input: BufReader<R>,
     mut output: impl Write,
@@ -64,14 +66,17 @@ fn too_long() -> Mistake {
 
 fn answer(line: &[u8], settings: &Settings) -> Result<Shown, Mistake> {
     let object: Map<String, Value> = serde_json::from_slice(line).map_err(|error| {
-        Mistake::new(LINE, format!("is no JSON object with {} ({error})", KEYS.join(", ")))
+        Mistake::new(LINE, format!("is not a JSON object with {} ({error})", KEYS.join(", ")))
     })?;
     Ok(Shown::from(question(&object, settings)?.answer()?))
 }
 
 fn question(object: &Map<String, Value>, settings: &Settings) -> Result<Question, Mistake> {
     if let Some(unknown) = object.keys().find(|key| !KEYS.contains(&key.as_str())) {
-        return Err(Mistake::new(unknown, format!("is no key of a line; allowed are {}", KEYS.join(", "))));
+        return Err(Mistake::new(
+            unknown,
+            format!("is not a key of a line; allowed are {}", KEYS.join(", ")),
+        ));
     }
     let expression = text(object, "expr")?.ok_or_else(|| Mistake::new("expr", "is missing"))?;
     let mut settings = settings.clone();

@@ -1,7 +1,7 @@
-//! One question about a schedule, its answer, and what is wrong with it in the words of the one who asks.
+//! A query about a schedule, its answer, and errors in the terms of the caller.
 //!
-//! The model speaks of `schedule_config.expression`; somebody who wrote `--cron`, or a line with `expr`, is told of that.
-//! Pure.
+//! The domain crate reports `schedule_config.expression`; a caller with `--cron`, or a line with
+//! `expr`, gets an error about that. Pure.
 
 use chrono::{DateTime, Utc};
 use sched_model::domain::ids::DEFAULT_TENANT;
@@ -11,10 +11,10 @@ use sched_model::domain::timetable::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// How the model says that an expression with seconds is to be asked for.
+/// Advice of the domain crate for an expression with seconds.
 const SECONDS_IN_CONFIG: &str = "set `\"seconds\": true` beside the expression";
 
-/// What a preview needs to know beside the schedule.
+/// Settings of a preview besides the schedule.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) timezone: String,
@@ -22,20 +22,20 @@ pub(super) struct Settings {
     pub(super) count: usize,
     pub(super) dst_gap: Option<DstGap>,
     pub(super) dst_overlap: Option<DstOverlap>,
-    /// Name of the job whose `H` is meant.
+    /// Name of the job for `H`.
     pub(super) job: Option<String>,
-    /// Crontab expressions begin with a field for the second.
+    /// Crontab expressions have a field for the second.
     pub(super) seconds: bool,
 }
 
-/// What the asker calls the places of a question.
+/// Names of the parts of a query, as the caller wrote them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Names {
     pub(super) schedule: &'static str,
     pub(super) timezone: &'static str,
 }
 
-/// A question that can be answered.
+/// A valid query.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) job_type: JobType,
@@ -44,18 +44,17 @@ pub(super) struct Question {
     pub(super) names: Names,
 }
 
-/// What is wrong with a question.
+/// An error of a query.
 #[derive(Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{field}: {message}")]
 pub(super) struct Mistake {
-    /// Where.
     pub(super) field: String,
-    /// What, and what is allowed.
+    /// The error, and the accepted values.
     pub(super) message: String,
 }
 
 impl Mistake {
-    /// What begins with the name of its flag.
+    /// A text that begins with the name of its flag.
     pub(super) fn told(text: &str) -> Self {
         let (field, message) = text.split_once(": ").unwrap_or(("--at", text));
         Self::new(field, message)
@@ -67,7 +66,7 @@ impl Mistake {
 }
 
 impl Question {
-    /// The preview. An interval without an anchor is counted from where the preview begins.
+    /// Computes the preview. An interval without an anchor counts from the start of the preview.
     pub(super) fn answer(&self) -> Result<Preview, Mistake> {
         let Settings { timezone, after, count, dst_gap, dst_overlap, job, seconds: _ } = &self.settings;
         let source = ScheduleSource {
@@ -89,7 +88,7 @@ impl Question {
         let Some(field) = error.field().strip_prefix("schedule_config.") else {
             return Mistake::new(self.names.schedule, error.message());
         };
-        // Asked by itself, the expression says which of its fields is wrong.
+        // Parsed separately, the expression reports which of its fields is wrong.
         let expression = self.config.get("expression").and_then(Value::as_str);
         let seconds = self.config.get("seconds") == Some(&Value::Bool(true));
         let key = hash_key_of(self.settings.job.as_deref());
@@ -106,7 +105,8 @@ impl Question {
 }
 
 impl Names {
-    /// A field of the schedule: after a flag in parentheses, after the key of an object as a path.
+    /// Names a field of the schedule: in parentheses after a flag, as a path after the key of an
+    /// object.
     fn part(self, field: &str) -> String {
         match self.schedule {
             flag if flag.starts_with("--") => format!("{flag} ({field})"),
@@ -116,12 +116,11 @@ impl Names {
     }
 }
 
-/// What `H` is computed from: the job's, in the tenant that every installation has; nothing makes it an example.
+/// Seed of `H`: the name of the job in the default tenant; without a name, that of an example.
 fn hash_key_of(job: Option<&str>) -> String {
     job.map(|name| hash_key(DEFAULT_TENANT.0, name)).unwrap_or_default()
 }
 
-/// A crontab expression as `schedule_config`.
 pub(in crate::commands) fn cron_config(expression: &str, seconds: bool) -> Value {
     if seconds {
         json!({ "expression": expression, "seconds": true })

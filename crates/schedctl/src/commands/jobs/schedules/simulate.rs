@@ -1,8 +1,8 @@
-//! `schedules simulate`: what all jobs of some files would do together over a window.
+//! `schedules simulate`: all jobs of files together over a window.
 //!
-//! Reads the files as `jobs apply` does, so mistakes are told at their places; the arithmetic is the model's
-//! (`domain::simulation`), and no API and no database is asked. Jobs that are disabled or only triggered are counted and left
-//! out. Nothing is printed unless the whole simulation succeeded.
+//! Files are read as for `jobs apply`, so errors have positions. The simulation is in the domain
+//! crate (`domain::simulation`) and needs neither an API nor a database. Disabled and manual jobs
+//! are counted and left out. Nothing is printed unless the whole simulation succeeds.
 
 mod args;
 mod jobs;
@@ -37,7 +37,7 @@ pub(super) fn run(args: &SimulateArgs, now: DateTime<Utc>, session: &Session) ->
         return Ok(exit::OK);
     }
     if shown.starts_per_minute.is_none() {
-        tell("starts_per_minute is left out, for it would be very long; a shorter window has it");
+        tell("starts_per_minute is left out because of its length; use a shorter window");
     }
     session.output.record(&shown, &[])?;
     Ok(exit::OK)

@@ -1,17 +1,17 @@
-//! How events are shown: which job they are of, and their details on one line. Pure.
+//! Formats events: their job, and their details on one line. Pure.
 
 use sched_wire::Event;
 use serde_json::Value;
 
 use crate::output::{Column, or_dash, time};
 
-/// Where an event names its job.
+/// Field of an event with the name of its job.
 const JOB_NAME: &str = "job_name";
 
-/// Letters of the longest type there is.
+/// Length of the longest event type.
 const LONGEST_TYPE: usize = 28;
 
-/// What is known of an event; its details come last, because they are as long as they like.
+/// The details are the last column, because their length varies.
 pub(super) const LIST: &[Column<Event>] = &[
     Column::new("AT", |event| time(event.at)),
     Column::new("TYPE", |event: &Event| event.event_type.clone()).at_least(LONGEST_TYPE),
@@ -22,7 +22,7 @@ pub(super) const LIST: &[Column<Event>] = &[
     Column::new("DATA", summary),
 ];
 
-/// The job by its name, or by its id where the event does not say the name.
+/// The job by name, or by id if the event has no name.
 fn job(event: &Event) -> String {
     match event.data.get(JOB_NAME).and_then(Value::as_str) {
         Some(name) => name.to_owned(),
@@ -30,7 +30,7 @@ fn job(event: &Event) -> String {
     }
 }
 
-/// The details of an event on one line, without those that stand in a column of their own.
+/// The details of an event on one line, without fields that have their own column.
 fn summary(event: &Event) -> String {
     let one = |(name, value): (&String, &Value)| match value {
         Value::Null => None,

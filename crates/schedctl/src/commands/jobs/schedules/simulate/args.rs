@@ -7,9 +7,8 @@ use clap::{ArgAction, Args};
 
 use crate::values::{instant, within};
 
-/// Busiest minutes shown when nobody says how many.
 const DEFAULT_PEAKS: usize = 10;
-/// Most of them: each is told with all its jobs.
+/// The output lists each peak with all its jobs.
 const MOST_PEAKS: usize = 100;
 
 #[derive(Debug, Args)]
@@ -17,22 +16,22 @@ pub(crate) struct SimulateArgs {
     /// YAML or JSON file with jobs, `-` for standard input; may be repeated
     #[arg(short, long = "file", value_name = "FILE", required = true, action = ArgAction::Append)]
     pub(super) file: Vec<PathBuf>,
-    /// Begin at this instant, in RFC 3339; without it the present minute of this machine
+    /// Start at this instant (RFC 3339); default: the current minute of this machine
     #[arg(long, value_name = "INSTANT", value_parser = instant)]
     from: Option<DateTime<Utc>>,
-    /// End before this instant, in RFC 3339, at most 366 days later; without it a day after --from
+    /// End before this instant (RFC 3339), at most 366 days later; default: a day after --from
     #[arg(long, value_name = "INSTANT", value_parser = instant)]
     to: Option<DateTime<Utc>>,
-    /// Time zone of jobs that name none, by its IANA name
+    /// IANA time zone of jobs without one
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     pub(super) timezone: String,
-    /// How many of the minutes with most starts to show, at most 100
+    /// Number of busiest minutes to show, at most 100
     #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_PEAKS, value_parser = within(1, MOST_PEAKS))]
     pub(super) peaks: usize,
 }
 
 impl SimulateArgs {
-    /// The first instant, and the first after the window.
+    /// Start (inclusive) and end (exclusive) of the window.
     pub(super) fn window(&self, now: DateTime<Utc>) -> (DateTime<Utc>, DateTime<Utc>) {
         let minute = now.duration_trunc(TimeDelta::minutes(1)).unwrap_or(now);
         let from = self.from.unwrap_or(minute);

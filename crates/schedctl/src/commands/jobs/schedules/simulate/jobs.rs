@@ -1,7 +1,7 @@
-//! From the jobs of the files to what the model simulates.
+//! Converts the jobs of files for the simulation.
 //!
-//! Jobs are judged by the rules the API judges by, all of them before anything is simulated, and mistakes are told at their
-//! places in the files. Pure; the files have been read.
+//! Jobs are validated by the rules of the API, all of them before the simulation, and errors have
+//! positions in the files. Pure; the files are already read.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -21,17 +21,16 @@ use serde_json::{Map, Value, json};
 use crate::failure::{failure, usage};
 use crate::manifest::Files;
 
-/// The jobs to simulate, and how many are left out.
 #[derive(Debug, Default)]
 pub(super) struct Chosen<'a> {
     pub(super) jobs: Vec<Simulated<'a>>,
-    /// Without a schedule.
+    /// Number of manual jobs, which are left out.
     pub(super) manual: usize,
-    /// With one that does not fire.
+    /// Number of disabled jobs, which are left out.
     pub(super) disabled: usize,
 }
 
-/// The jobs of the files that fire by themselves.
+/// Selects the jobs with an active schedule.
 pub(super) fn choose<'a>(files: &'a Files, timezone: &str, window: Window) -> Result<Chosen<'a>, ExitError> {
     let mut chosen = Chosen::default();
     let mut mistakes = Vec::new();
@@ -55,7 +54,8 @@ pub(super) fn choose<'a>(files: &'a Files, timezone: &str, window: Window) -> Re
     if mistakes.is_empty() { Ok(chosen) } else { Err(refuse(files, mistakes)) }
 }
 
-/// The settings as the API would complete them: the words and fields of a file are those of the model.
+/// Completes the settings as the API does; the words and fields of a file are those of the domain
+/// crate.
 fn settings(spec: &JobSpec, timezone: &str) -> Result<JobSettings, serde_json::Error> {
     let mut value = serde_json::to_value(spec)?;
     if let Some(fields) = value.as_object_mut() {
@@ -70,7 +70,7 @@ fn settings(spec: &JobSpec, timezone: &str) -> Result<JobSettings, serde_json::E
     serde_json::from_value(value)
 }
 
-/// The calendars of the files, by name; what is wrong with the others joins the mistakes.
+/// The valid calendars of the files by name; errors of the other calendars are added to `mistakes`.
 fn calendars<'a>(files: &'a Files, mistakes: &mut Vec<ProblemError>) -> HashMap<&'a str, Calendar> {
     let mut found = HashMap::new();
     for (index, spec) in files.calendars().enumerate() {
@@ -89,10 +89,9 @@ fn calendars<'a>(files: &'a Files, mistakes: &mut Vec<ProblemError>) -> HashMap<
     found
 }
 
-/// What jobs are read with.
 struct Reading<'a> {
     calendars: HashMap<&'a str, Calendar>,
-    /// Where it begins, intervals without an anchor are counted from, as if the jobs were created then.
+    /// Intervals without an anchor count from its start, as if the jobs were created then.
     window: Window,
 }
 
@@ -110,13 +109,13 @@ impl Reading<'_> {
         })
     }
 
-    /// When a job with these settings fires. `H` is resolved as in the tenant that every installation has.
+    /// The timetable of a job with these settings. `H` is resolved as in the default tenant.
     fn timetable(&self, settings: &JobSettings) -> Result<Timetable, Refusal> {
         let named = settings.calendars.iter().enumerate().map(|(index, name)| {
             self.calendars.get(name.as_str()).cloned().ok_or_else(|| Refusal {
                 field: format!("calendars.{index}"),
                 message: format!(
-                    "{name:?} is not in the files; a simulation asks no database, so give its file too"
+                    "{name:?} is not in the files; a simulation reads no database, so add its file"
                 ),
             })
         });
@@ -135,7 +134,7 @@ impl Reading<'_> {
         }))
     }
 
-    /// The last of the first `most` fires, if the window has more: with it the job ends.
+    /// The last of the first `most` fires, if the window has more: the job ends with it.
     fn last_of(&self, timetable: &Timetable, most: i64) -> Result<Option<DateTime<Utc>>, Refusal> {
         let mut at = self.window.from() - TimeDelta::microseconds(1);
         for _ in 0..most {
@@ -147,11 +146,12 @@ impl Reading<'_> {
         Ok(Some(at))
     }
 
-    /// The same schedule at minutes of its own, if it is a cron expression that has such a form.
+    /// The same schedule with spread minutes, if it is a cron expression that has such a form.
     fn spread<'n>(&self, name: &str, settings: &JobSettings) -> Result<Option<Spread<'n>>, Refusal> {
         let timetable = self.timetable(settings)?;
         let Schedule::Cron(cron) = timetable.schedule() else { return Ok(None) };
-        // As the user wrote it, unless that has no fields: nicknames, and the form with a key for each field.
+        // As the user wrote it, unless that has no fields: nicknames, and the form with a key per
+        // field.
         let written = settings.schedule_config.get("expression").and_then(Value::as_str);
         let written = written.filter(|text| !text.trim_start().starts_with('@'));
         let expression = written.unwrap_or_else(|| cron.spec().canonical());
@@ -160,7 +160,8 @@ impl Reading<'_> {
         };
         let mut moved = settings.clone();
         if cron.spec().wildcard_time() {
-            // `H/n` follows elapsed time as `*/n` does; what it is resolved to does not begin with a star.
+            // `H/n` follows elapsed time as `*/n` does, but its resolved form does not begin with a
+            // star.
             moved.dst_gap.get_or_insert(DstGap::Skip);
             moved.dst_overlap.get_or_insert(DstOverlap::Both);
         }
@@ -172,7 +173,6 @@ impl Reading<'_> {
     }
 }
 
-/// Why a job cannot be simulated.
 struct Refusal {
     field: String,
     message: String,
@@ -184,17 +184,17 @@ impl From<ScheduleError> for Refusal {
     }
 }
 
-/// A mistake of job `index`; fields are paths with dots.
+/// An error of job `index`; fields are dotted paths.
 fn mistake(index: usize, field: &str, message: String) -> ProblemError {
     ProblemError { pointer: format!("/jobs/{index}/{}", field.replace('.', "/")), message }
 }
 
-/// Tells mistakes at their places, in the words of this command.
+/// Reports errors with their positions, in the terms of this command.
 fn refuse(files: &Files, mistakes: Vec<ProblemError>) -> ExitError {
     let mut problem = Problem::new(422, "", "", "");
     problem.errors = mistakes;
     let explained = files.explain(&problem).to_string();
-    // The first line speaks of applying; a line for each mistake follows.
+    // The first line is about applying; a line per error follows.
     let places = explained.split_once('\n').map_or(explained.as_str(), |(_, places)| places);
     usage(anyhow!("the jobs cannot be simulated:\n{places}"))
 }

@@ -1,6 +1,6 @@
-//! A simulation as it is printed: the shape of the JSON and YAML, from which the tables are made too.
+//! The printed simulation: the form of the JSON and YAML output, and the source of the tables.
 //!
-//! Instants are UTC. Lists are ordered by what people look for first. Plain data.
+//! Instants are UTC. Lists begin with the most relevant items. Plain data.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sched_model::domain::simulation::{Change, Hour, JobReport, Moment, Peak, Report, Suggestion};
@@ -9,19 +9,19 @@ use serde_json::Value;
 
 use super::jobs::Chosen;
 
-/// More minutes than this are not listed: two weeks of them.
+/// Above this number (two weeks) minutes are not listed.
 const MOST_MINUTES: usize = 14 * 24 * 60;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Shown {
     pub(super) from: DateTime<Utc>,
     pub(super) to: DateTime<Utc>,
-    /// Jobs simulated, and left out because they only run when triggered, or not at all.
+    /// Number of simulated jobs; manual and disabled ones are counted separately.
     pub(super) jobs: usize,
     pub(super) manual_jobs: usize,
     pub(super) disabled_jobs: usize,
     pub(super) starts: u64,
-    /// Every minute with starts; absent if there are very many.
+    /// Every minute with starts; absent above the limit.
     pub(super) starts_per_minute: Option<Vec<Starts>>,
     pub(super) hours: Vec<Stretch>,
     pub(super) peaks: Vec<Herd>,
@@ -29,9 +29,9 @@ pub(super) struct Shown {
     /// Most starts first.
     pub(super) starts_per_job: Vec<Job>,
     pub(super) overlaps: Overlaps,
-    /// Most gain first.
+    /// Largest gain first.
     pub(super) suggestions: Vec<Advice>,
-    /// The busiest minute, now and with all suggestions followed.
+    /// Busiest minute, now and with all suggestions applied.
     pub(super) peak: Option<Starts>,
     pub(super) predicted_peak: Option<Starts>,
 }
@@ -80,13 +80,13 @@ pub(super) struct Job {
 
 #[derive(Debug, Serialize)]
 pub(super) struct Overlaps {
-    /// Slots that the workers need together.
+    /// Slots that the workers need in total.
     pub(super) most_running: u32,
     pub(super) since: Option<DateTime<Utc>>,
     pub(super) busy_seconds: i64,
-    /// Runs that go on at one time, on average.
+    /// Average number of concurrent runs.
     pub(super) mean_running: f64,
-    /// Jobs that declare no duration and so take no time here.
+    /// Jobs without a declared duration, which count as zero.
     pub(super) jobs_of_unknown_duration: Vec<String>,
     pub(super) starts_of_unknown_duration: u64,
 }
@@ -96,7 +96,7 @@ pub(super) struct Advice {
     pub(super) job: String,
     pub(super) field: &'static str,
     pub(super) value: Value,
-    /// Starts in the minutes of its starts, its own included, on average.
+    /// Average number of starts in the minutes of its starts, including its own.
     pub(super) company_before: f64,
     pub(super) company_after: f64,
 }

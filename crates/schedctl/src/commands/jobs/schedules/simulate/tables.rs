@@ -1,6 +1,6 @@
-//! A simulation for people: totals, a chart, and the few rows of each list that matter most.
+//! Tables of a simulation: totals, a chart, and the most relevant rows of each list.
 //!
-//! What is cut is counted; `-o json` has all of it. Writes to standard output and fails as that does.
+//! Omitted rows are counted; `-o json` has all of them.
 
 use std::cmp::Reverse;
 
@@ -12,14 +12,11 @@ use crate::output::{Column, Output, duration, neutral, or_dash, tell, time};
 
 /// Rows of jobs and of suggestions.
 const ROWS: usize = 10;
-/// Names of jobs in a cell.
 const NAMES: usize = 4;
-/// A chart has a line for each hour up to so many hours, and a line for each day beyond.
+/// Up to this number of hours a chart has a line per hour, beyond it a line per day.
 const MOST_HOURS: usize = 49;
-/// Width of the longest bar.
 const BAR: u64 = 40;
 
-/// A stretch with its bar.
 #[derive(Debug, serde::Serialize)]
 struct Line {
     stretch: Stretch,
@@ -142,7 +139,7 @@ fn suggestions(shown: &Shown, output: Output) -> Result<(), ExitError> {
     list(&shown.suggestions, SUGGESTIONS, "suggestions", output)
 }
 
-/// The first rows of a list, and how many more there are.
+/// Prints the first rows of a list, and the number of omitted rows.
 fn list<T: serde::Serialize>(
     items: &[T],
     columns: &[Column<T>],
@@ -160,12 +157,12 @@ fn tell_of_rest(count: usize, what: &str) {
     }
 }
 
-/// A line for each hour, or for each day if these are many.
+/// A line per hour, or per day above the limit.
 fn chart(hours: &[Stretch]) -> Vec<Line> {
     let stretches = if hours.len() <= MOST_HOURS { hours.to_vec() } else { days(hours) };
     let most = stretches.iter().map(|stretch| stretch.starts).max().unwrap_or(0).max(1);
     let bar = |starts: u64| {
-        // Rounded up, so that a bar is empty only where nothing starts.
+        // Rounded up, so that a bar is empty only without starts.
         let length = starts.saturating_mul(BAR).div_ceil(most);
         "#".repeat(usize::try_from(length).unwrap_or(0))
     };
@@ -189,13 +186,12 @@ fn days(hours: &[Stretch]) -> Vec<Stretch> {
     hours.chunk_by(same_day).filter_map(day).collect()
 }
 
-/// A minute on the clock and how much it has.
+/// Formats a minute with its count.
 fn minute(minute: Starts) -> String {
     let clock = |at: DateTime<Utc>| at.format("%H:%M").to_string();
     format!("{} ({})", clock(minute.at), minute.starts)
 }
 
-/// The first names of a herd.
 fn names(herd: &Herd) -> String {
     let mut names: Vec<String> =
         herd.jobs.iter().take(NAMES).map(|member| neutral::line(&member.name).into_owned()).collect();

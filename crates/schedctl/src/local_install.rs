@@ -1,8 +1,9 @@
-//! The folder of `schedctl dev`: its lock, its parts, and the description that other commands read.
+//! The directory of `schedctl dev`: its lock, its parts, and the description for other commands.
 //!
-//! Who holds the lock on `dev.lock` owns the folder; the system gives it back however the holder ends. The description
-//! `dev.toml` exists while `dev` runs. It is replaced as a whole, so a reader sees the old or the new one and never half
-//! of either; after a `kill -9` it stays behind, and its process ids tell the next `dev` whom to wait for.
+//! The process with the lock on `dev.lock` owns the directory; the system releases the lock however
+//! the process ends. The description `dev.toml` exists while `dev` runs. It is replaced atomically,
+//! so a reader never sees half of one. After a `kill -9` it stays, and its process ids show the
+//! next `dev` which processes to wait for.
 
 use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, Write as _};
@@ -14,7 +15,7 @@ use nix::unistd::Pid;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
-use crate::commands::new_key;
+use crate::secret_keys::new_key;
 
 const DESCRIPTION: &str = "dev.toml";
 const LOCK: &str = "dev.lock";
@@ -22,40 +23,34 @@ const SECRET_KEYS: &str = "secrets.key";
 const API_KEY: &str = "api.key";
 const HEADER: &str = "# Written by `schedctl dev` while it runs; other commands find it here.\n";
 
-/// What runs, for other commands.
+/// Running processes, for other commands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Description {
-    /// Address of the API.
     pub(crate) api_url: String,
-    /// URL of the private database.
     pub(crate) database_url: String,
     /// The processes, `schedctl` first.
     #[serde(default)]
     pub(crate) processes: Vec<ProcessEntry>,
 }
 
-/// One process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProcessEntry {
-    /// What it is called in the log.
+    /// Name in the log.
     pub(crate) name: String,
-    /// Its id.
     pub(crate) pid: i32,
-    /// Where it says how it is; nothing for `schedctl` itself.
+    /// URL of its health endpoint; `None` for `schedctl` itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) health_url: Option<String>,
 }
 
-/// Why the folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FolderError {
-    /// Another `dev` owns it.
+    /// Another `dev` owns the directory.
     #[error(
-        "`schedctl dev` runs in {} already{}; use that one, stop it, or choose another folder with --data-dir",
+        "`schedctl dev` already runs in {}{}; use it, stop it, or choose another directory with --data-dir",
         .dir.display(), .owner.map(|pid| format!(" (process {pid})")).unwrap_or_default()
     )]
     Owned { dir: PathBuf, owner: Option<i32> },
-    /// A file operation failed.
     #[error("could not {action} {}", .path.display())]
     File {
         action: &'static str,
@@ -63,15 +58,14 @@ pub(crate) enum FolderError {
         #[source]
         source: io::Error,
     },
-    /// The description cannot be understood.
-    #[error("{} is damaged; remove it, the next `schedctl dev` writes it anew", .path.display())]
+    /// The description is not valid.
+    #[error("{} is damaged; remove it, the next `schedctl dev` writes it again", .path.display())]
     Damaged {
         path: PathBuf,
         #[source]
         source: Box<toml::de::Error>,
     },
-    /// The description cannot be written.
-    #[error("could not describe the processes in {}", .path.display())]
+    #[error("could not write the description of the processes in {}", .path.display())]
     Unwritable {
         path: PathBuf,
         #[source]
@@ -84,14 +78,15 @@ fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FolderEr
     move |source| FolderError::File { action, path, source }
 }
 
-/// Whether the `schedctl dev` that wrote the description runs: its process is there. Asks no lock, which one that starts may want at this moment.
+/// Whether the process of the `schedctl dev` that wrote the description exists. Does not try the
+/// lock, which a starting `dev` may need at this moment.
 pub(crate) fn is_running(description: &Path) -> bool {
     let described = read_description(description).ok().flatten();
     let owner = described.and_then(|found| found.processes.into_iter().next());
     owner.is_some_and(|owner| kill(Pid::from_raw(owner.pid), None).is_ok())
 }
 
-/// The folder, owned by this process for as long as the value lives.
+/// The directory, owned by this process while the value lives.
 #[derive(Debug)]
 pub(crate) struct Folder {
     dir: PathBuf,
@@ -99,11 +94,11 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Makes the folder where it is missing and takes its lock.
+    /// Creates the directory if it is missing, and takes its lock.
     pub(crate) fn own(dir: &Path) -> Result<Self, FolderError> {
         if !dir.is_dir() {
             fs::create_dir_all(dir).map_err(file("create", dir))?;
-            // Root's PostgreSQL runs as another user, who has to pass through.
+            // As root, PostgreSQL runs as another user, who needs to traverse the directory.
             let mode = if nix::unistd::geteuid().is_root() { 0o711 } else { 0o700 };
             fs::set_permissions(dir, Permissions::from_mode(mode))
                 .map_err(file("change the mode of", dir))?;
@@ -115,7 +110,8 @@ impl Folder {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                // Only decorates the message: whoever holds the lock may not have got as far as the description.
+                // Only for the message: the owner of the lock may not have written the description
+                // yet.
                 let described = read_description(&description_of(&dir)).ok().flatten();
                 let owner = described.and_then(|found| found.processes.first().map(|first| first.pid));
                 return Err(FolderError::Owned { dir, owner });
@@ -130,17 +126,16 @@ impl Folder {
         Ok(folder)
     }
 
-    /// The folder, without links.
+    /// The absolute path without symbolic links.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Where PostgreSQL keeps its data.
     pub(crate) fn postgres(&self) -> PathBuf {
         self.dir.join("pg")
     }
 
-    /// Where jobs may keep backups; made where it is missing.
+    /// Directory for backups of jobs; created if it is missing.
     pub(crate) fn backups(&self) -> Result<PathBuf, FolderError> {
         let path = self.dir.join("backups");
         if !path.is_dir() {
@@ -151,7 +146,7 @@ impl Folder {
         Ok(path)
     }
 
-    /// The keys of the secrets; made where they are missing, for the owner's eyes only.
+    /// Key file of the secrets; created if it is missing, with access only for its owner.
     pub(crate) fn secret_keys(&self) -> Result<PathBuf, FolderError> {
         let path = self.dir.join(SECRET_KEYS);
         if !path.exists() {
@@ -160,33 +155,33 @@ impl Folder {
         Ok(path)
     }
 
-    /// The file with the API key of the owner, which may not be there yet.
+    /// File with the API key of the owner; it may not exist yet.
     pub(crate) fn api_key(&self) -> PathBuf {
         self.dir.join(API_KEY)
     }
 
-    /// Keeps the API key of the owner, for their eyes only.
+    /// Stores the API key of the owner, with access only for its user.
     pub(crate) fn keep_api_key(&self, key: &SecretString) -> Result<(), FolderError> {
         let line = SecretString::from(format!("{}\n", key.expose_secret()));
         write_private(&self.api_key(), &line)
     }
 
-    /// What an earlier `dev` that was killed left behind.
+    /// Processes that a killed `dev` left.
     pub(crate) fn left_behind(&self) -> Result<Vec<ProcessEntry>, FolderError> {
         Ok(read_description(&description_of(&self.dir))?.map(|found| found.processes).unwrap_or_default())
     }
 
-    /// Tells other commands what runs.
+    /// Writes the description for other commands.
     pub(crate) fn describe(&self, description: &Description) -> Result<(), FolderError> {
         write_description(&self.dir, description)
     }
 
-    /// Tells other commands that nothing runs any more.
+    /// Removes the description.
     pub(crate) fn forget(&self) -> Result<(), FolderError> {
         remove(&description_of(&self.dir), |path| fs::remove_file(path))
     }
 
-    /// Removes everything earlier runs have kept. PostgreSQL must not run.
+    /// Removes all data of earlier starts. PostgreSQL must not run.
     pub(crate) fn clear(&self) -> Result<(), FolderError> {
         remove(&self.postgres(), |path| fs::remove_dir_all(path))?;
         remove(&self.dir.join("backups"), |path| fs::remove_dir_all(path))?;
@@ -196,12 +191,12 @@ impl Folder {
     }
 }
 
-/// Where the description of the folder `dir` lies.
+/// Path of the description of a directory.
 pub(crate) fn description_of(dir: &Path) -> PathBuf {
     dir.join(DESCRIPTION)
 }
 
-/// The description in the file `path`; `None` when there is no such file.
+/// Reads a description; `None` if the file does not exist.
 pub(crate) fn read_description(path: &Path) -> Result<Option<Description>, FolderError> {
     match fs::read_to_string(path) {
         Ok(text) => toml::from_str(&text)
@@ -212,13 +207,13 @@ pub(crate) fn read_description(path: &Path) -> Result<Option<Description>, Folde
     }
 }
 
-/// Replaces the description in the folder `dir`, for its owner's eyes only.
+/// Replaces the description of a directory, with access only for its owner.
 pub(crate) fn write_description(dir: &Path, description: &Description) -> Result<(), FolderError> {
     let path = description_of(dir);
     let text = toml::to_string(description)
         .map_err(|source| FolderError::Unwritable { path: path.clone(), source })?;
     let new = dir.join("dev.toml.new");
-    // One that an interrupted write left behind keeps the mode it was made with, so it is not opened again.
+    // A file of an interrupted write keeps its mode, so it is not reused.
     remove(&new, |path| fs::remove_file(path))?;
     let opened = File::options().create_new(true).write(true).mode(0o600).open(&new);
     let mut writer = opened.map_err(file("create", &new))?;
@@ -226,7 +221,7 @@ pub(crate) fn write_description(dir: &Path, description: &Description) -> Result
     fs::rename(&new, &path).map_err(file("replace", &path))
 }
 
-/// Removes what may be missing already.
+/// Removes a file that may not exist.
 fn remove(path: &Path, how: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), FolderError> {
     match how(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(file("remove", path)(error)),
@@ -234,20 +229,20 @@ fn remove(path: &Path, how: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), 
     }
 }
 
-/// The file with the keys of the secrets, beside the description of what runs.
+/// Path of the key file of the secrets, next to the description.
 pub(crate) fn secret_keys_beside(description: &Path) -> PathBuf {
     description.with_file_name(SECRET_KEYS)
 }
 
-/// The file with the API key of the owner, beside the description of what runs.
+/// Path of the API key of the owner, next to the description.
 pub(crate) fn api_key_beside(description: &Path) -> PathBuf {
     description.with_file_name(API_KEY)
 }
 
-/// Writes a file for the owner's eyes only; what was there is replaced as a whole.
+/// Writes a file with access only for its owner, and replaces it atomically.
 fn write_private(path: &Path, text: &SecretString) -> Result<(), FolderError> {
     let new = path.with_added_extension("new");
-    // One that an interrupted start left behind may be half a key.
+    // A file of an interrupted start may contain half a key.
     remove(&new, |path| fs::remove_file(path))?;
     let opened = File::options().create_new(true).write(true).mode(0o600).open(&new);
     let mut writer = opened.map_err(file("create", &new))?;

@@ -1,4 +1,4 @@
-//! `audit`: who changed what. Reads only.
+//! `audit-events`: the audit log, read-only.
 
 use clap::Subcommand;
 use sched_runtime::exit;
@@ -10,35 +10,36 @@ use crate::output::{Column, or_dash, time};
 use crate::values::at_least_one;
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum AuditCommand {
-    /// List changes, newest first
+pub(crate) enum AuditEventsCommand {
+    /// List audit events, newest first
     List {
-        /// Only by whom, exactly as it is shown
+        /// Only changes by this author, exactly as shown
         #[arg(long, value_name = "ACTOR")]
         actor: Option<String>,
-        /// Only what was done, such as `pause_job`
+        /// Only this action, such as `pause_job`
         #[arg(long, value_name = "ACTION")]
         action: Option<String>,
-        /// Only to things of this kind, such as job
+        /// Only changes of this kind of object, such as job
         #[arg(long, value_name = "KIND")]
         target_type: Option<String>,
-        /// Only to this thing
+        /// Only changes of the object with this id
         #[arg(long, value_name = "ID")]
         target: Option<String>,
-        /// Only from then on: RFC 3339, a time on the clock of UTC, or a distance from now such as -2h
+        /// Only at this instant or later: RFC 3339, a wall-clock time in UTC, or a distance from
+        /// now such as -2h
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         since: Option<String>,
-        /// Only those before then
+        /// Only before this instant
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         until: Option<String>,
-        /// Most entries to list
+        /// Maximum number of audit events to list
         #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one)]
         limit: usize,
     },
-    /// Show one change, with what was before and after
+    /// Show one audit event, with the object before and after the change
     #[command(visible_alias = "show")]
     Get {
-        /// Its number, as `schedctl audit list -o wide` shows it
+        /// Its number, as `schedctl audit-events list -o wide` shows it
         number: i64,
     },
 }
@@ -56,12 +57,12 @@ const LIST: &[Column<AuditEvent>] = &[
     Column::wide("AFTER", |entry| or_dash(entry.after.as_ref())),
 ];
 
-pub(crate) async fn run(command: AuditCommand, session: &Session) -> CommandResult {
+pub(crate) async fn run(command: AuditEventsCommand, session: &Session) -> CommandResult {
     let (actor, action, target_type, target, since, until, limit) = match command {
-        AuditCommand::List { actor, action, target_type, target, since, until, limit } => {
+        AuditEventsCommand::List { actor, action, target_type, target, since, until, limit } => {
             (actor, action, target_type, target, since, until, limit)
         }
-        AuditCommand::Get { number } => {
+        AuditEventsCommand::Get { number } => {
             let entry: AuditEvent = session.api()?.get(&["audit-events", &number.to_string()], &()).await?;
             session.output.whole(&entry, LIST)?;
             return Ok(exit::OK);
@@ -79,7 +80,7 @@ pub(crate) async fn run(command: AuditCommand, session: &Session) -> CommandResu
         sort: None,
     };
     let entries: Page<AuditEvent> = session.api()?.list(&["audit-events"], limit, page).await?;
-    session.output.page(&entries, LIST, "nobody has changed anything")?;
+    session.output.page(&entries, LIST, "there are no such audit events")?;
     tell_of_more(&entries, limit);
     Ok(exit::OK)
 }
