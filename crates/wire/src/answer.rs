@@ -1,6 +1,4 @@
-//! Answers that are not things themselves: pages of them, what `apply` did, and problem documents.
-//!
-//! Plain data.
+//! Envelopes of answers: pages, results of `apply`, problem documents.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,52 +7,54 @@ use uuid::Uuid;
 use crate::PROBLEMS;
 use crate::job::FieldChange;
 
-/// A piece of a list.
+/// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Page<T> {
     /// The items, in the list's order.
     pub items: Vec<T>,
-    /// To be sent as `cursor` for the next piece; `None` when this was the last.
+    /// Send it as `cursor` for the next page; `None` on the last page.
     pub next_cursor: Option<String>,
-    /// How many items the list has in all; only if that was asked for, and there are no more than 10,000.
+    /// Number of items of the whole list; only with `total=true`, and up to 10,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
-    /// How many items it has at least; only if their number was asked for, and there are more than 10,000.
+    /// Lower bound of the number of items; only with `total=true`, and above 10,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_is_at_least: Option<u64>,
 }
 
-/// What `apply` did with each item: queues, calendars, functions, templates, jobs, notification channels and rules.
+/// Results of `apply`, one per item of the manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplyResult {
-    /// One for each item of the manifest, each kind in its order.
+    /// One entry per item of the manifest; each kind in its order.
     pub results: Vec<Applied>,
-    /// Whether nothing of it was kept, because that was asked for.
+    /// True if the request was a dry run, so that nothing was stored.
     #[serde(default)]
     pub dry_run: bool,
 }
 
-/// What `apply` did with one item.
+/// The result of `apply` for one item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Applied {
-    /// What kind of thing it is.
+    /// Kind of the item.
     pub kind: Kind,
-    /// Its name.
+    /// Name of the item.
     pub name: String,
-    /// Its identifier; of what a dry run would make, one that will not be its. `None` for queues, which have their name alone.
+    /// Identifier. In a dry run a new item has an identifier that is not used later. `None` for
+    /// queues, which have only a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<Uuid>,
-    /// What was done.
+    /// Change that was stored.
     pub change: Change,
-    /// Its version after it; `None` for queues and task functions, which have none.
+    /// Version after the write; `None` for queues and task functions, which have no versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<i64>,
-    /// What an update made another. Values of variables of processes and headers of requests may be secrets: that they differ is told, and how is not.
+    /// Fields that an update changed. Environment variables of processes and headers of requests
+    /// may hold secrets: their change is reported without the values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<FieldChange>,
 }
 
-/// Kinds of thing that can be applied.
+/// Kinds of item in a manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -74,53 +74,53 @@ pub enum Kind {
     NotificationRule,
 }
 
-/// What a write did.
+/// Effect of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// The thing is new.
+    /// The item is new.
     Created,
-    /// It was different before.
+    /// The item had other settings.
     Updated,
-    /// It was just so before.
+    /// The item already had these settings.
     Unchanged,
 }
 
-/// Why a request was refused or failed: a problem document after RFC 9457.
+/// A problem document (RFC 9457): why a request was rejected or failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
-    /// Where it is told what the `code` means and what to do: a reference relative to the API, `/api/docs/problems#` and the code.
+    /// Link to the description of `code`, relative to the API: `/api/docs/problems#` and the code.
     #[serde(rename = "type", default = "about_blank")]
     pub kind: String,
-    /// The status in words.
+    /// Name of the status.
     pub title: String,
     /// The status of the response.
     pub status: u16,
-    /// What is wrong with this request, for people.
+    /// Description of this problem, for people.
     pub detail: String,
     /// Path of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
-    /// What is wrong, for programs; a word that never changes.
+    /// Stable code of the problem, for programs.
     pub code: String,
-    /// What is wrong with each field; empty when the problem has no field.
+    /// Problems of single fields; empty when no field is at fault.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<ProblemError>,
-    /// Id of the request, which is in the log of the API too.
+    /// Id of the request, also in the log of the API.
     #[serde(default)]
     pub request_id: String,
-    /// Id of the trace that the request is part of: that of its `traceparent`, or a new one. In the log of the API too.
+    /// Id of the trace of the request: from its `traceparent`, or new. Also in the log of the API.
     #[serde(default)]
     pub trace_id: String,
 }
 
-/// What is wrong with one field.
+/// A problem of one field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProblemError {
-    /// JSON pointer into the body, such as `/jobs/3/timezone`, empty for the whole of it; the bare name of a parameter or
-    /// header when it does not begin with `/`.
+    /// JSON pointer into the body, such as `/jobs/3/timezone`; empty for the whole body. A name
+    /// without a leading `/` is a parameter or a header.
     pub pointer: String,
-    /// What is wrong and what is allowed.
+    /// The problem, and the accepted values.
     pub message: String,
 }
 
@@ -129,7 +129,7 @@ fn about_blank() -> String {
 }
 
 impl Problem {
-    /// A problem of a status, without fields.
+    /// Returns a problem without fields.
     #[must_use]
     pub fn new(
         status: u16,

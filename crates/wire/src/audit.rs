@@ -1,4 +1,4 @@
-//! The audit log, as it is read. Plain data.
+//! The audit log.
 
 use chrono::{DateTime, Utc};
 use schemars::JsonSchema;
@@ -7,57 +7,59 @@ use serde_json::Value;
 
 use crate::enums::TimeSort;
 
-/// A change that somebody made.
+/// A recorded change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditEvent {
-    /// Its number; they grow.
+    /// Sequence number, ascending.
     pub id: i64,
-    /// When, by the database's clock.
+    /// Time of the change, by the database clock.
     pub at: DateTime<Utc>,
-    /// Who did it: an address or the public part of a key, or both.
+    /// Author of the change: an e-mail address, the public part of a key, or both.
     pub actor: String,
-    /// What was done, such as `pause_job`.
+    /// Action, such as `pause_job`.
     pub action: String,
-    /// Kind of thing it was done to, such as `job`.
+    /// Kind of the changed object, such as `job`.
     pub target_type: String,
-    /// Which one: an id, or a name where there is none.
+    /// Id of the changed object; its name if the kind has no ids.
     pub target_id: String,
-    /// The thing before, without secrets; `None` if it was made.
+    /// The object before the change, without secrets; `None` if it was created.
     pub before: Option<Value>,
-    /// The thing after, without secrets; `None` if it was removed.
+    /// The object after the change, without secrets; `None` if it was removed.
     pub after: Option<Value>,
-    /// Id of the request, which is in the log of the API too.
+    /// Id of the request, also in the log of the API.
     pub request_id: Option<String>,
-    /// Network address of who sent the request, as trusted proxies tell it; `None` for what no request did.
+    /// Network address of the client, as trusted proxies report it; `None` for a change without a
+    /// request.
     #[serde(default)]
     pub address: Option<String>,
-    /// Whether it is of the installation and of no tenant.
+    /// True for a change of the installation, outside every tenant.
     pub is_installation: bool,
 }
 
-/// Parameters of the audit log.
+/// Parameters of the list of audit events.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AuditQuery {
-    /// Only by whom, exactly as it is shown.
+    /// Only changes by this author, exactly as shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
-    /// Only what was done, such as `pause_job`.
+    /// Only this action, such as `pause_job`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// Only to things of this kind, such as `job`.
+    /// Only changes of this kind of object, such as `job`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_type: Option<String>,
-    /// Only to this thing.
+    /// Only changes of the object with this id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_id: Option<String>,
-    /// Only at this instant or later: RFC 3339, a time on the clock of UTC, or a distance from now such as `-2h`.
+    /// Only at this instant or later: RFC 3339, a wall-clock time in UTC, or a distance from now
+    /// such as `-2h`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Only before this instant, written in the same ways.
+    /// Only before this instant, in the same forms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// The order; newest first when absent.
+    /// Order; newest first when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort: Option<TimeSort>,
     /// As in [`PageQuery`](crate::PageQuery).

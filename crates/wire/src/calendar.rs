@@ -1,7 +1,7 @@
-//! Calendars: sets of local times at which nothing may fire, as a person writes them and as they are kept.
+//! Calendars: sets of local times at which jobs do not fire, as written and as stored.
 //!
-//! The fields of a definition stand beside the name, in a file, in a request and in an answer alike. Their shapes are for
-//! the API to judge, which knows what they mean; here only their names are known. Plain data.
+//! The fields of a definition stand next to the name, in a file, a request and an answer alike.
+//! Only their names are checked here; the API checks their values.
 
 use chrono::{DateTime, Utc};
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-/// A calendar as a person writes it.
+/// A calendar as written in a file or a request.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CalendarSpec {
@@ -18,31 +18,31 @@ pub struct CalendarSpec {
     /// Free text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// IANA zone of all its times; that of each job when absent.
+    /// IANA zone of all its times; the zone of each job when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timezone: Option<Value>,
-    /// Days, and ranges of days.
+    /// Days and ranges of days.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dates: Option<Value>,
     /// Days of every year, and ranges of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub yearly: Option<Value>,
-    /// Days of every week, whole or from one time to another.
+    /// Days of every week, whole or between two times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weekly: Option<Value>,
-    /// Stretches of time, each from one local time until another.
+    /// Periods between two local times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub windows: Option<Value>,
     /// Recurrence rules (RFC 5545).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<Value>,
-    /// Days, and ranges of days, that are not excluded all the same.
+    /// Days and ranges of days that stay included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub except: Option<Value>,
 }
 
 impl CalendarSpec {
-    /// What it excludes, as one object.
+    /// Returns the excluded times as one object.
     #[must_use]
     pub fn into_definition(self) -> Map<String, Value> {
         let Self { name: _, description: _, timezone, dates, yearly, weekly, windows, rules, except } = self;
@@ -59,7 +59,7 @@ impl CalendarSpec {
     }
 }
 
-/// A calendar as it is kept.
+/// A stored calendar.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calendar {
     /// Identifier.
@@ -68,28 +68,29 @@ pub struct Calendar {
     pub name: String,
     /// Free text.
     pub description: String,
-    /// Grows with every change.
+    /// Version; grows with every change.
     pub version: i64,
     /// When it was created.
     pub created_at: DateTime<Utc>,
-    /// Which component or whose e-mail created it.
+    /// Component or e-mail address that created it.
     pub created_by: String,
-    /// When it last changed.
+    /// When it was last changed.
     pub updated_at: DateTime<Utc>,
-    /// Which component or whose e-mail changed it.
+    /// Component or e-mail address that last changed it.
     pub updated_by: String,
-    /// What it excludes: the fields of a [`CalendarSpec`] that were given, and whatever a newer API adds.
+    /// Excluded times: the fields of a [`CalendarSpec`] that were set, and fields of newer APIs.
     #[serde(flatten)]
     pub definition: Map<String, Value>,
 }
 
-/// A calendar that a preview is to heed.
+/// A calendar for a preview.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "must be the name of a calendar, or an object with the fields of one")]
 pub enum CalendarChoice {
-    /// One that is kept, by name.
+    /// Name of a stored calendar.
     Named(String),
-    /// One that is not: the fields of a [`CalendarSpec`] but for name and description.
+    /// A calendar that is not stored: the fields of a [`CalendarSpec`] without name and
+    /// description.
     Inline(Map<String, Value>),
 }
 

@@ -1,4 +1,4 @@
-//! Commands about work that is there already, and what becomes of them. Plain data.
+//! Commands on existing runs, and their answers.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,11 +6,11 @@ use uuid::Uuid;
 
 use crate::enums::{CancelState, RunStatus};
 
-/// Body of a command that may say why; may be left out.
+/// Body of a command with a reason; may be left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReasonRequest {
-    /// Why, for people; up to 500 characters.
+    /// Reason, for people; up to 500 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -20,19 +20,20 @@ pub struct ReasonRequest {
 pub struct Cancelled {
     /// The run.
     pub run_id: Uuid,
-    /// Whether it is cancelled, or its worker is to stop it.
+    /// Whether the run is cancelled, or its worker was notified.
     pub state: CancelState,
-    /// Its state.
+    /// Status of the run.
     pub status: RunStatus,
 }
 
 /// Answer to cancelling the runs of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JobCancelled {
-    /// How many waited and are cancelled.
+    /// Number of waiting runs that were cancelled.
     pub cancelled: usize,
-    /// How many run and are to be stopped by their workers, besides those that were to be already.
+    /// Number of running runs whose workers were notified; runs with an earlier request are not
+    /// counted.
     pub requested: usize,
-    /// Whether there are more, which the same request would cancel next.
+    /// True if more runs are left; repeat the request to cancel them.
     pub has_more: bool,
 }

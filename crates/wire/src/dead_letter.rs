@@ -1,4 +1,4 @@
-//! Dead letters: runs that were given up for good, and what is decided about them. Plain data.
+//! Dead letters, and decisions on them.
 
 use chrono::{DateTime, Utc};
 use schemars::JsonSchema;
@@ -8,44 +8,44 @@ use uuid::Uuid;
 
 use crate::enums::{DeadLetterChoice, DeadLetterState, TimeSort};
 
-/// A run that was given up for good.
+/// A run whose retries are exhausted, or that was lost too often.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeadLetter {
     /// The run.
     pub run_id: Uuid,
-    /// Its job.
+    /// Id of the job.
     pub job_id: Uuid,
-    /// Its name.
+    /// Name of the job.
     pub job: String,
-    /// Queue it waited in.
+    /// Queue of the run.
     pub queue: String,
     /// The fire time, or the instant of the trigger.
     pub scheduled_for: DateTime<Utc>,
-    /// When it was given up.
+    /// When the run became a dead letter.
     pub died_at: DateTime<Utc>,
-    /// Attempts there were.
+    /// Number of attempts.
     pub attempts: i32,
-    /// Those of them that were lost with their worker.
+    /// Number of attempts that were lost with their worker.
     pub lost_count: i32,
-    /// Those of them that were handed back before they came to an end, because the worker stopped or left the other side alone. They use
-    /// up no retry.
+    /// Number of attempts that a worker handed back unfinished, because it stopped or because it
+    /// spared an unavailable HTTP host. They use up no retry.
     #[serde(default)]
     pub handed_back: i32,
     /// Class of the last failure.
     pub error_class: Option<String>,
-    /// The last failure in words.
+    /// Message of the last failure.
     pub error_message: Option<String>,
     /// Arguments of the run.
     pub task_args: Value,
-    /// What was decided.
+    /// Decision on the dead letter.
     pub state: DeadLetterState,
-    /// When; `None` while it is open.
+    /// When the decision was made; `None` while it is open.
     pub settled_at: Option<DateTime<Utc>>,
-    /// By whom; `None` while it is open.
+    /// Author of the decision; `None` while it is open.
     pub settled_by: Option<String>,
-    /// Why, if they said.
+    /// Reason of the decision, if given.
     pub settled_reason: Option<String>,
-    /// The run that runs it again; `None` unless it was retried.
+    /// Run that retries it; `None` unless it was retried.
     pub retried_as: Option<Uuid>,
 }
 
@@ -53,7 +53,7 @@ pub struct DeadLetter {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeadLettersQuery {
-    /// Those about which this is decided; open ones when absent.
+    /// Only dead letters with this decision; open ones when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<DeadLetterChoice>,
     /// Only of the job with this name or id.
@@ -62,19 +62,20 @@ pub struct DeadLettersQuery {
     /// Only of jobs of the project with this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// Only those that waited in this queue.
+    /// Only runs of this queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// Only those whose last failure was of this class.
+    /// Only those whose last failure has this class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_class: Option<String>,
-    /// The order, by when their runs were created; newest first when absent.
+    /// Order, by the creation of their runs; newest first when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort: Option<TimeSort>,
-    /// Only those given up then or later, written as an instant of [`ExplainQuery`](crate::ExplainQuery) on the clock of UTC.
+    /// Only those that died at this instant or later; as an instant of
+    /// [`ExplainQuery`](crate::ExplainQuery), wall-clock times in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Only those given up before then, written likewise.
+    /// Only those that died before this instant, in the same forms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
     /// As in [`PageQuery`](crate::PageQuery).
@@ -108,16 +109,16 @@ pub struct DeadLettersCommand {
     /// As in [`DeadLettersQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// All of them: what has to be said when no filter is given, and only then.
+    /// Select all open dead letters. Required when no filter is given, and rejected with a filter.
     #[serde(default)]
     pub all: bool,
-    /// Change nothing, but count those that are meant and show the newest.
+    /// Change nothing; count the selected dead letters and return the newest.
     #[serde(default)]
     pub dry_run: bool,
-    /// Why, for people; of discarding only.
+    /// Reason, for people; only for discarding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// `next_cursor` of the answer before; absent at first.
+    /// `next_cursor` of the previous answer; absent in the first request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
@@ -125,23 +126,24 @@ pub struct DeadLettersCommand {
 /// Answer to a command for many dead letters.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct DeadLettersSettled {
-    /// Whether nothing was changed.
+    /// True if nothing was changed.
     pub dry_run: bool,
-    /// How many were retried or discarded by this request; of a dry run how many are meant in all.
+    /// Number of dead letters that this request retried or discarded; in a dry run the number of
+    /// all selected ones.
     pub count: i64,
-    /// How many of those that this request came to could not be retried, by reason. They are open still.
+    /// Dead letters of this batch that could not be retried, counted by reason. They stay open.
     pub refused: Vec<RefusedCount>,
-    /// The newest of those that are meant; of a dry run only.
+    /// Newest selected dead letters; only in a dry run.
     pub sample: Vec<DeadLetter>,
-    /// To be sent as `cursor` for the rest; `None` when there is none.
+    /// Send it as `cursor` for the rest; `None` when none are left.
     pub next_cursor: Option<String>,
 }
 
-/// How many things were refused for a reason.
+/// Number of rejected items for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RefusedCount {
-    /// The reason: `job_deleted`, `job_disabled` or `inactive`, as the code of a problem.
+    /// Code of the problem: `job_deleted`, `job_disabled` or `inactive`.
     pub code: String,
-    /// How many.
+    /// Number of items.
     pub count: usize,
 }

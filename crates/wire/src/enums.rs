@@ -1,16 +1,16 @@
-//! The closed vocabularies, each an enum whose variants are sent as fixed words.
+//! Closed vocabularies; each variant is sent as a fixed word.
 //!
-//! Enums that stand in requests list only what this release can do, so that the error for anything else lists exactly
-//! that. Plain data; the one failure is an unknown word, whose error lists the known ones.
+//! Enums of requests list only the words that this release accepts, so the error for another word
+//! lists exactly those.
 
 use std::fmt;
 
-/// A word that is none of those allowed.
+/// A word outside its vocabulary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownWord {
-    /// What was given.
+    /// The given word.
     pub word: String,
-    /// What would have been accepted.
+    /// The accepted words.
     pub allowed: &'static [&'static str],
 }
 
@@ -34,7 +34,7 @@ macro_rules! words {
             /// Every word, in the order of declaration.
             pub const WORDS: &'static [&'static str] = &[$($word),+];
 
-            /// The word that is sent.
+            /// Returns the word of the variant.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
@@ -59,115 +59,117 @@ macro_rules! words {
 }
 
 words! {
-    /// What an event tells.
+    /// Type of an event.
     EventType {
-        /// A job was made.
+        /// A job was created.
         JobCreated = "job_created",
         /// A job was changed.
         JobUpdated = "job_updated",
-        /// Somebody paused a job.
+        /// A client paused a job.
         JobPaused = "job_paused",
-        /// Somebody resumed a job.
+        /// A client resumed a job.
         JobResumed = "job_resumed",
-        /// Somebody enabled a job.
+        /// A client enabled a job.
         JobEnabled = "job_enabled",
-        /// Somebody disabled a job, or the scheduler one that it can no longer schedule.
+        /// A client disabled a job, or the scheduler disabled one that it can no longer schedule.
         JobDisabled = "job_disabled",
-        /// Somebody deleted a job.
+        /// A client deleted a job.
         JobDeleted = "job_deleted",
-        /// Somebody restored a deleted job.
+        /// A client restored a deleted job.
         JobRestored = "job_restored",
-        /// A task function was made.
+        /// A task function was created.
         FunctionCreated = "function_created",
         /// A task function was changed.
         FunctionUpdated = "function_updated",
         /// A task function was deleted.
         FunctionDeleted = "function_deleted",
-        /// Somebody paused a task function.
+        /// A client paused a task function.
         FunctionPaused = "function_paused",
-        /// Somebody resumed a task function.
+        /// A client resumed a task function.
         FunctionResumed = "function_resumed",
-        /// Somebody has a task function accept jobs again.
+        /// A client activated a task function: it accepts jobs again.
         FunctionActivated = "function_activated",
-        /// Somebody has a task function accept no jobs.
+        /// A client deactivated a task function: it accepts no jobs.
         FunctionDeactivated = "function_deactivated",
-        /// A queue was made.
+        /// A queue was created.
         QueueCreated = "queue_created",
-        /// A queue was changed: paused, resumed, or given other limits.
+        /// A queue was changed: paused, resumed, or its limits.
         QueueUpdated = "queue_updated",
-        /// Somebody paused a queue.
+        /// A client paused a queue.
         QueuePaused = "queue_paused",
-        /// Somebody resumed a queue.
+        /// A client resumed a queue.
         QueueResumed = "queue_resumed",
-        /// Somebody deleted a queue.
+        /// A client deleted a queue.
         QueueDeleted = "queue_deleted",
-        /// A project was made.
+        /// A project was created.
         ProjectCreated = "project_created",
         /// A project was changed.
         ProjectUpdated = "project_updated",
-        /// Somebody deleted a project.
+        /// A client deleted a project.
         ProjectDeleted = "project_deleted",
-        /// Somebody paused a project.
+        /// A client paused a project.
         ProjectPaused = "project_paused",
-        /// Somebody resumed a project.
+        /// A client resumed a project.
         ProjectResumed = "project_resumed",
-        /// A template was made.
+        /// A template was created.
         TemplateCreated = "template_created",
         /// A template was changed.
         TemplateUpdated = "template_updated",
-        /// Somebody deleted a template.
+        /// A client deleted a template.
         TemplateDeleted = "template_deleted",
-        /// The operator of the installation paused the tenant.
+        /// The operator paused the tenant.
         TenantPaused = "tenant_paused",
-        /// The operator of the installation resumed the tenant.
+        /// The operator resumed the tenant.
         TenantResumed = "tenant_resumed",
-        /// An attempt has begun.
+        /// An attempt has started.
         ScheduleExecutionStarted = "schedule_execution_started",
-        /// An attempt has ended, whatever became of it.
+        /// An attempt has ended, with any outcome.
         ScheduleExecutionCompleted = "schedule_execution_completed",
         /// An attempt was lost with its worker.
         ScheduleExecutionLost = "schedule_execution_lost",
-        /// A run was given up for good.
+        /// A run became a dead letter.
         DispatchDeadLetter = "dispatch_dead_letter",
-        /// A run was given up because nobody had begun it in time.
+        /// A run expired before its first attempt.
         DispatchExpired = "dispatch_expired",
-        /// Fire times passed without a run, and the misfire policy does not make up for them.
+        /// Fire times passed without a dispatch, and the misfire policy does not catch them up.
         RunMissed = "run_missed",
-        /// Somebody cancelled a run that waited.
+        /// A waiting run was cancelled.
         DispatchCancelled = "dispatch_cancelled",
-        /// Somebody wants a running run stopped.
+        /// A client requested to stop a running run.
         DispatchCancelRequested = "dispatch_cancel_requested",
-        /// Somebody had a finished run run again.
+        /// A client retried a finished run.
         DispatchRetried = "dispatch_retried",
-        /// Somebody is done with a dead letter.
+        /// A client discarded a dead letter.
         DeadLetterDiscarded = "dead_letter_discarded",
         /// A worker has registered.
         WorkerOnline = "worker_online",
-        /// A worker has ended in order.
+        /// A worker has stopped cleanly.
         WorkerStopped = "worker_stopped",
         /// The lease of a worker has expired.
         WorkerOffline = "worker_offline",
-        /// An operator asked a worker to take nothing new.
+        /// The operator requested that a worker claims no new runs.
         WorkerDrainRequested = "worker_drain_requested",
-        /// An operator took that back.
+        /// The operator withdrew that request.
         WorkerDrainEnded = "worker_drain_ended",
-        /// A scheduler has taken over.
+        /// Another scheduler became the leader.
         LeaderChanged = "leader_changed",
-        /// An operator asked the leader to step down.
+        /// The operator requested that the leader steps down.
         LeaderStepDownRequested = "leader_step_down_requested",
-        /// Runs wait in a queue that no living worker serves.
+        /// Runs wait in a queue that no live worker serves.
         QueueUnserved = "queue_unserved",
-        /// The queue is served again, or nothing waits in it any more.
+        /// The queue is served again, or no run waits in it any more.
         QueueUnservedEnded = "queue_unserved_ended",
     }
 }
 
 words! {
-    /// Why a position in the stream of events is none any more.
+    /// Why a position in the stream of events is no longer valid.
     ResetReason {
-        /// Events that followed it are too old and were removed. The stream goes on with the oldest that there are.
+        /// Later events were removed by retention. The stream continues with the oldest stored
+        /// event.
         Expired = "expired",
-        /// The database is another one by now, such as one restored from a backup. The stream goes on with what happens now.
+        /// The database is a different one, for example restored from a backup. The stream
+        /// continues with new events.
         OtherDatabase = "other_database",
     }
 }
@@ -175,23 +177,23 @@ words! {
 words! {
     /// Why a stream of events ends.
     EndReason {
-        /// The API stops; another one may be there already.
+        /// The API stops; another instance may already run.
         Stopping = "stopping",
-        /// The key is good no more, or allows this no more.
+        /// The key is no longer valid, or no longer has the permission.
         Revoked = "revoked",
-        /// The database cannot be asked.
+        /// The database is not reachable.
         Unavailable = "unavailable",
     }
 }
 
 words! {
-    /// Whether a scheduler leads.
+    /// State of the leadership.
     LeaderState {
-        /// One leads and renews its lease.
+        /// A leader renews its lease.
         Live = "live",
-        /// The lease of the one that led has expired, and nobody has taken over.
+        /// The lease of the last leader has expired, and no standby has taken over.
         Expired = "expired",
-        /// None leads.
+        /// No scheduler leads.
         None = "none",
     }
 }
@@ -199,67 +201,68 @@ words! {
 words! {
     /// Why an attempt is stuck.
     StuckReason {
-        /// Its worker has been silent for longer than its lease, or is given up.
+        /// Its worker has been silent for longer than its lease, or is marked as lost.
         WorkerLost = "worker_lost",
-        /// Its worker lives, and has not ended it though its time is over.
+        /// Its worker is alive, but has not ended it within its timeout.
         Overdue = "overdue",
-        /// No claim names it, and its worker is gone or its time over.
+        /// No claim names it, and its worker is gone or its timeout has passed.
         ClaimMissing = "claim_missing",
     }
 }
 
 words! {
-    /// What a job is at the moment; of several the one that says most.
+    /// State of a job; if several apply, the most severe.
     JobStatus {
         /// Its schedule fires.
         Enabled = "enabled",
-        /// Its schedule does not fire for a while.
+        /// Its schedule is paused.
         Paused = "paused",
-        /// Somebody disabled it.
+        /// A client disabled it.
         Disabled = "disabled",
-        /// The scheduler disabled it, and says why.
+        /// The scheduler disabled it and recorded the reason.
         Quarantined = "quarantined",
-        /// Somebody deleted it; it can be restored.
+        /// A client deleted it; it can be restored.
         Deleted = "deleted",
     }
 }
 
 words! {
-    /// The order of a list of jobs; with a minus the other way round. Jobs that have no such thing come last either way.
+    /// Order of a list of jobs; a minus reverses it. Jobs without the value come last in both
+    /// directions.
     JobSort {
         /// By name.
         Name = "name",
-        /// By name, the last first.
+        /// By name, descending.
         NameDown = "-name",
-        /// By when they fire next, the soonest first.
+        /// By the next fire time, earliest first.
         NextRunAt = "next_run_at",
-        /// By when they fire next, the latest first.
+        /// By the next fire time, latest first.
         NextRunAtDown = "-next_run_at",
-        /// By when their latest finished attempt started, the oldest first.
+        /// By the start of the latest finished attempt, oldest first.
         LastRunAt = "last_run_at",
-        /// By when their latest finished attempt started, the newest first.
+        /// By the start of the latest finished attempt, newest first.
         LastRunAtDown = "-last_run_at",
-        /// By when their settings last changed, the oldest first.
+        /// By the last change of the settings, oldest first.
         UpdatedAt = "updated_at",
-        /// By when their settings last changed, the newest first.
+        /// By the last change of the settings, newest first.
         UpdatedAtDown = "-updated_at",
     }
 }
 
 words! {
-    /// The order of a list of what happens, by when it was created; with a minus the other way round.
+    /// Order of a list by time of creation; a minus reverses it.
     TimeSort {
-        /// The oldest first.
+        /// Oldest first.
         CreatedAt = "created_at",
-        /// The newest first.
+        /// Newest first.
         CreatedAtDown = "-created_at",
     }
 }
 
 words! {
-    /// What kind of change made a version of a job.
+    /// Kind of change that created a version of a job.
     JobChange {
-        /// It is new.
+        /// The job was created.
         Created = "created",
         /// Its settings were changed.
         Updated = "updated",
@@ -267,7 +270,7 @@ words! {
         Enabled = "enabled",
         /// It was disabled.
         Disabled = "disabled",
-        /// It was paused, or its pause changed.
+        /// It was paused, or its pause was changed.
         Paused = "paused",
         /// Its pause was ended.
         Resumed = "resumed",
@@ -275,7 +278,7 @@ words! {
         Deleted = "deleted",
         /// It was restored.
         Restored = "restored",
-        /// An earlier version was taken back.
+        /// An earlier version was restored by a roll-back.
         RolledBack = "rolled_back",
     }
 }
@@ -283,21 +286,22 @@ words! {
 words! {
     /// How a worker runs a function.
     HandlerType {
-        /// A program of the operating system.
+        /// A program.
         Process = "process",
         /// A Rust function built into a worker.
         Native = "native",
-        /// A request to a web server.
+        /// An HTTP request.
         Http = "http",
     }
 }
 
 words! {
-    /// How a notification channel is reached.
+    /// Transport of a notification channel.
     ChannelKind {
-        /// A request with a JSON body, signed after Standard Webhooks where a secret is named.
+        /// An HTTP request with a JSON body, signed after Standard Webhooks if a secret is named.
         Webhook = "webhook",
-        /// An incoming webhook of a chat, such as Slack, Mattermost or Teams, which takes `{"text": "..."}`.
+        /// An incoming webhook of a chat that accepts `{"text": "..."}`, such as Slack, Mattermost
+        /// or Teams.
         Chat = "chat",
         /// E-mail.
         Email = "email",
@@ -305,67 +309,67 @@ words! {
 }
 
 words! {
-    /// What a notification rule may tell.
+    /// Occasion of a notification rule.
     Occasion {
-        /// A run has ended for good without success.
+        /// A run has ended without success and has no retries left.
         Failure = "failure",
-        /// The same, of those that became dead letters.
+        /// Failures that became dead letters only.
         DeadLetter = "dead_letter",
-        /// A fire time passed without a run, or nobody began one in time.
+        /// A fire time passed without a run, or a run expired before its first attempt.
         Missed = "missed",
-        /// A run succeeded after one that had failed for good.
+        /// A run succeeded after a final failure.
         Recovery = "recovery",
     }
 }
 
 words! {
-    /// What a notification tells.
+    /// Kind of a notification.
     MessageKind {
-        /// A run has ended for good without success.
+        /// A run has ended without success and has no retries left.
         Failure = "failure",
-        /// The same, of those that became dead letters.
+        /// Failures that became dead letters only.
         DeadLetter = "dead_letter",
-        /// A fire time passed without a run, or nobody began one in time.
+        /// A fire time passed without a run, or a run expired before its first attempt.
         Missed = "missed",
-        /// A run succeeded after one that had failed for good.
+        /// A run succeeded after a final failure.
         Recovery = "recovery",
-        /// Somebody tried the channel.
+        /// A test of the channel.
         Test = "test",
     }
 }
 
 words! {
-    /// How far a notification has come.
+    /// Progress of a notification delivery.
     DeliveryStatus {
-        /// It waits for its turn.
+        /// It waits to be sent.
         Waiting = "waiting",
-        /// It is being sent, or will be tried again.
+        /// It is being sent, or waits for its next attempt.
         Sending = "sending",
-        /// It was taken by the other side.
+        /// The receiver has accepted it.
         Sent = "sent",
-        /// It was given up.
+        /// Its attempts are exhausted.
         Failed = "failed",
     }
 }
 
 words! {
-    /// What a command to cancel has come to.
+    /// Result of a request to cancel.
     CancelState {
         /// The run is cancelled.
         Cancelled = "cancelled",
-        /// It runs; its worker stops it.
+        /// The run is running; its worker stops it.
         Requested = "requested",
     }
 }
 
 words! {
-    /// What somebody decided about a dead letter.
+    /// Decision on a dead letter.
     DeadLetterState {
-        /// Nothing yet.
+        /// No decision yet.
         Open = "open",
-        /// A run of its own runs it again.
+        /// A new run retries it.
         Retried = "retried",
-        /// It is done with as it is.
+        /// It was discarded.
         Discarded = "discarded",
     }
 }
@@ -373,21 +377,21 @@ words! {
 words! {
     /// Which dead letters to list.
     DeadLetterChoice {
-        /// Those about which nothing is decided.
+        /// Without a decision.
         Open = "open",
-        /// Those that are run again.
+        /// Retried.
         Retried = "retried",
-        /// Those that are done with as they are.
+        /// Discarded.
         Discarded = "discarded",
-        /// All of them.
+        /// All.
         All = "all",
     }
 }
 
 words! {
-    /// To whom a job belongs.
+    /// Owner of a job.
     Scope {
-        /// Backs up or restores the main schema; its history lives outside it.
+        /// Backs up or restores the main schema; its history is stored outside that schema.
         BackupInfrastructure = "backup_infrastructure",
         /// Serves the installation.
         System = "system",
@@ -397,21 +401,21 @@ words! {
 }
 
 words! {
-    /// The kind of a schedule.
+    /// Kind of a schedule.
     JobType {
         /// Fires at the wall-clock times of a crontab expression.
         Cron = "cron",
-        /// Fires at a fixed distance from an anchor.
+        /// Fires at a fixed period from an anchor.
         Interval = "interval",
         /// Fires once, at an instant.
         OneOff = "oneoff",
-        /// Fires only when asked.
+        /// Fires only when triggered.
         Manual = "manual",
     }
 }
 
 words! {
-    /// What becomes of a wall-clock time that does not exist, because clocks were put forward over it.
+    /// Rule for a wall-clock time that does not exist because clocks were put forward.
     DstGap {
         /// It fires at the first instant after the gap.
         Shift = "shift",
@@ -421,123 +425,124 @@ words! {
 }
 
 words! {
-    /// What becomes of a wall-clock time that occurs twice, because clocks were put back over it.
+    /// Rule for a wall-clock time that occurs twice because clocks were put back.
     DstOverlap {
-        /// It fires at its first pass only.
+        /// It fires at its first occurrence only.
         First = "first",
-        /// It fires at its second pass only.
+        /// It fires at its second occurrence only.
         Second = "second",
-        /// It fires at both.
+        /// It fires at both occurrences.
         Both = "both",
     }
 }
 
 words! {
-    /// What becomes of a fire time that a calendar excludes.
+    /// Rule for a fire time that a calendar excludes.
     CalendarRoll {
         /// It does not fire.
         Skip = "skip",
-        /// It moves to the same time of the next day at which that time is not excluded.
+        /// It moves to the same wall-clock time of the next day on which that time is not excluded.
         NextBusinessDay = "next_business_day",
-        /// It moves to the same time of the latest earlier day at which that time is not excluded.
+        /// It moves to the same wall-clock time of the latest earlier day on which that time is not
+        /// excluded.
         PreviousBusinessDay = "previous_business_day",
     }
 }
 
 words! {
-    /// What a change of the clocks did to a fire time.
+    /// Effect of a clock change on a fire time.
     FireNote {
-        /// Its time on the clock does not exist; it was moved to the first instant after the gap.
+        /// Its wall-clock time does not exist; it moved to the first instant after the gap.
         Shifted = "shifted",
-        /// Its time on the clock occurs twice, and this is the first pass.
+        /// Its wall-clock time occurs twice; this is the first occurrence.
         FirstOfTwo = "first_of_two",
-        /// Its time on the clock occurs twice, and this is the second pass.
+        /// Its wall-clock time occurs twice; this is the second occurrence.
         SecondOfTwo = "second_of_two",
     }
 }
 
 words! {
-    /// What becomes of fire times that passed without dispatch.
+    /// Rule for fire times that passed without a dispatch.
     MisfirePolicy {
-        /// They are skipped, and the skip recorded.
+        /// They are skipped, and the skip is recorded.
         Skip = "skip",
-        /// The latest fires, the others are skipped.
+        /// The latest one fires, the earlier ones are skipped.
         FireOnce = "fire_once",
-        /// All fire, up to a cap.
+        /// All of them fire, up to `misfire_cap`.
         FireAll = "fire_all",
     }
 }
 
 words! {
-    /// What becomes of a fire while `max_instances` runs of the job are open.
+    /// Rule for a fire while `max_instances` runs of the job are open.
     OverlapPolicy {
-        /// It is skipped, and the skip recorded.
+        /// It is skipped, and the skip is recorded.
         Skip = "skip",
-        /// It is dispatched, and waits in line until others have ended.
+        /// It is dispatched and queued until an earlier run ends.
         Queue = "queue",
-        /// It is dispatched, and the oldest open run is cancelled for it.
+        /// It is dispatched, and the oldest open run is cancelled.
         CancelOldest = "cancel_oldest",
-        /// It is dispatched all the same.
+        /// It is dispatched and runs at the same time.
         Allow = "allow",
     }
 }
 
 words! {
-    /// How a job must end so that another runs after it.
+    /// Required outcome of a job before a dependent job starts.
     AfterCondition {
         /// It has succeeded.
         Success = "success",
-        /// It has failed for good: failed, timed out, or a dead letter.
+        /// It failed with no retries left: failed, timed out, or a dead letter.
         Failure = "failure",
-        /// Either of these.
+        /// Any of these outcomes.
         Completion = "completion",
     }
 }
 
 words! {
-    /// Of several jobs to run after, which must have ended.
+    /// Which of several dependencies must have ended.
     AfterMode {
-        /// Each of them, since the last run that this made.
+        /// Each of them, since the last run that they started.
         All = "all",
-        /// Any of them, every time.
+        /// Any of them, each time.
         Any = "any",
     }
 }
 
 words! {
-    /// How the delay grows from one retry to the next.
+    /// Growth of the delay from one retry to the next.
     BackoffType {
-        /// Always the base.
+        /// Always the base delay.
         Fixed = "fixed",
-        /// Base times the number of the retry.
+        /// Base delay times the number of the retry.
         Linear = "linear",
-        /// Base doubled with every retry.
+        /// Base delay, doubled with every retry.
         Exponential = "exponential",
     }
 }
 
 words! {
-    /// State of a run.
+    /// Status of a run.
     RunStatus {
-        /// Waits for a worker.
+        /// It waits for a worker.
         Waiting = "waiting",
-        /// A worker runs it.
+        /// A worker executes it.
         Running = "running",
         /// Its last attempt succeeded.
         Succeeded = "succeeded",
-        /// Its only attempt failed, or it expired before its first.
+        /// Its only allowed attempt failed, or it expired before its first attempt.
         Failed = "failed",
-        /// Its only attempt ran out of time or was lost.
+        /// Its only allowed attempt timed out or was lost.
         TimedOut = "timed_out",
-        /// Somebody cancelled it.
+        /// A client or the overlap policy cancelled it.
         Cancelled = "cancelled",
-        /// Its retries are exhausted.
+        /// Its retries are exhausted, or it was lost too often.
         DeadLetter = "dead_letter",
     }
 }
 
 impl RunStatus {
-    /// Whether the state never changes again.
+    /// Returns whether the status is final.
     #[must_use]
     pub const fn is_final(self) -> bool {
         !matches!(self, Self::Waiting | Self::Running)
@@ -545,33 +550,75 @@ impl RunStatus {
 }
 
 words! {
-    /// How an attempt ended.
+    /// Outcome of an attempt.
     AttemptStatus {
-        /// It did what it should.
+        /// The handler reported success.
         Succeeded = "succeeded",
-        /// It ran and failed.
+        /// The handler reported a failure.
         Failed = "failed",
-        /// It ran out of time and was killed.
+        /// It exceeded its timeout and was killed.
         TimedOut = "timed_out",
         /// It was cancelled and killed.
         Cancelled = "cancelled",
-        /// Its worker was given up; nobody knows how far it came.
+        /// Its worker disappeared; its progress is unknown.
         Lost = "lost",
-        /// Its worker stopped, killed it and handed the run back. Not a failure.
+        /// Its worker stopped, killed it and released the run. Not a failure.
         Released = "released",
     }
 }
 
 words! {
-    /// What a worker is doing.
+    /// Which runs a filter matches: those in one state, or those with any kind of failure.
+    RunFilter {
+        /// Runs that wait for a worker.
+        Waiting = "waiting",
+        /// Runs that a worker runs.
+        Running = "running",
+        /// Runs that succeeded.
+        Succeeded = "succeeded",
+        /// Runs without retries whose attempt failed, and runs that expired.
+        Failed = "failed",
+        /// Runs without retries whose attempt ran out of time or was lost.
+        TimedOut = "timed_out",
+        /// Cancelled runs.
+        Cancelled = "cancelled",
+        /// Runs with exhausted retries.
+        DeadLetter = "dead_letter",
+        /// Every kind of failure: `failed`, `timed_out` and `dead_letter`.
+        Failing = "failing",
+    }
+}
+
+words! {
+    /// Which attempts a filter matches: those that ended in one way, or those with any kind of failure.
+    AttemptFilter {
+        /// Attempts that succeeded.
+        Succeeded = "succeeded",
+        /// Attempts that failed.
+        Failed = "failed",
+        /// Attempts that ran out of time.
+        TimedOut = "timed_out",
+        /// Cancelled attempts.
+        Cancelled = "cancelled",
+        /// Attempts whose worker disappeared.
+        Lost = "lost",
+        /// Attempts that a stopping worker handed back. Not a failure.
+        Released = "released",
+        /// Every kind of failure: `failed`, `timed_out` and `lost`.
+        Failing = "failing",
+    }
+}
+
+words! {
+    /// State of a worker.
     WorkerStatus {
-        /// Alive and without work.
+        /// Alive without attempts.
         Idle = "idle",
-        /// Alive and running something.
+        /// Alive with attempts.
         Busy = "busy",
-        /// Alive, finishes what it runs and takes nothing new.
+        /// Alive; finishes its attempts and claims no new runs.
         Draining = "draining",
-        /// Its lease has expired; what it ran was given to others.
+        /// Its lease has expired; its runs were released.
         Offline = "offline",
     }
 }
@@ -589,6 +636,13 @@ mod tests {
         for policy in MisfirePolicy::ALL {
             assert_eq!(serde_json::from_value::<MisfirePolicy>(policy.as_str().into()).unwrap(), *policy);
         }
+    }
+
+    #[test]
+    fn filters_take_every_state_and_failing() {
+        let with_failing = |states: &[&'static str]| [states, &["failing"]].concat();
+        assert_eq!(RunFilter::WORDS, with_failing(RunStatus::WORDS));
+        assert_eq!(AttemptFilter::WORDS, with_failing(AttemptStatus::WORDS));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What happened, one event at a time: as a list, and as a stream that can be taken up again anywhere. Plain data.
+//! Events: a list, and a stream that resumes at any position.
 
 use chrono::{DateTime, Utc};
 use schemars::JsonSchema;
@@ -8,25 +8,25 @@ use uuid::Uuid;
 
 use crate::enums::{EndReason, ResetReason};
 
-/// Something that happened.
+/// An event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// Where it stands in the stream, for `after` and `Last-Event-ID`; says nothing else.
+    /// Opaque position in the stream, for `after` and `Last-Event-ID`.
     pub id: String,
-    /// What happened, one of `EventType`; a newer API may know more.
+    /// Type, one of `EventType`; a newer API may send other words.
     #[serde(rename = "type")]
     pub event_type: String,
-    /// When it was written, by the database's clock.
+    /// When it was recorded, by the database clock.
     pub at: DateTime<Utc>,
-    /// The project it concerns, if any.
+    /// Project of the event, if any.
     pub project_id: Option<Uuid>,
-    /// The job it concerns, if any.
+    /// Job of the event, if any.
     pub job_id: Option<Uuid>,
-    /// The run it concerns, if any.
+    /// Run of the event, if any.
     pub run_id: Option<Uuid>,
-    /// Whether it is of the installation and of no tenant.
+    /// True for an event of the installation, outside every tenant.
     pub is_installation: bool,
-    /// Details, by type.
+    /// Details; the fields depend on the type.
     pub data: Map<String, Value>,
 }
 
@@ -42,14 +42,15 @@ pub struct EventsQuery {
     pub project: Option<String>,
     /// Only of this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dispatch: Option<Uuid>,
+    pub run: Option<Uuid>,
     /// Only of these types: words of `EventType`, separated by commas.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub event_type: Option<String>,
-    /// Only what happened at this instant or later: RFC 3339, a time on the clock of UTC, or a distance from now such as `-2h`.
+    /// Only events at this instant or later: RFC 3339, a wall-clock time in UTC, or a distance from
+    /// now such as `-2h`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Only what happened before this instant, written in the same ways.
+    /// Only events before this instant, in the same forms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
     /// As in [`PageQuery`](crate::PageQuery).
@@ -73,58 +74,60 @@ pub struct EventStreamQuery {
     pub project: Option<String>,
     /// Only of this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dispatch: Option<Uuid>,
+    pub run: Option<Uuid>,
     /// Only of these types: words of `EventType`, separated by commas.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub event_type: Option<String>,
-    /// Begin with what happened at this instant, and not with what happens now: RFC 3339, a time on the clock of UTC, or a distance from
-    /// now such as `-2h`.
+    /// Start with events of this instant instead of new events: RFC 3339, a wall-clock time in UTC,
+    /// or a distance from now such as `-2h`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Go on after the message with this id. The header `Last-Event-ID` says the same and comes first.
+    /// Continue after the message with this id. The header `Last-Event-ID` has the same meaning and
+    /// takes precedence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
 
-/// One message of the stream. Its word stands in the member `message`; in server-sent events also in the field `event`, where an event has its
-/// type.
+/// A message of the stream. Its kind is in the member `message`; in server-sent events also in the
+/// field `event`, which for an event holds its type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "message", rename_all = "snake_case")]
 pub enum StreamMessage {
-    /// The stream is open: what happens from here on is told.
+    /// The stream is open; events from here on follow.
     Open {
-        /// Where it begins.
+        /// Start position.
         id: String,
     },
-    /// Something happened.
+    /// An event.
     Event(Event),
-    /// Nothing that is asked for has happened for a while.
+    /// No matching event was recorded for a while.
     KeepAlive {
-        /// How far the stream has come; as good as the id of an event.
+        /// Current position of the stream; valid like the id of an event.
         id: String,
     },
-    /// Events are not told yet although they are written, because a transaction that began before them may still write some that come
-    /// first, or because the database cannot be asked.
+    /// Recorded events are delayed, because an older transaction may still record earlier ones, or
+    /// because the database is not reachable.
     HeldBack {
-        /// For how long that has been so, in seconds.
+        /// Duration of the delay, in seconds.
         seconds: u64,
     },
-    /// The position that was asked for is none any more: events may be missing, so look at what there is as if for the first time.
+    /// The requested position is no longer valid. Events may be missing, so read the current state
+    /// again.
     Reset {
-        /// Why.
+        /// Reason.
         reason: ResetReason,
-        /// Where the stream goes on.
+        /// New position of the stream.
         id: String,
     },
-    /// The stream ends here; open another one after the last id.
+    /// The stream ends; open another one after the last id.
     End {
-        /// Why.
+        /// Reason.
         reason: EndReason,
     },
 }
 
 impl StreamMessage {
-    /// What stands in the field `event` of server-sent events.
+    /// Returns the field `event` of server-sent events.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -137,7 +140,7 @@ impl StreamMessage {
         }
     }
 
-    /// Where a reader stands after it.
+    /// Returns the position of a reader after this message.
     #[must_use]
     pub fn id(&self) -> Option<&str> {
         match self {

@@ -1,6 +1,4 @@
-//! The processes of an installation, and its state at a glance.
-//!
-//! Made by the API and read by clients. Plain data.
+//! The processes of an installation, and its status.
 
 use chrono::{DateTime, Utc};
 use schemars::JsonSchema;
@@ -13,33 +11,33 @@ use crate::queue::Rate;
 /// A worker process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Worker {
-    /// Random identity, made when the process started.
+    /// Random identity, new with each start of the process.
     pub id: Uuid,
-    /// Host, a label.
+    /// Host name.
     pub hostname: String,
     /// Operating system and architecture.
     pub platform: String,
-    /// Process id, a label.
+    /// Process id.
     pub process_id: i32,
     /// Version of the program.
     pub version: String,
     /// Queues it serves.
     pub queues: Vec<String>,
-    /// How many runs it runs at once.
+    /// Maximum of concurrent attempts.
     pub concurrency: i32,
-    /// What it is doing.
+    /// State.
     pub status: WorkerStatus,
-    /// How many runs it runs now.
+    /// Number of current attempts.
     pub running: i32,
-    /// How many attempts it has finished.
+    /// Number of finished attempts.
     pub jobs_processed: i64,
     /// When it started.
     pub started_at: DateTime<Utc>,
-    /// When it last said that it lives.
+    /// Time of the last heartbeat.
     pub last_heartbeat: DateTime<Utc>,
-    /// Since when it is gone; `None` while it lives.
+    /// When it went offline; `None` while it is alive.
     pub offline_since: Option<DateTime<Utc>>,
-    /// Since when it is asked to take nothing new; `None` unless it is.
+    /// When a drain was requested; `None` without a request.
     #[serde(default)]
     pub drain_requested_at: Option<DateTime<Utc>>,
 }
@@ -47,30 +45,32 @@ pub struct Worker {
 /// A scheduler process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SchedulerInstance {
-    /// Random identity, made when the process started.
+    /// Random identity, new with each start of the process.
     pub id: Uuid,
-    /// Host, a label.
+    /// Host name.
     pub hostname: String,
-    /// Process id, a label.
+    /// Process id.
     pub pid: i32,
     /// Version of the program.
     pub version: String,
     /// When it started.
     pub started_at: DateTime<Utc>,
-    /// When it last said that it lives.
+    /// Time of the last heartbeat.
     pub last_heartbeat: DateTime<Utc>,
-    /// Whether it leads, or led last and nobody has taken over.
+    /// Whether it leads, or was the last leader and no standby has taken over.
     pub is_leader: bool,
-    /// How many seconds ago the lease of the leader has expired; `None` while it holds, and for others.
+    /// Seconds since the lease of the leader expired; `None` while the lease is valid, and for
+    /// standbys.
     #[serde(default)]
     pub lease_expired_seconds: Option<u64>,
-    /// Since when; `None` unless it leads.
+    /// Start of its leadership; `None` for standbys.
     pub leader_since: Option<DateTime<Utc>>,
-    /// Its term; `None` unless it leads.
+    /// Its term; `None` for standbys.
     pub term: Option<i64>,
-    /// Since when it is asked to step down from this term; `None` unless it is.
+    /// When a step-down from this term was requested; `None` without a request.
     pub step_down_requested_at: Option<DateTime<Utc>>,
-    /// How many seconds the database's clock was ahead of its host's; `None` before its second heartbeat.
+    /// Offset of the database clock ahead of the host clock, in seconds; `None` before the second
+    /// heartbeat.
     pub clock_offset_seconds: Option<f64>,
 }
 
@@ -78,88 +78,89 @@ pub struct SchedulerInstance {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StepDownRequest {
-    /// Ask the leader even though no other scheduler would take over: nothing is dispatched then until it leads again, after two leases.
+    /// Request the step-down even if no standby can take over. Nothing is dispatched then until the
+    /// scheduler leads again, after two leases.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
 
-/// The state of an installation at a glance.
+/// Status of an installation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
-    /// The database's clock.
+    /// Time of the database clock.
     pub now: DateTime<Utc>,
-    /// Jobs that fire.
+    /// Number of active jobs.
     pub jobs_active: i64,
-    /// Jobs that are disabled or paused.
+    /// Number of disabled or paused jobs.
     pub jobs_inactive: i64,
-    /// Those that the scheduler has disabled by itself, because they cannot fire as they are.
+    /// Number of jobs that the scheduler disabled, because their schedule cannot fire.
     #[serde(default)]
     pub jobs_quarantined: i64,
-    /// Some of those.
+    /// Some of the quarantined jobs.
     #[serde(default)]
     pub quarantined: Vec<QuarantinedJob>,
-    /// When the next job is due.
+    /// Next fire time of any job.
     pub next_run_at: Option<DateTime<Utc>>,
-    /// Runs that wait.
+    /// Number of waiting runs.
     pub runs_waiting: i64,
-    /// Runs that run.
+    /// Number of running runs.
     pub runs_running: i64,
-    /// Living workers.
+    /// Number of live workers.
     pub workers_online: i64,
-    /// Registered schedulers.
+    /// Number of registered schedulers.
     pub schedulers: i64,
-    /// Whether one of them leads and has renewed its lease.
+    /// Whether a leader has renewed its lease.
     pub has_leader: bool,
-    /// The same, with whether one led last and nobody has taken over.
+    /// State of the leadership; distinguishes an expired leader from none.
     pub leader_state: LeaderState,
-    /// How many seconds ago the lease of that one has expired.
+    /// Seconds since the lease of the last leader expired.
     #[serde(default)]
     pub lease_expired_seconds: Option<u64>,
-    /// Queues in which something waits, and those that are paused or limited.
+    /// Queues with waiting runs, and paused or limited queues.
     pub queues: Vec<QueueStatus>,
 }
 
-/// A job that the scheduler has disabled by itself.
+/// A job that the scheduler disabled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QuarantinedJob {
-    /// Its name.
+    /// Name of the job.
     pub name: String,
-    /// Why.
+    /// Reason.
     pub reason: Option<String>,
 }
 
-/// A queue in which something waits, or that is paused or limited.
+/// A queue with waiting runs, or a paused or limited one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueStatus {
-    /// Its name.
+    /// Name of the queue.
     pub name: String,
-    /// How many runs wait.
+    /// Number of waiting runs.
     pub waiting: i64,
-    /// When the oldest could first have been claimed.
+    /// When the oldest waiting run became claimable.
     pub oldest_claimable_at: Option<DateTime<Utc>>,
-    /// Whether a living worker serves it; without one nothing in it will run.
+    /// Whether a live worker serves it. Without one its runs do not start.
     pub has_live_worker: bool,
-    /// How many workers of the queue drain, and so take nothing new.
+    /// Number of its workers that drain and claim no new runs.
     #[serde(default)]
     pub workers_draining: i64,
     /// Whether it is paused.
     pub is_paused: bool,
-    /// Why it is paused.
+    /// Reason of the pause.
     #[serde(default)]
     pub pause_reason: Option<String>,
-    /// Whether as many of its runs run, or have been claimed, as may.
+    /// Whether the limit of running runs, or the rate of claims, is reached.
     #[serde(default)]
     pub is_at_limit: bool,
-    /// How many of its runs may run at once.
+    /// Maximum of running runs.
     #[serde(default)]
     pub max_running: Option<i64>,
-    /// How many do; `None` without that limit.
+    /// Number of running runs; `None` without a maximum.
     #[serde(default)]
     pub running: Option<i64>,
-    /// How fast its runs may be claimed.
+    /// Maximum rate of claims.
     #[serde(default)]
     pub rate: Option<Rate>,
-    /// How many were claimed within the last period; `None` without a rate.
+    /// Number of claims in the last period; `None` without a rate.
     #[serde(default)]
     pub claimed_in_period: Option<i64>,
 }

@@ -1,6 +1,4 @@
-//! Task functions as they are kept.
-//!
-//! Made by the API and read by clients. Plain data.
+//! Stored task functions.
 
 use chrono::{DateTime, Utc};
 use schemars::JsonSchema;
@@ -10,38 +8,38 @@ use uuid::Uuid;
 
 use crate::manifest::RetryPolicySpec;
 
-/// A task function as it is kept.
+/// A stored task function.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Function {
     /// Identifier.
     pub id: Uuid,
     /// Stable name; jobs refer to it.
     pub name: String,
-    /// Name shown to people.
+    /// Display name.
     pub display_name: String,
     /// Free text.
     pub description: String,
-    /// How it is run.
+    /// Handler type.
     pub handler_type: String,
     /// Settings of the handler.
     pub handler_config: Map<String, Value>,
-    /// Queue of its runs unless the job names another.
+    /// Queue of its runs, unless the job names another.
     pub queue: String,
-    /// Longest run of an attempt unless the job says otherwise.
+    /// Timeout of an attempt in seconds, unless the job sets another.
     pub default_timeout_seconds: i32,
-    /// Retry policy of jobs that have none of their own; `None` for the installation's.
+    /// Retry policy of jobs without a policy; `None` for the default of the installation.
     pub retry_policy: Option<RetryPolicySpec>,
-    /// JSON Schema (2020-12) that the arguments of its jobs must satisfy; `None` takes all.
+    /// JSON Schema (2020-12) for the arguments of its jobs; `None` accepts any.
     pub args_schema: Option<Map<String, Value>>,
-    /// False accepts no new job.
+    /// Whether it accepts new jobs.
     pub is_active: bool,
-    /// Whether nothing of it is dispatched or claimed.
+    /// Whether it is paused: none of its runs are dispatched or claimed.
     pub is_paused: bool,
-    /// Why it is paused.
+    /// Reason of the pause.
     pub pause_reason: Option<String>,
     /// Built in: cannot be deleted.
     pub is_system: bool,
-    /// When it was first written.
+    /// When it was created.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
     pub updated_at: DateTime<Utc>,

@@ -1,6 +1,4 @@
-//! How an installation stands, part by part, and what became of the work of a tenant.
-//!
-//! Made by the API and read by clients. Plain data.
+//! Health of an installation, and totals of a tenant.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +11,7 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MetricsQuery {
-    /// Over how many hours runs are counted, up to now: 1 to 744; 24 when absent.
+    /// Length of the window in hours, up to now: 1 to 744; 24 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 744))]
     pub hours: Option<u32>,
@@ -22,34 +20,35 @@ pub struct MetricsQuery {
 /// Totals of a tenant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Metrics {
-    /// The database's clock.
+    /// Time of the database clock.
     pub now: DateTime<Utc>,
-    /// Runs are counted from here on, by when they were claimed.
+    /// Start of the window; attempts count by the time of their claim.
     pub since: DateTime<Utc>,
-    /// Jobs by status: `enabled`, `paused`, `disabled`, `quarantined`, `deleted`; those of which there are any.
+    /// Number of jobs by status: `enabled`, `paused`, `disabled`, `quarantined`, `deleted`; zero
+    /// counts are left out.
     pub jobs: BTreeMap<String, i64>,
-    /// Runs that wait.
+    /// Number of waiting runs.
     pub runs_waiting: i64,
-    /// Runs that run.
+    /// Number of running runs.
     pub runs_running: i64,
-    /// Attempts that have ended, by status, as in attempts; those of which there are any.
+    /// Number of finished attempts by status; zero counts are left out.
     pub runs: BTreeMap<String, i64>,
-    /// From 0 to 1, which part of the attempts that ended by themselves was successful: of those `COMPLETED`, `FAILED`, `TIMEOUT` and `LOST`.
-    /// `None` when there are none.
+    /// Share of successful attempts, from 0 to 1, among `succeeded`, `failed`, `timed_out` and
+    /// `lost`. `None` without such attempts.
     pub success_rate: Option<f64>,
-    /// How long the successful ones took on average; `None` when there are none.
+    /// Average duration of successful attempts; `None` without any.
     pub average_duration_ms: Option<f64>,
 }
 
-/// How something stands.
+/// State of a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HealthState {
-    /// As it should be.
+    /// Works as expected.
     Ok,
-    /// It does its work; somebody should look.
+    /// Works, but needs attention.
     Degraded,
-    /// It does not do its work.
+    /// Does not work.
     Unavailable,
 }
 
@@ -63,25 +62,26 @@ impl std::fmt::Display for HealthState {
     }
 }
 
-/// How an installation stands.
+/// Health of an installation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
-    /// The worst of its parts.
+    /// The worst state of its components.
     pub status: HealthState,
-    /// Its parts: `database`, `schema`, `leader`, `workers`, `jobs`, `events`, `pool`; those that can be told of.
+    /// Components: `database`, `schema`, `leader`, `workers`, `jobs`, `events`, `pool`; only those
+    /// with a known state.
     pub components: Vec<HealthComponent>,
 }
 
-/// A part of an installation.
+/// A component of an installation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HealthComponent {
-    /// What it is.
+    /// Name of the component.
     pub name: String,
-    /// How it stands.
+    /// State.
     pub status: HealthState,
-    /// Why, unless it is as it should be.
+    /// Reason, unless the state is `ok`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What was found; more in later releases.
+    /// Details; more in later releases.
     pub details: Map<String, Value>,
 }

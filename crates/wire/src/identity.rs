@@ -1,4 +1,4 @@
-//! Tenants, users, memberships and API keys, as they are written and listed. Plain data.
+//! Tenants, users, memberships and API keys.
 
 use std::fmt;
 
@@ -9,20 +9,20 @@ use uuid::Uuid;
 
 use crate::quota::{Quotas, QuotasPatch};
 
-/// Who the caller is, and what they may do.
+/// Identity and permissions of the caller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Me {
-    /// The tenant in which the caller acts.
+    /// Tenant of the request.
     pub tenant: Tenant,
-    /// How the audit log calls the caller: an e-mail, or the prefix of a key.
+    /// Name of the caller in the audit log: an e-mail address, or the prefix of a key.
     pub actor: String,
-    /// The user, unless the caller is a key of the tenant.
+    /// E-mail address of the user; absent for a key of the tenant.
     pub user: Option<String>,
-    /// What the user is in the tenant.
+    /// Role of the user in the tenant.
     pub role: Option<String>,
-    /// The public part of the key that was shown.
+    /// Public part of the key of the request.
     pub api_key: Option<String>,
-    /// What the caller may do.
+    /// Permissions.
     pub permissions: Vec<String>,
 }
 
@@ -33,42 +33,42 @@ pub struct Tenant {
     pub id: Uuid,
     /// Short stable name.
     pub slug: String,
-    /// Name for people.
+    /// Display name.
     pub name: String,
-    /// Whether nothing of it is dispatched.
+    /// Whether it is paused: none of its runs are dispatched.
     pub is_paused: bool,
-    /// Why it is paused.
+    /// Reason of the pause.
     pub pause_reason: Option<String>,
-    /// What it may use.
+    /// Quotas.
     pub quotas: Quotas,
-    /// When it was made.
+    /// When it was created.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// What is to be different about a tenant. What is left out stays.
+/// Changes of a tenant. Absent fields keep their value.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TenantPatch {
-    /// Name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it may use.
+    /// Quotas.
     #[serde(default)]
     pub quotas: QuotasPatch,
 }
 
-/// A tenant to be made.
+/// A new tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TenantSpec {
     /// Short stable name: lower-case letters, digits, hyphens.
     pub slug: String,
-    /// Name for people; the slug when absent.
+    /// Display name; the slug when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Address of the user who becomes its first owner.
+    /// E-mail address of a user who becomes its first owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
 }
@@ -78,30 +78,30 @@ pub struct TenantSpec {
 pub struct User {
     /// Identifier.
     pub id: Uuid,
-    /// Address to sign in with.
+    /// E-mail address for the sign-in.
     pub email: String,
-    /// Name for people.
+    /// Display name.
     pub display_name: String,
-    /// Whether the user may sign in and their keys are taken.
+    /// Whether the user may sign in and the keys of the user are valid.
     pub is_active: bool,
     /// Whether the user operates the installation.
     pub is_system_operator: bool,
     /// Last sign-in.
     pub last_login_at: Option<DateTime<Utc>>,
-    /// When the user was made.
+    /// When the user was created.
     pub created_at: DateTime<Utc>,
 }
 
-/// A user to be made.
+/// A new user.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UserSpec {
-    /// Address to sign in with.
+    /// E-mail address for the sign-in.
     pub email: String,
-    /// Name for people; the address when absent.
+    /// Display name; the address when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// Password, at least 12 characters; without one the user signs in by other means.
+    /// Password, at least 12 characters; without one the user cannot sign in by password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
     /// Whether the user operates the installation.
@@ -109,29 +109,30 @@ pub struct UserSpec {
     pub is_system_operator: bool,
 }
 
-/// What is to be different about a user. What is left out stays.
+/// Changes of a user. Absent fields keep their value.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UserPatch {
-    /// Name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     /// New password, at least 12 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
-    /// Whether they operate the installation: tenants, users, leadership, workers. One active operator always stays.
+    /// Whether the user operates the installation: tenants, users, leadership, workers. At least
+    /// one active operator always remains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_system_operator: Option<bool>,
 }
 
-/// Without the password.
+/// Omits the password.
 impl fmt::Debug for UserPatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UserPatch").field("display_name", &self.display_name).finish_non_exhaustive()
     }
 }
 
-/// Without the password.
+/// Omits the password.
 impl fmt::Debug for UserSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UserSpec").field("email", &self.email).finish_non_exhaustive()
@@ -142,72 +143,72 @@ impl fmt::Debug for UserSpec {
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SignIn {
-    /// Address of the user, whatever its case.
+    /// E-mail address of the user; case is ignored.
     pub email: String,
-    /// Their password.
+    /// Password.
     pub password: String,
-    /// Slug of the tenant to act in; needed only by who is a member of several.
+    /// Slug of the tenant; required only for members of several tenants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
 }
 
-/// Without the password.
+/// Omits the password.
 impl fmt::Debug for SignIn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SignIn").field("email", &self.email).finish_non_exhaustive()
     }
 }
 
-/// Another password for the caller.
+/// A new password for the caller.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PasswordChange {
-    /// The password until now.
+    /// Current password.
     pub old_password: String,
-    /// The one from now on, at least 12 characters.
+    /// New password, at least 12 characters.
     pub new_password: String,
 }
 
-/// Without the passwords.
+/// Omits the passwords.
 impl fmt::Debug for PasswordChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PasswordChange").finish_non_exhaustive()
     }
 }
 
-/// Somebody who is signed in, in one tenant.
+/// A sign-in of a user to one tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Session {
     /// Identifier.
     pub id: Uuid,
-    /// Whether it is the one that asks.
+    /// Whether the request uses this session.
     pub is_current: bool,
-    /// When they signed in.
+    /// When the user signed in.
     pub created_at: DateTime<Utc>,
-    /// When they were last here, to the minute.
+    /// Time of the last request, to the minute.
     pub last_seen_at: DateTime<Utc>,
-    /// When it ends unless it is used; put off by using it.
+    /// When it ends without further requests; each request moves it.
     pub idle_until: DateTime<Utc>,
-    /// When it ends however much it is used.
+    /// When it ends even with further requests.
     pub expires_at: DateTime<Utc>,
-    /// The beginning of what their browser says that it is.
+    /// First part of the User-Agent of the browser.
     pub user_agent: Option<String>,
-    /// Where they signed in from.
+    /// Network address at the sign-in.
     pub address: Option<String>,
 }
 
-/// The caller's own session. What proves it is in the cookie and nowhere else.
+/// The session of the caller. Its credential is in the cookie and nowhere else.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnSession {
-    /// To be sent in the header `X-CSRF-Token` with every request of the session that changes something.
+    /// Send it in the header `X-CSRF-Token` with every request of the session that changes data.
     pub csrf_token: String,
     /// The session.
     pub session: Session,
-    /// Who signed in, and what they may do.
+    /// Identity and permissions of the user.
     pub me: Me,
 }
 
-/// Without the token.
+/// Omits the token.
 impl fmt::Debug for OwnSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OwnSession").field("session", &self.session).finish_non_exhaustive()
@@ -221,17 +222,17 @@ pub struct Membership {
     pub user_id: Uuid,
     /// Address of the user.
     pub email: String,
-    /// Name of the user.
+    /// Display name of the user.
     pub display_name: String,
     /// Whether the user may sign in.
     pub is_active: bool,
-    /// What the user is: viewer, operator, admin or owner.
+    /// Role: viewer, operator, admin or owner.
     pub role: String,
-    /// Since when.
+    /// When the membership began.
     pub since: DateTime<Utc>,
 }
 
-/// What a user is to be in a tenant.
+/// Role of a user in a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MembershipSpec {
@@ -239,80 +240,82 @@ pub struct MembershipSpec {
     pub role: String,
 }
 
-/// What is told of an API key.
+/// An API key, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApiKey {
     /// Identifier.
     pub id: Uuid,
-    /// What it is for.
+    /// Purpose of the key.
     pub name: String,
-    /// Its public part, by which logs call it.
+    /// Public part, which identifies it in logs.
     pub prefix: String,
-    /// Address of the user who owns it; absent for a key of the tenant.
+    /// E-mail address of the owner; absent for a key of the tenant.
     pub user: Option<String>,
-    /// What it may do, of what its owner may; empty for all of that.
+    /// Permissions, a subset of those of its owner; empty for all of them.
     pub scopes: Vec<String>,
-    /// Which key of the key file its hash was made with; absent when there was none.
+    /// Key of the key file that its hash was created with; absent without a key file.
     pub hash_key: Option<String>,
-    /// When it ends.
+    /// When it expires.
     pub expires_at: Option<DateTime<Utc>>,
     /// When it was revoked.
     pub revoked_at: Option<DateTime<Utc>>,
-    /// Who revoked it.
+    /// Author of the revocation.
     pub revoked_by: Option<String>,
     /// When it was last used, to the minute.
     pub last_used_at: Option<DateTime<Utc>>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: DateTime<Utc>,
-    /// Who made it.
+    /// Author of the key.
     pub created_by: String,
 }
 
-/// An API key to be made.
+/// A new API key.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApiKeySpec {
-    /// What it is for.
+    /// Purpose of the key.
     pub name: String,
-    /// What it may do; all that its owner may when absent or empty.
+    /// Permissions; all those of its owner when absent or empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub scopes: Vec<String>,
-    /// When it ends; never when absent.
+    /// When it expires; never when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<DateTime<Utc>>,
-    /// Whether it belongs to the tenant instead of the user who makes it; it needs scopes then.
+    /// Whether it belongs to the tenant instead of the user who creates it; such a key requires
+    /// scopes.
     #[serde(default)]
     pub of_tenant: bool,
 }
 
-/// What is to be different about an API key, which may come to do less and to end sooner, and never the other way round. What is left out stays.
+/// Changes of an API key, which can only narrow it: fewer scopes, earlier expiry. Absent fields
+/// keep their value.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApiKeyPatch {
-    /// What it is for.
+    /// Purpose of the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it may do from now on: one or more of the scopes it has, or any if it has none.
+    /// New permissions: one or more of the current scopes, or any scopes if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     pub scopes: Option<Vec<String>>,
-    /// When it ends: in the future, and no later than it does now.
+    /// When it expires: in the future, and not later than now set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<DateTime<Utc>>,
 }
 
-/// An API key that was just made, with the one showing of its text.
+/// A new API key, with its text, which is shown only once.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NewApiKey {
-    /// The key to be sent as a bearer token. It is shown this once and kept nowhere.
+    /// The key, to be sent as a bearer token. It is shown only in this answer and stored nowhere.
     pub key: String,
-    /// What is told of it from now on.
+    /// The key without its secret, as later answers show it.
     #[serde(flatten)]
     pub api_key: ApiKey,
 }
 
-/// Without the key.
+/// Omits the key.
 impl fmt::Debug for NewApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NewApiKey").field("api_key", &self.api_key).finish_non_exhaustive()

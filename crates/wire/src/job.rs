@@ -1,6 +1,4 @@
-//! Jobs as they are kept: their settings with every default filled in, and what they have come to.
-//!
-//! Made by the API and read by clients. Plain data.
+//! Stored jobs: their settings with all defaults, and their state.
 
 use chrono::{DateTime, Utc};
 use schemars::JsonSchema;
@@ -15,7 +13,7 @@ use crate::enums::{
 use crate::manifest::{AfterSpec, JobSpec, RetryPolicySpec};
 use crate::template::MadeFrom;
 
-/// A job as it is kept.
+/// A stored job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Job {
     /// Identifier.
@@ -24,9 +22,9 @@ pub struct Job {
     pub name: String,
     /// Free text.
     pub description: String,
-    /// To whom it belongs.
+    /// Owner.
     pub scope: Scope,
-    /// Its project; `None` unless the scope is `project`.
+    /// Project; `None` unless the scope is `project`.
     pub project: Option<String>,
     /// Name of the task function it runs.
     pub function: String,
@@ -38,92 +36,95 @@ pub struct Job {
     pub schedule_config: Map<String, Value>,
     /// IANA zone of wall-clock times.
     pub timezone: String,
-    /// What becomes of wall-clock times that do not exist; `None` leaves it to the expression.
+    /// Rule for wall-clock times that do not exist; `None` for the default of the expression.
     pub dst_gap: Option<DstGap>,
-    /// What becomes of wall-clock times that occur twice; `None` leaves it to the expression.
+    /// Rule for wall-clock times that occur twice; `None` for the default of the expression.
     pub dst_overlap: Option<DstOverlap>,
     /// No fire before this instant.
     pub start_at: Option<DateTime<Utc>>,
     /// No fire at or after this instant.
     pub end_at: Option<DateTime<Utc>>,
-    /// No fire after this many.
+    /// Maximum number of fires.
     pub max_runs: Option<i64>,
-    /// Runs become available up to this many seconds after the fire time, stable per job and fire time.
+    /// Runs become claimable up to this many seconds after the fire time; stable per job and fire
+    /// time.
     pub jitter_seconds: i32,
     /// Names of calendars; a fire time that one of them excludes is skipped or moved.
     pub calendars: Vec<String>,
-    /// What becomes of an excluded fire time.
+    /// Rule for an excluded fire time.
     pub calendar_roll: CalendarRoll,
-    /// How long a run is expected to take; `None` if nobody said.
+    /// Expected duration of a run; `None` if not set.
     pub expected_duration_seconds: Option<i32>,
-    /// Jobs it runs after, besides its schedule.
+    /// Dependencies: jobs that start it, in addition to its schedule.
     pub after: Vec<AfterSpec>,
-    /// Which of them must have ended.
+    /// Which dependencies must have ended.
     pub after_mode: AfterMode,
-    /// Jobs that run after this one, by name, and how it must end for each.
+    /// Dependent jobs by name, each with the required outcome.
     pub followed_by: Vec<AfterSpec>,
-    /// What becomes of fire times that passed without dispatch.
+    /// Rule for fire times that passed without a dispatch.
     pub misfire_policy: MisfirePolicy,
-    /// How late a fire may be and still be on time; `None` for the installation's default.
+    /// Maximum lateness of a fire that still counts as on time; `None` for the default of the
+    /// installation.
     pub misfire_grace_seconds: Option<i32>,
-    /// Most fires that `fire_all` catches up.
+    /// Maximum number of fires that `fire_all` catches up.
     pub misfire_cap: i32,
-    /// How many runs may be open before `overlap_policy` applies.
+    /// Number of open runs from which `overlap_policy` applies.
     pub max_instances: i32,
-    /// What becomes of a fire when that many are.
+    /// Rule for a fire at that number of open runs.
     pub overlap_policy: String,
-    /// Queue of its runs; `None` for the function's.
+    /// Queue of its runs; `None` for the queue of the function.
     pub queue: Option<String>,
-    /// Priority of its runs, 0 first to 100 last; `None` for the queue's.
+    /// Priority of its runs, 0 first to 100 last; `None` for the default of the queue.
     #[schemars(range(min = 0, max = 100))]
     pub priority: Option<i16>,
-    /// Longest run of an attempt; `None` for the function's.
+    /// Timeout of an attempt; `None` for the default of the function.
     pub timeout_seconds: Option<i32>,
-    /// How long a run may wait for its first attempt before it is given up; `None` for ever.
+    /// Maximum wait for the first attempt before the run expires; `None` without a limit.
     pub start_within_seconds: Option<i32>,
-    /// Retry policy; `None` for the function's.
+    /// Retry policy; `None` for the policy of the function.
     pub retry_policy: Option<RetryPolicySpec>,
-    /// What it is at the moment.
+    /// State.
     pub status: JobStatus,
     /// Whether the schedule fires.
     pub is_enabled: bool,
-    /// Why the scheduler disabled it; `None` when a person did, or while it is enabled.
+    /// Why the scheduler disabled it; `None` when a client disabled it, or while it is enabled.
     pub disabled_reason: Option<String>,
-    /// Whether the schedule does not fire for a while.
+    /// Whether the schedule is paused.
     pub is_paused: bool,
-    /// Why it is paused; `None` unless it is.
+    /// Reason of the pause; `None` unless it is paused.
     pub pause_reason: Option<String>,
-    /// When the pause ends by itself; `None` unless it does.
+    /// When the pause ends automatically; `None` otherwise.
     #[serde(default)]
     pub paused_until: Option<DateTime<Utc>>,
-    /// When it fires next; `None` when it will not.
+    /// Next fire time; `None` when it will not fire.
     pub next_run_at: Option<DateTime<Utc>>,
-    /// When its latest finished attempt started.
+    /// Start of its latest finished attempt.
     pub last_run_at: Option<DateTime<Utc>>,
-    /// How its latest finished run ended.
+    /// Status of its latest finished run.
     pub last_status: Option<RunStatus>,
-    /// When its latest run was created.
+    /// Creation of its latest run.
     pub last_dispatched_at: Option<DateTime<Utc>>,
-    /// How many runs have been created in all.
+    /// Number of all its runs.
     pub total_run_count: i64,
-    /// How many runs are open now.
+    /// Number of its open runs.
     pub active_runs: i32,
-    /// Release of the time zone tables that `next_run_at` was computed from; `None` when it needs none.
+    /// Release of the time zone data that `next_run_at` was computed from; `None` when it depends
+    /// on none.
     pub tzdata_version: Option<String>,
-    /// Grows with every change of the settings.
+    /// Version; grows with every change of the settings.
     pub version: i64,
     /// When it was created.
     pub created_at: DateTime<Utc>,
-    /// Which component or whose e-mail created it.
+    /// Component or e-mail address that created it.
     pub created_by: String,
     /// When its settings last changed.
     pub updated_at: DateTime<Utc>,
-    /// Which component or whose e-mail changed them.
+    /// Component or e-mail address that last changed them.
     pub updated_by: String,
-    /// When it was deleted; `None` unless it is.
+    /// When it was deleted; `None` otherwise.
     #[serde(default)]
     pub deleted_at: Option<DateTime<Utc>>,
-    /// The template it was made from; `None` if it was made by itself.
+    /// Template of the job; `None` if it was created without one.
     #[serde(default)]
     pub made_from: Option<MadeFrom>,
 }
@@ -131,21 +132,21 @@ pub struct Job {
 /// Answer to deleting a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JobDeleted {
-    /// The job, by which it can be restored.
+    /// Id of the job, for a restore.
     pub job_id: Uuid,
-    /// Its name, which is free now.
+    /// Name of the job, which is free now.
     pub name: String,
-    /// The version that the deletion made.
+    /// Version that the deletion created.
     pub version: i64,
-    /// How many runs waited and are cancelled. Those that run go on.
+    /// Number of waiting runs that were cancelled. Running runs continue.
     pub cancelled: usize,
 }
 
-/// Body of a restoration; may be left out.
+/// Body of a restore; may be left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RestoreRequest {
-    /// Its name from now on; the one it had when absent.
+    /// New name; the previous name when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
@@ -154,53 +155,55 @@ pub struct RestoreRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RollbackRequest {
-    /// The version whose settings the job is to have again.
+    /// Version whose settings to restore.
     pub version: i64,
 }
 
-/// The settings of a job as they were after a change.
+/// Settings of a job after a change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobVersion {
-    /// Its number; 1 is the first.
+    /// Number of the version, from 1.
     pub version: i64,
-    /// What kind of change made it.
+    /// Kind of change.
     pub change: JobChange,
-    /// When.
+    /// When it was changed.
     pub changed_at: DateTime<Utc>,
-    /// Which component or whose e-mail made the change.
+    /// Component or e-mail address of the author.
     pub changed_by: String,
-    /// Why the job was paused, where the change is a pause and somebody said.
+    /// Reason of the pause, if the change is a pause with a reason.
     pub pause_reason: Option<String>,
-    /// When the pause ends by itself, where the change is a pause that does.
+    /// When the pause ends automatically, if the change is such a pause.
     pub paused_until: Option<DateTime<Utc>>,
-    /// What differs from the version before; nothing for the first, and where no setting was changed.
+    /// Differences from the previous version; empty for the first version, and if no setting
+    /// changed.
     pub changes: Vec<FieldChange>,
-    /// The settings, as they can be sent.
+    /// Settings, in the form of a request.
     pub settings: JobSpec,
 }
 
-/// A field that a change made another.
+/// A changed field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FieldChange {
     /// JSON pointer into the settings.
     pub pointer: String,
-    /// What stood there; absent when nothing did.
+    /// Previous value; absent if the field was not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// What stands there; absent when nothing does.
+    /// New value; absent if the field is not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
 }
 
-/// Body of a pause; may be left out. Of a job that is paused it changes the pause, and what is left out stays as it is.
+/// Body of a pause; may be left out. On a paused job it changes the pause; absent fields keep their
+/// value.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PauseRequest {
-    /// Why, for people.
+    /// Reason, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// When the pause ends by itself, written as an instant of [`ExplainQuery`](crate::ExplainQuery), or `never`: when somebody resumes
-    /// the job, as for a new pause without it.
+    /// When the pause ends automatically, as an instant of [`ExplainQuery`](crate::ExplainQuery);
+    /// `never` until a client resumes the job, which is the default of a new pause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Kinds of schedule, as an operator sees and sets them. Plain data.
+//! Kinds of schedule, as the operator configures them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 /// A kind of schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JobTypeInfo {
-    /// The kind, as jobs name it.
+    /// Name, as in `job_type` of a job.
     pub name: String,
-    /// Name shown to people.
+    /// Display name.
     pub display_name: String,
-    /// What it means.
+    /// Description.
     pub description: String,
-    /// Whether new jobs may be of this kind.
+    /// Whether it accepts new jobs.
     pub is_active: bool,
 }
 
-/// What a kind of schedule is to be like.
+/// Settings of a kind of schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobTypeSpec {
-    /// Whether new jobs may be of this kind; those there are go on in any case.
+    /// Whether it accepts new jobs; existing jobs continue.
     pub is_active: bool,
 }

@@ -30,12 +30,13 @@ mod stuck;
 mod template;
 
 pub use crate::enums::{
-    AfterCondition, AfterMode, AttemptStatus, BackoffType, CalendarRoll, CancelState, ChannelKind,
-    DeadLetterChoice, DeadLetterState, DeliveryStatus, DstGap, DstOverlap, EndReason, EventType, FireNote,
-    HandlerType, JobChange, JobSort, JobStatus, JobType, LeaderState, MessageKind, MisfirePolicy, Occasion,
-    OverlapPolicy, ResetReason, RunStatus, Scope, StuckReason, TimeSort, UnknownWord, WorkerStatus,
+    AfterCondition, AfterMode, AttemptFilter, AttemptStatus, BackoffType, CalendarRoll, CancelState,
+    ChannelKind, DeadLetterChoice, DeadLetterState, DeliveryStatus, DstGap, DstOverlap, EndReason, EventType,
+    FireNote, HandlerType, JobChange, JobSort, JobStatus, JobType, LeaderState, MessageKind, MisfirePolicy,
+    Occasion, OverlapPolicy, ResetReason, RunFilter, RunStatus, Scope, StuckReason, TimeSort, UnknownWord,
+    WorkerStatus,
 };
-pub use crate::plain_errors::{Told, plainly};
+pub use crate::plain_errors::{PlainError, plain_error};
 pub use answer::{Applied, ApplyResult, Change, Kind, Page, Problem, ProblemError};
 pub use audit::{AuditEvent, AuditQuery};
 pub use calendar::{Calendar, CalendarChoice, CalendarSpec};
@@ -78,25 +79,27 @@ pub use template::{InstantiateRequest, MadeFrom, ParameterSpec, ParameterType, T
 pub const BASE_PATH: &str = "/api/v1";
 /// Path of the WebSocket of events.
 pub const EVENTS_SOCKET: &str = "/ws/events";
-/// Where the codes of problems are told of.
+/// Path of the descriptions of problem codes.
 pub const PROBLEMS: &str = "/api/docs/problems";
-/// Where it is told how the installation stands, part by part.
+/// Path of the health of each component.
 pub const DETAILED_HEALTH: &str = "/health/detailed";
-/// The subprotocol of that WebSocket.
+/// Subprotocol of the WebSocket of events.
 pub const EVENTS_PROTOCOL: &str = "sched.events.v1";
-/// What stands before the key where a browser, which can set no header of a WebSocket, sends it as a further subprotocol.
+/// Prefix of the key as a second subprotocol, for browsers, which cannot set headers of a
+/// WebSocket.
 pub const KEY_PROTOCOL: &str = "sched.bearer.";
 /// Media type of problem documents.
 pub const PROBLEM_JSON: &str = "application/problem+json";
-/// Header that names a request that changes something, so that sending it again does nothing again.
+/// Header with a key for a request that changes data; repeating the request with the same key has
+/// no effect.
 pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 /// Cookie of a session. The prefix binds it to this host, to TLS and to all paths.
 pub const SESSION_COOKIE: &str = "__Host-sched_session";
-/// Header that shows that a request with the cookie comes from a page of ours.
+/// Header that proves that a request with the cookie comes from a page of this origin.
 pub const CSRF_TOKEN: &str = "X-CSRF-Token";
-/// Header that carries the id of a request, in the answer always and in the request if the client has one.
+/// Header with the id of a request; in every answer, and in the request if the client sets it.
 pub const REQUEST_ID: &str = "X-Request-Id";
-/// Most items of a page.
+/// Maximum number of items of a page.
 pub const MAX_PAGE: u32 = 200;
-/// Items of a page when the client names no number.
+/// Number of items of a page when the request sets none.
 pub const DEFAULT_PAGE: u32 = 50;

@@ -1,4 +1,4 @@
-//! The stream of what a run writes: its parameters and its events. Plain data.
+//! The stream of the output of a run.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,26 +11,27 @@ use crate::run::Progress;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogsQuery {
-    /// Go on until the run has ended; otherwise the stream ends with what is there.
+    /// Continue until the run has ended; otherwise the stream ends with the stored output.
     #[serde(default)]
     pub follow: bool,
-    /// Go on after the event with this id. The header `Last-Event-ID` says the same and comes first.
+    /// Continue after the event with this id. The header `Last-Event-ID` has the same meaning and
+    /// takes precedence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
 
-/// One event of the stream. Its name stands in the field `event` of the stream too.
+/// An event of the stream. Its name is also in the field `event` of the stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum LogEvent {
-    /// What follows is of this attempt.
+    /// The following output belongs to this attempt.
     Attempt {
-        /// The attempt; the id of its attempt once it has ended.
+        /// Id of the attempt.
         attempt_id: Uuid,
-        /// Which attempt of the run, from 1.
+        /// Number of the attempt, from 1.
         attempt: i32,
     },
-    /// A piece of output. It is whatever the program wrote: never show it unescaped.
+    /// A chunk of output, exactly as the program wrote it: escape it before you display it.
     Output {
         /// The attempt.
         attempt_id: Uuid,
@@ -38,34 +39,34 @@ pub enum LogEvent {
         stream: String,
         /// The text.
         text: String,
-        /// How much of the stream before this piece is not shown, because it was not kept.
+        /// Number of bytes of the stream before this chunk that were not stored.
         dropped_bytes: u64,
     },
-    /// How far the running attempt has come.
+    /// Progress of the running attempt.
     Progress {
         /// The attempt.
         attempt_id: Uuid,
-        /// What it told.
+        /// The reported progress.
         progress: Progress,
     },
-    /// An attempt has ended, and all that was kept of its output was shown.
+    /// An attempt has ended, and all its stored output was sent.
     AttemptEnd {
         /// The attempt.
         attempt_id: Uuid,
-        /// How it ended.
+        /// Outcome.
         status: AttemptStatus,
-        /// What went wrong.
+        /// Error message.
         error_message: Option<String>,
     },
-    /// The stream ends here: the run has ended, or nobody wants to follow it.
+    /// The stream ends: the run has ended, or the request did not set `follow`.
     End {
-        /// What the run has come to.
+        /// Status of the run.
         status: RunStatus,
     },
 }
 
 impl LogEvent {
-    /// The name of the event.
+    /// Returns the name of the event.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

@@ -1,7 +1,9 @@
-//! A jobs file: queues, calendars, task functions, templates, jobs, and who is told of them, as a person writes them; and the body of `apply`.
+//! Jobs files, which are also the body of `apply`: queues, calendars, task functions, templates,
+//! jobs, notification channels and rules.
 //!
-//! Defaults are applied while reading, so a value of these types is complete. Whether it makes sense (does the cron
-//! expression parse, does the function exist?) is for the API to say; here only shapes, types and words are checked.
+//! Defaults are applied while reading, so a value of these types is complete. Shapes, types and
+//! words are checked here. The API checks the meaning, for example whether a cron expression parses
+//! and a function exists.
 
 use chrono::{DateTime, Utc};
 use schemars::JsonSchema;
@@ -17,79 +19,80 @@ use crate::notification::{NotificationChannelSpec, NotificationRuleSpec};
 use crate::queue::QueueDefinition;
 use crate::template::TemplateSpec;
 
-/// Name of the project, the queue and the tenant that every installation has.
+/// Name of the default project, queue and tenant of every installation.
 const DEFAULT: &str = "default";
 
-/// What should exist. Applied as one: everything in it is written, or nothing.
+/// Definitions to write. They are applied in one transaction.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Where runs wait, and how many may run at once; written before the functions and the jobs, which may name them.
+    /// Queues with their limits; written before the functions and jobs that may name them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<QueueDefinition>,
-    /// When nothing may fire; written before the jobs, which may name them.
+    /// Calendars of excluded times; written before the jobs that may name them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calendars: Vec<CalendarSpec>,
-    /// What can be run; written before the jobs, which may name them.
+    /// Task functions; written before the jobs that may name them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub task_functions: Vec<FunctionSpec>,
-    /// From what jobs can be made.
+    /// Templates of jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub templates: Vec<TemplateSpec>,
-    /// What is run, and when.
+    /// Jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobSpec>,
-    /// Where notifications go; written before the rules, which may name them.
+    /// Destinations of notifications; written before the rules that may name them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notification_channels: Vec<NotificationChannelSpec>,
-    /// What is told, and where.
+    /// Subscriptions: which notifications go to which channel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notification_rules: Vec<NotificationRuleSpec>,
 }
 
 impl Manifest {
-    /// The JSON Schema (2020-12) of a jobs file, for editors.
+    /// Returns the JSON Schema (2020-12) of a jobs file, for editors.
     #[must_use]
     pub fn schema() -> Value {
         schemars::schema_for!(Manifest).to_value()
     }
 }
 
-/// A task function as a person writes it.
+/// A task function as written in a file or a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FunctionSpec {
     /// Stable name; jobs refer to it.
     pub name: String,
-    /// Name shown to people; the stable name when absent.
+    /// Display name; the stable name when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     /// Free text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// How it is run.
+    /// Handler type.
     pub handler_type: HandlerType,
     /// Settings of the handler.
     pub handler_config: Map<String, Value>,
     /// Queue of its runs.
     #[serde(default = "default_name")]
     pub queue: String,
-    /// Longest run of an attempt.
+    /// Timeout of an attempt in seconds.
     #[serde(default = "default_timeout_seconds")]
     pub default_timeout_seconds: i32,
-    /// Retry policy; the installation's when absent.
+    /// Retry policy; the default of the installation when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_policy: Option<RetryPolicySpec>,
-    /// JSON Schema (2020-12) that the arguments of its jobs must satisfy; all are taken when absent.
+    /// JSON Schema (2020-12) for the arguments of its jobs; any arguments when absent.
     ///
-    /// A job whose arguments do not is refused when it is saved, and a trigger when it is sent. Jobs that are there when the schema changes keep
-    /// firing as they are; the next change of one is held against it. `$ref` leads only within the schema (`#/$defs/…`) and never back to
-    /// itself, `format` is checked, and patterns have neither look-around nor back-references.
+    /// The API rejects a job whose arguments do not match when it is saved, and a trigger when it
+    /// is sent. A changed schema does not stop existing jobs; it is checked at their next change.
+    /// `$ref` may point only into the schema (`#/$defs/…`) and not to itself, `format` is checked,
+    /// and patterns have neither look-around nor back-references.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args_schema: Option<Map<String, Value>>,
 }
 
-/// A job as a person writes it.
+/// A job as written in a file or a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobSpec {
@@ -98,10 +101,10 @@ pub struct JobSpec {
     /// Free text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// To whom it belongs.
+    /// Owner.
     #[serde(default = "default_scope")]
     pub scope: Scope,
-    /// Its project; `default` when absent and the scope is `project`, and to be absent for the other scopes.
+    /// Project; `default` when absent and the scope is `project`. Not allowed for other scopes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
     /// Name of the task function it runs.
@@ -111,16 +114,16 @@ pub struct JobSpec {
     pub task_args: Map<String, Value>,
     /// Kind of schedule.
     pub job_type: JobType,
-    /// The schedule, in the form its kind defines; nothing for a manual job.
+    /// The schedule, in the form its kind defines; empty for a manual job.
     #[serde(default)]
     pub schedule_config: Map<String, Value>,
-    /// IANA zone of wall-clock times; the API's default when absent.
+    /// IANA zone of wall-clock times; the default of the API when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
-    /// What becomes of wall-clock times that do not exist; decided by the kind of expression when absent.
+    /// Rule for wall-clock times that do not exist; the default of the expression when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dst_gap: Option<DstGap>,
-    /// What becomes of wall-clock times that occur twice; decided by the kind of expression when absent.
+    /// Rule for wall-clock times that occur twice; the default of the expression when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dst_overlap: Option<DstOverlap>,
     /// No fire before this instant (RFC 3339).
@@ -129,56 +132,59 @@ pub struct JobSpec {
     /// No fire at or after this instant (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_at: Option<DateTime<Utc>>,
-    /// No fire after this many.
+    /// Maximum number of fires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_runs: Option<i64>,
-    /// Runs become available up to this many seconds after the fire time, stable per job and fire time.
+    /// Runs become claimable up to this many seconds after the fire time; stable per job and fire
+    /// time.
     #[serde(default)]
     pub jitter_seconds: i32,
     /// Names of calendars; a fire time that one of them excludes is skipped or moved.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calendars: Vec<String>,
-    /// What becomes of an excluded fire time.
+    /// Rule for an excluded fire time.
     #[serde(default = "default_calendar_roll")]
     pub calendar_roll: CalendarRoll,
-    /// How long a run is expected to take; for simulations.
+    /// Expected duration of a run; for simulations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_duration_seconds: Option<i32>,
-    /// Jobs it runs after, besides its schedule.
+    /// Dependencies: jobs that start it, in addition to its schedule.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<AfterSpec>,
-    /// Which of them must have ended.
+    /// Which dependencies must have ended.
     #[serde(default = "default_after_mode")]
     pub after_mode: AfterMode,
-    /// What becomes of fire times that passed without dispatch.
+    /// Rule for fire times that passed without a dispatch.
     #[serde(default = "default_misfire_policy")]
     pub misfire_policy: MisfirePolicy,
-    /// How late a fire may be and still be on time; the installation's default when absent.
+    /// Maximum lateness of a fire that still counts as on time; the default of the installation
+    /// when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misfire_grace_seconds: Option<i32>,
-    /// Most fires that `fire_all` catches up.
+    /// Maximum number of fires that `fire_all` catches up.
     #[serde(default = "default_misfire_cap")]
     pub misfire_cap: i32,
-    /// How many runs may be open before `overlap_policy` applies.
+    /// Number of open runs from which `overlap_policy` applies.
     #[serde(default = "default_max_instances")]
     pub max_instances: i32,
-    /// What becomes of a fire when that many are.
+    /// Rule for a fire at that number of open runs.
     #[serde(default = "default_overlap_policy")]
     pub overlap_policy: OverlapPolicy,
-    /// Queue of its runs; the function's when absent.
+    /// Queue of its runs; the queue of the function when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// Priority of its runs, 0 first to 100 last; the queue's when absent.
+    /// Priority of its runs, 0 first to 100 last; the default of the queue when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100))]
     pub priority: Option<i16>,
-    /// Longest run of an attempt; the function's when absent.
+    /// Timeout of an attempt in seconds; the default of the function when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
-    /// How long a run may wait for its first attempt once it is available; then it is given up. For ever when absent.
+    /// Maximum wait of a claimable run for its first attempt; then the run expires. No limit when
+    /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_within_seconds: Option<i32>,
-    /// Retry policy; the function's when absent.
+    /// Retry policy; the policy of the function when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_policy: Option<RetryPolicySpec>,
     /// Whether the schedule fires.
@@ -186,40 +192,40 @@ pub struct JobSpec {
     pub is_enabled: bool,
 }
 
-/// A job to run after, and in the other direction one that runs after.
+/// A dependency: a job to run after, or in the other direction a job that runs after.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AfterSpec {
     /// Name of the other job.
     pub job: String,
-    /// How the earlier of the two must end.
+    /// Required outcome of the earlier job.
     #[serde(default = "default_after_condition")]
     pub on: AfterCondition,
 }
 
-/// How often and after which delay an attempt is repeated.
+/// Number and delay of retries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetryPolicySpec {
-    /// Attempts in all, the first included; 1 means no retry.
+    /// Number of attempts, including the first; 1 disables retries.
     #[schemars(range(min = 1, max = 100))]
     pub max_attempts: u32,
-    /// Base of the delay.
+    /// Base delay in seconds.
     #[serde(default = "default_backoff_seconds")]
     #[schemars(range(min = 0, max = 86_400))]
     pub backoff_seconds: u32,
-    /// How the delay grows.
+    /// Growth of the delay.
     #[serde(default = "default_backoff_type")]
     pub backoff_type: BackoffType,
-    /// The delay never exceeds this.
+    /// Maximum delay in seconds.
     #[serde(default = "default_max_backoff_seconds")]
     #[schemars(range(min = 1, max = 604_800))]
     pub max_backoff_seconds: u32,
-    /// The delay is lengthened by up to this share of itself, so that many retries do not meet.
+    /// Random increase of the delay, up to this percentage, so that many retries do not coincide.
     #[serde(default = "default_jitter_percent")]
     #[schemars(range(min = 0, max = 100))]
     pub jitter_percent: u8,
-    /// Error classes that are not worth another attempt, of 1 to 100 characters each.
+    /// Error classes without retries, 1 to 100 characters each.
     #[serde(default)]
     #[schemars(length(max = 50), inner(length(min = 1, max = 100)))]
     pub non_retryable: Vec<String>,
@@ -286,7 +292,7 @@ const fn default_jitter_percent() -> u8 {
 }
 
 impl JobSpec {
-    /// The project it belongs to once the default is applied.
+    /// Returns its project after the default is applied.
     #[must_use]
     pub fn project_or_default(&self) -> Option<&str> {
         match self.scope {

@@ -1,4 +1,4 @@
-//! Notifications: channels, rules and messages, as people write them and as they are kept. Plain data.
+//! Notifications: channels, rules and deliveries.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ const fn yes() -> bool {
     true
 }
 
-/// A notification channel as a person writes it.
+/// A notification channel as written in a file or a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NotificationChannelSpec {
@@ -25,24 +25,24 @@ pub struct NotificationChannelSpec {
     /// Free text; up to 2000 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// How it is reached.
+    /// Transport.
     pub kind: ChannelKind,
-    /// Where a webhook is sent; for webhooks only.
+    /// URL of a webhook; for webhooks only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Name of a secret of the whole tenant: the key (`whsec_…`) with which webhooks are signed, which are not signed without one; or the
-    /// URL of a chat.
+    /// Name of a tenant-wide secret: the signing key of webhooks (`whsec_…`; without one they are
+    /// not signed), or the URL of a chat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
-    /// To whom e-mail goes, 1 to 20; for e-mail only.
+    /// E-mail addresses, 1 to 20; for e-mail only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
-    /// Whether rules use it. What happens while it is not active is not told later.
+    /// Whether rules use it. Occasions while it is inactive are not notified later.
     #[serde(default = "yes")]
     pub is_active: bool,
 }
 
-/// A notification channel as it is kept.
+/// A stored notification channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotificationChannel {
     /// Identifier.
@@ -51,29 +51,29 @@ pub struct NotificationChannel {
     pub name: String,
     /// Free text.
     pub description: String,
-    /// How it is reached.
+    /// Transport.
     pub kind: ChannelKind,
-    /// Where a webhook is sent; null for others.
+    /// URL of a webhook; null for other kinds.
     pub url: Option<String>,
-    /// Name of the secret that signs webhooks or is the URL of a chat; null without one.
+    /// Name of the secret that signs webhooks or holds the URL of a chat; null without one.
     pub secret: Option<String>,
-    /// To whom e-mail goes.
+    /// E-mail addresses.
     pub addresses: Vec<String>,
     /// Whether rules use it.
     pub is_active: bool,
-    /// Grows with every change.
+    /// Version; grows with every change.
     pub version: i64,
     /// When it was created.
     pub created_at: DateTime<Utc>,
-    /// Which component or whose e-mail created it.
+    /// Component or e-mail address that created it.
     pub created_by: String,
-    /// When it last changed.
+    /// When it was last changed.
     pub updated_at: DateTime<Utc>,
-    /// Which component or whose e-mail changed it last.
+    /// Component or e-mail address that last changed it.
     pub updated_by: String,
 }
 
-/// A notification rule as a person writes it.
+/// A notification rule as written in a file or a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NotificationRuleSpec {
@@ -84,26 +84,26 @@ pub struct NotificationRuleSpec {
     pub description: Option<String>,
     /// Name of the channel.
     pub channel: String,
-    /// What is told; one word, or a list of one at least.
+    /// Occasions; one word, or a list of at least one.
     #[serde(deserialize_with = "one_or_several")]
     #[schemars(schema_with = "schema_of_one_or_several")]
     pub on: Vec<Occasion>,
-    /// Only of jobs of the project of this name.
+    /// Only jobs of this project, by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// Only of the job of this name.
+    /// Only this job, by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
-    /// Shortest time between two messages of one kind about one job, up to 604800; what happens meanwhile is counted in the next message. 0
-    /// tells everything.
+    /// Minimum seconds between two messages of one kind about one job, up to 604800; occasions in
+    /// between are counted in the next message. 0 notifies each one.
     #[serde(default)]
     pub min_interval_seconds: i32,
-    /// Whether it tells anything. What happens while it does not is not told later.
+    /// Whether it notifies. Occasions while it is inactive are not notified later.
     #[serde(default = "yes")]
     pub is_active: bool,
 }
 
-/// A word alone is a list of it.
+/// Accepts a single word as a list of one.
 fn one_or_several<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Occasion>, D::Error> {
     struct OneOrSeveral;
 
@@ -131,7 +131,7 @@ fn schema_of_one_or_several(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({"anyOf": [one, several]})
 }
 
-/// A notification rule as it is kept.
+/// A stored notification rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotificationRule {
     /// Identifier.
@@ -142,81 +142,83 @@ pub struct NotificationRule {
     pub description: String,
     /// Name of the channel.
     pub channel: String,
-    /// What is told.
+    /// Occasions.
     pub on: Vec<Occasion>,
     /// Only of jobs of this project; null for all.
     pub project: Option<String>,
     /// Only of this job; null for all.
     pub job: Option<String>,
-    /// Shortest time between two messages of one kind about one job.
+    /// Minimum seconds between two messages of one kind about one job.
     pub min_interval_seconds: i32,
-    /// Whether it tells anything.
+    /// Whether it notifies.
     pub is_active: bool,
-    /// Grows with every change.
+    /// Version; grows with every change.
     pub version: i64,
     /// When it was created.
     pub created_at: DateTime<Utc>,
-    /// Which component or whose e-mail created it.
+    /// Component or e-mail address that created it.
     pub created_by: String,
-    /// When it last changed.
+    /// When it was last changed.
     pub updated_at: DateTime<Utc>,
-    /// Which component or whose e-mail changed it last.
+    /// Component or e-mail address that last changed it.
     pub updated_by: String,
 }
 
-/// Parameters of the list of messages, newest first.
+/// Parameters of the list of deliveries, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NotificationDeliveriesQuery {
-    /// Only those that have come so far.
+    /// Only deliveries with this status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<DeliveryStatus>,
-    /// Only those to the channel of this name.
+    /// Only deliveries to this channel, by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
-    /// Only those of the rule of this name.
+    /// Only deliveries of this rule, by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// Most items of the page, 1 to [`MAX_PAGE`](crate::MAX_PAGE); [`DEFAULT_PAGE`](crate::DEFAULT_PAGE) when absent.
+    /// Maximum number of items of the page, 1 to [`MAX_PAGE`](crate::MAX_PAGE);
+    /// [`DEFAULT_PAGE`](crate::DEFAULT_PAGE) when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 200))]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before; absent for the first.
+    /// `next_cursor` of the previous page; absent for the first page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 
-/// A message, and what became of it.
+/// A message and its delivery.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NotificationDelivery {
-    /// Identifier, the same over all attempts; receivers of webhooks see it as `webhook-id`.
+    /// Identifier, the same over all attempts; receivers of webhooks get it as `webhook-id`.
     pub id: Uuid,
-    /// Name of the channel when it was decided upon.
+    /// Name of the channel when the message was created.
     pub channel: String,
-    /// Name of the rule then; null for a test.
+    /// Name of the rule at that time; null for a test.
     pub rule: Option<String>,
-    /// What it tells.
+    /// Kind of message.
     pub kind: MessageKind,
-    /// The job that it is about; null for a test.
+    /// Job of the message; null for a test.
     pub job_id: Option<Uuid>,
-    /// The run that it is about; null for a test, and where there was none.
+    /// Run of the message; null for a test, and without a run.
     pub run_id: Option<Uuid>,
-    /// The message, as a webhook gets it.
+    /// The message, as a webhook receives it.
     pub body: Map<String, Value>,
-    /// How many of the same kind about the same job were not told since the message before.
+    /// Number of occasions of the same kind about the same job that were not sent since the
+    /// previous message.
     pub held_back: i32,
-    /// How far it has come.
+    /// Status of the delivery.
     pub status: DeliveryStatus,
-    /// Attempts that have ended.
+    /// Number of finished attempts.
     pub attempts: i32,
-    /// Kind of error of the last attempt; null unless it failed.
+    /// Class of the last error; null unless an attempt failed.
     pub error_class: Option<String>,
-    /// What went wrong in the last attempt; null unless it failed.
+    /// Message of the last error; null unless an attempt failed.
     pub error: Option<String>,
-    /// Addresses whose server has taken the e-mail; absent where there are none.
+    /// Addresses whose server accepted the e-mail; absent without any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reached: Vec<String>,
-    /// When it was decided upon.
+    /// When it was created.
     pub created_at: DateTime<Utc>,
     /// When its status last changed.
     pub updated_at: DateTime<Utc>,

@@ -1,24 +1,24 @@
-//! What a reader of JSON or of parameters says, in the words of who sends them.
+//! Translates error messages of serde and of parsers into the terms of the client.
 //!
-//! The reader names its own types and speaks of digits; clients know texts, whole numbers, objects and lists. What is not known here is passed
-//! on as it is. Pure.
+//! The parsers name Rust types and digits; clients know texts, whole numbers, objects and lists. An
+//! unknown message stays as it is.
 
-/// A message about a field.
+/// A plain message about a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
-    /// The field within the value that was read, where the message is about one that is not there.
+pub struct PlainError {
+    /// Name of the missing field, if the message is about one.
     pub missing: Option<String>,
-    /// What is wrong.
+    /// The message.
     pub message: String,
 }
 
-/// The message of a reader, in plain words.
+/// Translates a message of a parser into plain words.
 #[must_use]
-pub fn plainly(message: &str) -> Told {
+pub fn plain_error(message: &str) -> PlainError {
     if let Some(field) = message.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
-        return Told { missing: Some(field.to_owned()), message: "is missing".to_owned() };
+        return PlainError { missing: Some(field.to_owned()), message: "is missing".to_owned() };
     }
-    Told { missing: None, message: of_value(message).unwrap_or_else(|| message.to_owned()) }
+    PlainError { missing: None, message: of_value(message).unwrap_or_else(|| message.to_owned()) }
 }
 
 fn of_value(message: &str) -> Option<String> {
@@ -60,7 +60,7 @@ fn between<'a>(message: &'a str, before: &str, joint: &str) -> Option<(&'a str, 
     message.strip_prefix(before)?.rsplit_once(joint)
 }
 
-/// What a reader wants.
+/// Translates the expected type.
 fn kind(wanted: &str) -> &str {
     match wanted {
         "i8" | "i16" | "i32" | "i64" | "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number",
@@ -74,7 +74,7 @@ fn kind(wanted: &str) -> &str {
     }
 }
 
-/// What a reader has found.
+/// Translates the found value.
 fn value(found: &str) -> String {
     match found {
         "map" => "an object".to_owned(),
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readers_speak_of_fields_and_not_of_themselves() {
+    fn parser_errors_are_translated() {
         for (said, plain) in [
             (r#"invalid type: string "x", expected i64"#, r#"must be a whole number, not the text "x""#),
             (
@@ -113,13 +113,13 @@ mod tests {
             ("unknown field `date`, expected `dates`", "unknown field `date`, expected `dates`"),
             ("must be an object, not a list", "must be an object, not a list"),
         ] {
-            assert_eq!(plainly(said), Told { missing: None, message: plain.to_owned() });
+            assert_eq!(plain_error(said), PlainError { missing: None, message: plain.to_owned() });
         }
     }
 
     #[test]
-    fn a_field_that_is_missing_is_named() {
-        let told = Told { missing: Some("name".to_owned()), message: "is missing".to_owned() };
-        assert_eq!(plainly("missing field `name`"), told);
+    fn missing_field_is_named() {
+        let told = PlainError { missing: Some("name".to_owned()), message: "is missing".to_owned() };
+        assert_eq!(plain_error("missing field `name`"), told);
     }
 }

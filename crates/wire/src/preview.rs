@@ -1,6 +1,6 @@
-//! Previews: what a schedule would do, before any job has it or while one does.
+//! Previews: the fire times of a schedule, with or without a job.
 //!
-//! The answer is what `schedctl schedules preview` prints, so that one program reads both. Plain data.
+//! The answer is also the output of `schedctl schedules preview`, so one program can read both.
 
 use chrono::{DateTime, FixedOffset, SecondsFormat, Utc};
 use schemars::JsonSchema;
@@ -10,27 +10,28 @@ use serde_json::{Map, Value};
 use crate::calendar::CalendarChoice;
 use crate::enums::{CalendarRoll, DstGap, DstOverlap, FireNote, JobType};
 
-/// Fire times that a preview gives when nobody says how many.
+/// Number of fire times of a preview when the request sets none.
 pub const DEFAULT_PREVIEW: usize = 10;
-/// Most fire times that a preview gives.
+/// Maximum number of fire times of a preview.
 pub const MAX_PREVIEW: usize = 1000;
 
-/// A schedule to preview. The fields are those of a [`JobSpec`](crate::JobSpec), with two for the preview itself.
+/// A schedule to preview. The fields are those of a [`JobSpec`](crate::JobSpec), and two for the
+/// preview.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PreviewRequest {
     /// Kind of schedule.
     pub job_type: JobType,
-    /// The schedule, in the form its kind defines; nothing for a manual one.
+    /// The schedule, in the form its kind defines; empty for a manual one.
     #[serde(default)]
     pub schedule_config: Map<String, Value>,
-    /// IANA zone of wall-clock times; the API's default when absent.
+    /// IANA zone of wall-clock times; the default of the API when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
-    /// What becomes of wall-clock times that do not exist; decided by the kind of expression when absent.
+    /// Rule for wall-clock times that do not exist; the default of the expression when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dst_gap: Option<DstGap>,
-    /// What becomes of wall-clock times that occur twice; decided by the kind of expression when absent.
+    /// Rule for wall-clock times that occur twice; the default of the expression when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dst_overlap: Option<DstOverlap>,
     /// No fire before this instant (RFC 3339).
@@ -39,20 +40,20 @@ pub struct PreviewRequest {
     /// No fire at or after this instant (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_at: Option<DateTime<Utc>>,
-    /// Calendars, each by its name or as an object with the fields of one.
+    /// Calendars, each as a name or as an object with the fields of a calendar.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calendars: Vec<CalendarChoice>,
-    /// What becomes of a fire time that one of them excludes.
+    /// Rule for a fire time that a calendar excludes.
     #[serde(default = "crate::manifest::default_calendar_roll")]
     pub calendar_roll: CalendarRoll,
-    /// Name of the job that is to have it; decides where `H` in a cron expression falls.
+    /// Name of the planned job; it determines the value of `H` in a cron expression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_name: Option<String>,
-    /// Fire times after this instant (RFC 3339); the present of the database when absent. Also anchors an interval that
-    /// names no anchor.
+    /// Fire times after this instant (RFC 3339); the present of the database when absent. It is
+    /// also the anchor of an interval without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<DateTime<Utc>>,
-    /// How many fire times, 1 to [`MAX_PREVIEW`]; [`DEFAULT_PREVIEW`] when absent.
+    /// Number of fire times, 1 to [`MAX_PREVIEW`]; [`DEFAULT_PREVIEW`] when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<usize>,
 }
@@ -69,29 +70,29 @@ pub struct PreviewQuery {
     pub count: Option<usize>,
 }
 
-/// What a schedule will do.
+/// Fire times and description of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Preview {
     /// The next fire times, earliest first.
     pub fire_times: Vec<FireTime>,
-    /// The schedule as one English sentence.
+    /// The schedule in one English sentence.
     pub description: String,
-    /// What may surprise, each a fragment that begins with the field it is about.
+    /// Possible surprises; each begins with the field that causes it.
     pub warnings: Vec<String>,
 }
 
-/// One fire time.
+/// A fire time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FireTime {
-    /// When it fires.
+    /// The instant in UTC.
     #[serde(serialize_with = "utc")]
     pub utc: DateTime<Utc>,
-    /// The same as the clocks of the zone show it, with their offset.
+    /// The instant on the wall clock of the zone, with its offset.
     #[serde(serialize_with = "local")]
     pub local: DateTime<FixedOffset>,
-    /// What a change of the clocks did to it.
+    /// Effect of a clock change.
     pub note: Option<FireNote>,
-    /// The fire time that a calendar moved here; absent if it was not moved.
+    /// Original fire time before a calendar moved it; absent if it was not moved.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "maybe_utc")]
     pub moved_from: Option<DateTime<Utc>>,
 }
@@ -107,7 +108,7 @@ fn maybe_utc<S: Serializer>(at: &Option<DateTime<Utc>>, to: S) -> Result<S::Ok, 
     }
 }
 
-/// The offset is written as numbers even where it is zero: `Z` would say that no clock shows this.
+/// Writes the offset as numbers even if it is zero: `Z` would mean that no wall clock shows it.
 fn local<S: Serializer>(at: &DateTime<FixedOffset>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&at.to_rfc3339_opts(SecondsFormat::AutoSi, false))
 }

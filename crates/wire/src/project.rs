@@ -1,15 +1,15 @@
-//! Projects as they are kept, and how they are set. Plain data.
+//! Projects.
 
 use chrono::{DateTime, Utc};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// What a project is to be like. What is left out is as for a new project.
+/// Settings of a project. Absent fields have the values of a new project.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProjectSpec {
-    /// Name shown to people; the stable name when absent.
+    /// Display name; the stable name when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     /// Free text; up to 2000 characters.
@@ -24,15 +24,15 @@ pub struct Project {
     pub id: Uuid,
     /// Stable name; jobs refer to it.
     pub name: String,
-    /// Name shown to people.
+    /// Display name.
     pub display_name: String,
     /// Free text.
     pub description: String,
-    /// Whether nothing of it is dispatched or claimed.
+    /// Whether it is paused: none of its runs are dispatched or claimed.
     pub is_paused: bool,
-    /// Why it is paused.
+    /// Reason of the pause.
     pub pause_reason: Option<String>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
     pub updated_at: DateTime<Utc>,
@@ -42,7 +42,7 @@ pub struct Project {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteProjectQuery {
-    /// Delete its jobs with it. Without it a project that has jobs is not deleted.
+    /// Delete its jobs as well. Otherwise a project with jobs is not deleted.
     #[serde(default)]
     pub with_jobs: bool,
 }
@@ -50,10 +50,10 @@ pub struct DeleteProjectQuery {
 /// Answer to deleting a project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProjectDeleted {
-    /// Its name, which is free now.
+    /// Name of the project, which is free now.
     pub name: String,
-    /// How many jobs were deleted with it; each can be restored into another project of the name.
+    /// Number of deleted jobs; each can be restored into another project of this name.
     pub jobs: usize,
-    /// How many runs waited and are cancelled. Those that run go on.
+    /// Number of waiting runs that were cancelled. Running runs continue.
     pub cancelled: usize,
 }

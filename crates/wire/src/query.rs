@@ -1,24 +1,25 @@
-//! Parameters of lists, as they stand in the query of a request.
+//! Query parameters of lists.
 //!
-//! Every list is cut into pages by a cursor, which is opaque: it is taken from the answer before. Plain data.
+//! Every list is paginated by an opaque cursor from the previous answer.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::enums::{
-    AttemptStatus, HandlerType, JobSort, JobStatus, JobType, RunStatus, TimeSort, WorkerStatus,
+    AttemptFilter, HandlerType, JobSort, JobStatus, JobType, RunFilter, TimeSort, WorkerStatus,
 };
 
 /// Parameters of a list without filters.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PageQuery {
-    /// Most items of the page, 1 to [`MAX_PAGE`](crate::MAX_PAGE); [`DEFAULT_PAGE`](crate::DEFAULT_PAGE) when absent.
+    /// Maximum number of items of the page, 1 to [`MAX_PAGE`](crate::MAX_PAGE);
+    /// [`DEFAULT_PAGE`](crate::DEFAULT_PAGE) when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 200))]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before; absent for the first.
+    /// `next_cursor` of the previous page; absent for the first page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
@@ -27,7 +28,7 @@ pub struct PageQuery {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApplyQuery {
-    /// Do everything but keep it: the answer says what would be made and changed, or what is wrong.
+    /// Validate everything and store nothing: the answer has the changes or the problems.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
 }
@@ -36,67 +37,68 @@ pub struct ApplyQuery {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExportQuery {
-    /// Only the jobs of this project, with the functions, calendars and queues that they name.
+    /// Only jobs of this project, and the functions, calendars and queues that they name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// Only the jobs whose name begins so, with the functions, calendars and queues that they name.
+    /// Only jobs whose name has this prefix, and the functions, calendars and queues that they
+    /// name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name_prefix: Option<String>,
-    /// Everything but jobs.
+    /// Leave out the jobs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_jobs: bool,
 }
 
-/// What a list shows besides what people have made and not deleted.
+/// Additional items of a list, besides user-defined and undeleted ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Include {
-    /// What is built in.
+    /// Built-in items.
     System,
-    /// What is deleted.
+    /// Deleted items.
     Deleted,
-    /// What is built in, and what is deleted.
+    /// Built-in and deleted items.
     All,
 }
 
-/// Parameters of the list of jobs, by name when nothing else is said.
+/// Parameters of the list of jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobsQuery {
-    /// `system` for the built-in jobs too, `deleted` for the deleted ones, `all` for both.
+    /// `system` includes the built-in jobs, `deleted` the deleted ones, `all` both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include: Option<Include>,
-    /// Only those with this text in their name or description, whatever its case.
+    /// Only jobs with this text in their name or description; case is ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub q: Option<String>,
-    /// Only those whose name begins so.
+    /// Only those whose name has this prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name_prefix: Option<String>,
-    /// Only those that are so.
+    /// Only jobs in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<JobStatus>,
-    /// Only those that run this task function.
+    /// Only jobs of this task function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
-    /// Only those of this project.
+    /// Only jobs of this project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// Only those whose runs wait in this queue.
+    /// Only jobs whose runs wait in this queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// Only those with this kind of schedule.
+    /// Only jobs with this kind of schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_type: Option<JobType>,
-    /// Only those whose latest finished run ended so.
+    /// Only those whose latest finished run ended so; `failing` for every kind of failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_status: Option<RunStatus>,
-    /// Only those that were made from this template.
+    pub last_status: Option<RunFilter>,
+    /// Only jobs of this template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
-    /// In which order; `name` when absent.
+    /// Order; `name` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort: Option<JobSort>,
-    /// Whether to count how many there are in all, up to 10,000.
+    /// Return the number of all items, up to 10,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<bool>,
     /// As in [`PageQuery`].
@@ -112,16 +114,16 @@ pub struct JobsQuery {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FunctionsQuery {
-    /// Only those whose name begins so.
+    /// Only those whose name has this prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name_prefix: Option<String>,
-    /// Only those whose runs wait in this queue unless the job names another.
+    /// Only functions whose runs wait in this queue by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// Only those that are run so.
+    /// Only functions of this handler type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handler_type: Option<HandlerType>,
-    /// Only active ones, or only inactive ones.
+    /// Only active ones (`true`) or inactive ones (`false`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_active: Option<bool>,
     /// As in [`PageQuery`].
@@ -137,10 +139,10 @@ pub struct FunctionsQuery {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueuesQuery {
-    /// Only those whose name begins so.
+    /// Only those whose name has this prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name_prefix: Option<String>,
-    /// Only those that are paused; with false only those that are not.
+    /// Only paused ones (`true`) or unpaused ones (`false`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
     /// As in [`PageQuery`].
@@ -152,14 +154,14 @@ pub struct QueuesQuery {
     pub cursor: Option<String>,
 }
 
-/// Parameters of the list of workers, the living first.
+/// Parameters of the list of workers, live ones first.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkersQuery {
-    /// Only in this state.
+    /// Only runs with this status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<WorkerStatus>,
-    /// Only those that serve this queue.
+    /// Only workers that serve this queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
     /// As in [`PageQuery`].
@@ -178,31 +180,32 @@ pub struct RunsQuery {
     /// Only of the job with this name or id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
-    /// Only in this state.
+    /// Only in this state; `failing` for every kind of failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<RunStatus>,
+    pub status: Option<RunFilter>,
     /// Only of jobs that run the task function with this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
     /// Only of jobs of the project with this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// Only those of this queue.
+    /// Only runs of this queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// Only those that this worker has claimed last.
+    /// Only runs whose last claim is by this worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<Uuid>,
-    /// Only those that this has made: `scheduler`, `manual`, `api`, `retry`, `dependency` or `backfill`.
+    /// Only runs of this source: `scheduler`, `manual`, `api`, `retry`, `dependency` or `backfill`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub triggered_by: Option<String>,
-    /// The order; newest first when absent.
+    /// Order; newest first when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort: Option<TimeSort>,
-    /// Only those created then or later: an instant in RFC 3339, a time on the clock of UTC, or a distance from now such as `-2h`.
+    /// Only runs created at this instant or later: RFC 3339, a wall-clock time in UTC, or a
+    /// distance from now such as `-2h`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Only those created before then.
+    /// Only runs created before this instant, in the same forms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
     /// As in [`JobsQuery`].
@@ -224,31 +227,31 @@ pub struct AttemptsQuery {
     /// Only of the job with this name or id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
-    /// Only of this run.
+    /// Only attempts of this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dispatch: Option<Uuid>,
-    /// Only those that ended so.
+    pub run: Option<Uuid>,
+    /// Only those with this outcome; `failing` for every kind of failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<AttemptStatus>,
+    pub status: Option<AttemptFilter>,
     /// Only of jobs that run the task function with this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
-    /// Only of jobs that belonged to the project with this name when they ran.
+    /// Only of jobs that belonged to this project at the time of the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// Only those that this worker ran.
+    /// Only attempts of this worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<Uuid>,
-    /// Only of runs that this has made, as in [`RunsQuery`].
+    /// Only of runs of this source, as in [`RunsQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub triggered_by: Option<String>,
-    /// The order, by when they were claimed, shortly before they started; newest first when absent.
+    /// Order, by their claim, shortly before their start; newest first when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort: Option<TimeSort>,
-    /// Only those that started then or later, written as in [`RunsQuery`].
+    /// Only attempts that started at this instant or later, in the forms of [`RunsQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Only those that started before then.
+    /// Only attempts that started before this instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
     /// As in [`JobsQuery`].
@@ -267,19 +270,19 @@ pub struct AttemptsQuery {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobRunsQuery {
-    /// Only in this state.
+    /// Only in this state; `failing` for every kind of failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<RunStatus>,
-    /// Only those of this queue.
+    pub status: Option<RunFilter>,
+    /// Only runs of this queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// Only those that this worker has claimed last.
+    /// Only runs whose last claim is by this worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<Uuid>,
-    /// Only those that this has made: `scheduler`, `manual`, `api`, `retry`, `dependency` or `backfill`.
+    /// Only runs of this source: `scheduler`, `manual`, `api`, `retry`, `dependency` or `backfill`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub triggered_by: Option<String>,
-    /// The order; newest first when absent.
+    /// Order; newest first when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort: Option<TimeSort>,
     /// As in [`RunsQuery`].
@@ -303,16 +306,16 @@ pub struct JobRunsQuery {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobAttemptsQuery {
-    /// Only those that ended so.
+    /// Only those with this outcome; `failing` for every kind of failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<AttemptStatus>,
-    /// Only those that this worker ran.
+    pub status: Option<AttemptFilter>,
+    /// Only attempts of this worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<Uuid>,
-    /// Only of runs that this has made, as in [`RunsQuery`].
+    /// Only of runs of this source, as in [`RunsQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub triggered_by: Option<String>,
-    /// The order, by when they were claimed, shortly before they started; newest first when absent.
+    /// Order, by their claim, shortly before their start; newest first when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort: Option<TimeSort>,
     /// As in [`AttemptsQuery`].
@@ -359,10 +362,10 @@ impl From<JobAttemptsQuery> for AttemptsQuery {
     fn from(query: JobAttemptsQuery) -> Self {
         let JobAttemptsQuery { status, worker, triggered_by, sort, since, until, total, limit, cursor } =
             query;
-        let (job, dispatch, function, project) = (None, None, None, None);
+        let (job, run, function, project) = (None, None, None, None);
         Self {
             job,
-            dispatch,
+            run,
             status,
             function,
             project,

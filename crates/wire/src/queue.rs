@@ -1,47 +1,46 @@
-//! Queues as they are kept, and how they are set.
-//!
-//! Made by the API and by clients. Plain data.
+//! Queues.
 
 use chrono::{DateTime, Utc};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How often something may be begun.
+/// A rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rate {
-    /// How many runs may be claimed in any stretch of time as long as the period.
+    /// Maximum number of claims in any time span of `period_seconds`.
     pub count: i32,
-    /// The period.
+    /// Length of the period in seconds.
     pub period_seconds: i32,
 }
 
-/// What a queue is to be like. What is left out is as for a new queue.
+/// Settings of a queue. Absent fields have the values of a new queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueueSpec {
     /// Free text.
     #[serde(default)]
     pub description: String,
-    /// Whether nothing is claimed from it.
+    /// Whether it is paused: none of its runs are claimed.
     #[serde(default)]
     pub is_paused: bool,
-    /// Why it is paused; only while it is.
+    /// Reason of the pause; only for a paused queue.
     #[serde(default)]
     pub pause_reason: Option<String>,
-    /// How many of its runs may run at once; `None` for any number.
+    /// Maximum number of running runs; `None` without a limit.
     #[serde(default)]
     pub max_running: Option<i32>,
-    /// How fast its runs may be claimed; `None` for as fast as can be.
+    /// Maximum rate of claims; `None` without a limit.
     #[serde(default)]
     pub rate: Option<Rate>,
-    /// Priority of runs whose job names none, 0 to 100; 50 if left out.
+    /// Priority of runs whose job has none, 0 to 100; 50 when absent.
     #[serde(default)]
     #[schemars(range(min = 0, max = 100))]
     pub default_priority: Option<i16>,
 }
 
-/// A queue as a person writes it in a jobs file. What is left out is as for a new queue; whether it is paused is not said there, and stays.
+/// A queue as written in a jobs file. Absent fields have the values of a new queue. A jobs file
+/// does not change whether the queue is paused.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueueDefinition {
@@ -50,54 +49,54 @@ pub struct QueueDefinition {
     /// Free text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// How many of its runs may run at once; any number when absent.
+    /// Maximum number of running runs; no limit when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_running: Option<i32>,
-    /// How fast its runs may be claimed; as fast as can be when absent.
+    /// Maximum rate of claims; no limit when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Priority of runs whose job names none, 0 to 100; 50 when absent.
+    /// Priority of runs whose job has none, 0 to 100; 50 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100))]
     pub default_priority: Option<i16>,
 }
 
-/// A queue as it is kept.
+/// A stored queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Queue {
     /// Stable name.
     pub name: String,
     /// Free text.
     pub description: String,
-    /// Whether nothing is claimed from it.
+    /// Whether it is paused: none of its runs are claimed.
     pub is_paused: bool,
-    /// Why it is paused.
+    /// Reason of the pause.
     pub pause_reason: Option<String>,
-    /// How many of its runs may run at once.
+    /// Maximum number of running runs.
     pub max_running: Option<i32>,
-    /// How fast its runs may be claimed.
+    /// Maximum rate of claims.
     pub rate: Option<Rate>,
-    /// Priority of runs whose job names none.
+    /// Priority of runs whose job has none.
     pub default_priority: i16,
-    /// How many of its runs run; `None` where no limit needs it.
+    /// Number of running runs; `None` if no limit requires the count.
     pub running: Option<i64>,
-    /// How many were claimed within the period of the rate; `None` without one.
+    /// Number of claims in the period of the rate; `None` without a rate.
     pub claimed_in_period: Option<i64>,
-    /// How many runs wait in it.
+    /// Number of waiting runs.
     #[serde(default)]
     pub waiting: i64,
-    /// Whether more than that may wait: counting ends at some thousands.
+    /// Whether more runs may wait: the count stops at some thousands.
     #[serde(default)]
     pub waiting_is_at_least: bool,
-    /// When the one could first be claimed that has waited longest.
+    /// When the oldest waiting run became claimable.
     #[serde(default)]
     pub oldest_claimable_at: Option<DateTime<Utc>>,
-    /// How many living workers serve it; those that drain are none of them. Without one nothing in it runs. `None` where the API does not say,
-    /// as one of an earlier version.
+    /// Number of live workers that serve it, without draining ones. Without a worker its runs do
+    /// not start. `None` if the API is of an earlier version.
     #[serde(default)]
     pub workers: Option<i64>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
     pub updated_at: DateTime<Utc>,

@@ -1,4 +1,4 @@
-//! Quotas of tenants, and how much of them is used. Plain data.
+//! Quotas of tenants, and their use.
 
 use chrono::NaiveDate;
 use schemars::JsonSchema;
@@ -7,64 +7,65 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// What a tenant may use. What is `null` has no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Quotas {
-    /// How many jobs it may have, built-in and deleted ones not counted.
+    /// Maximum number of jobs, without built-in and deleted ones.
     pub jobs: Option<i64>,
-    /// How many runs fire times and triggers may make in a minute.
+    /// Maximum number of runs that schedules and triggers create per minute.
     pub runs_per_minute: Option<i64>,
-    /// How many runs may run at once.
+    /// Maximum number of running runs.
     pub concurrent_runs: Option<i64>,
-    /// How many bytes of output are kept in a day (UTC).
+    /// Maximum bytes of stored output per day (UTC).
     pub log_bytes: Option<i64>,
 }
 
-/// What is to be different about quotas. What is left out stays; `null` takes the limit away.
+/// Changes of quotas. Absent fields keep their value; `null` removes a limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QuotasPatch {
-    /// How many jobs it may have.
+    /// Maximum number of jobs.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub jobs: Option<Option<i64>>,
-    /// How many runs fire times and triggers may make in a minute.
+    /// Maximum number of runs that schedules and triggers create per minute.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub runs_per_minute: Option<Option<i64>>,
-    /// How many runs may run at once.
+    /// Maximum number of running runs.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub concurrent_runs: Option<Option<i64>>,
-    /// How many bytes of output are kept in a day (UTC).
+    /// Maximum bytes of stored output per day (UTC).
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub log_bytes: Option<Option<i64>>,
 }
 
-/// Tells `null` from nothing.
+/// Distinguishes `null` from an absent field.
 fn given<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<i64>>, D::Error> {
     Option::deserialize(value).map(Some)
 }
 
-/// How much of one quota is used.
+/// Use of one quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QuotaUse {
-    /// The limit; `null` without one.
+    /// Limit; `null` without one.
     pub limit: Option<i64>,
-    /// How much is used; `null` where it is counted only under a limit, and there is none.
+    /// Current use; `null` if it is counted only under a limit and no limit is set.
     pub used: Option<i64>,
 }
 
-/// How much of its quotas a tenant uses.
+/// Use of the quotas of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
-    /// Short stable name of the tenant.
+    /// Slug of the tenant.
     pub tenant: String,
-    /// Jobs, built-in and deleted ones not counted.
+    /// Number of jobs, without built-in and deleted ones.
     pub jobs: QuotaUse,
-    /// Runs that fire times and triggers have made in this minute.
+    /// Number of runs that schedules and triggers created in this minute.
     pub runs_per_minute: QuotaUse,
-    /// Runs that run.
+    /// Number of running runs.
     pub concurrent_runs: QuotaUse,
-    /// Bytes of output kept today.
+    /// Bytes of output stored today.
     pub log_bytes: QuotaUse,
-    /// Bytes of output that were not kept today, because the quota was used up; `null` without one.
+    /// Bytes of output that were dropped today because the quota was used up; `null` without a
+    /// quota.
     pub log_bytes_dropped: Option<i64>,
-    /// Which day (UTC) today is.
+    /// The day (UTC) of the daily counts.
     pub day: NaiveDate,
 }
 

@@ -1,6 +1,7 @@
-//! What becomes of jobs: triggers, runs, and the attempts to execute them.
+//! Triggers, runs and their attempts.
 //!
-//! A run is one fire time or trigger to be executed; an attempt is one finished attempt at it. Plain data.
+//! A run is one fire, trigger, retry or dependent start of a job; an attempt is one execution of a
+//! run.
 
 use chrono::{DateTime, Utc};
 use schemars::JsonSchema;
@@ -14,149 +15,150 @@ use crate::enums::{AttemptStatus, RunStatus};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TriggerRequest {
-    /// Arguments instead of the job's own.
+    /// Arguments of this run, instead of those of the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_args: Option<Map<String, Value>>,
 }
 
-/// Answer to a trigger, or to running a run again.
+/// Answer to a trigger or a retry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Triggered {
-    /// The run that executes it.
+    /// The created run.
     pub run_id: Uuid,
-    /// Whether an earlier request had made it: a trigger with the same key, or the same retry.
+    /// True if an earlier request created it: a trigger with the same key, or the same retry.
     pub duplicate: bool,
 }
 
-/// One fire time or trigger to be executed.
+/// One fire, trigger, retry or dependent start of a job, with all its attempts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// Identifier; sorts by age.
     pub id: Uuid,
     /// The job.
     pub job_id: Uuid,
-    /// Its name.
+    /// Name of the job.
     pub job: String,
-    /// What it has come to.
+    /// Status.
     pub status: RunStatus,
-    /// The fire time, or the instant of the trigger; of a retry that of the run it runs again.
+    /// The fire time, or the instant of the trigger; for a retry the fire time of the retried run.
     pub scheduled_for: DateTime<Utc>,
     /// When it was created.
     pub created_at: DateTime<Utc>,
-    /// When it may first be claimed, or again after a failure.
+    /// When it becomes claimable, also after a failed attempt.
     pub available_at: DateTime<Utc>,
-    /// When its latest claim was made.
+    /// When it was last claimed.
     pub claimed_at: Option<DateTime<Utc>>,
     /// When it ended; `None` while it is open.
     pub completed_at: Option<DateTime<Utc>>,
-    /// Where it waits.
+    /// Queue of the run.
     pub queue: String,
-    /// 0 first to 100 last.
+    /// Priority, 0 first to 100 last.
     pub priority: i16,
-    /// Attempts begun so far.
+    /// Number of started attempts.
     pub attempt: i32,
-    /// Attempts that were followed by a retry.
+    /// Number of attempts that were followed by a retry.
     pub retry_count: i32,
-    /// Attempts lost with their worker.
+    /// Number of attempts lost with their worker.
     pub lost_count: i32,
-    /// The worker that holds it, or held it last.
+    /// The worker of the latest claim.
     pub worker_id: Option<Uuid>,
-    /// What the latest failed attempt said.
+    /// Error of the latest failed attempt.
     pub error_message: Option<String>,
-    /// What created it: `scheduler`, `manual`, `api`, `dependency`, `retry`, and others in later releases.
+    /// Source: `scheduler`, `manual`, `api`, `dependency`, `retry`; later releases may add others.
     pub triggered_by: String,
-    /// Who, when a person or program did.
+    /// Person or key that triggered it.
     pub triggered_by_user: Option<String>,
-    /// The run of another job after whose end it runs; `None` unless a dependency created it.
+    /// The run of another job whose end started it; `None` unless its source is a dependency.
     pub caused_by: Option<Uuid>,
-    /// The run that this one runs again; `None` unless it is a retry by command.
+    /// The retried run; `None` unless its source is a retry.
     #[serde(default)]
     pub retry_of: Option<Uuid>,
     /// Arguments of the run.
     pub task_args: Value,
-    /// Whether it catches up a fire time that had passed.
+    /// Whether it is a catch-up of a misfire.
     pub is_catch_up: bool,
-    /// By when its first attempt must begin, or it is given up; `None` when it may wait for ever.
+    /// When it expires if no attempt has started; `None` without a limit.
     pub expires_at: Option<DateTime<Utc>>,
-    /// How far its running attempt has come, as that told it last; `None` when nothing runs or nothing was told.
+    /// Last reported progress of the running attempt; `None` without one.
     pub progress: Option<Progress>,
-    /// Id of the trace that it is part of (W3C): that of the request that asked for it, or one of its own.
+    /// Id of its trace (W3C): from the request that created it, or new.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,
 }
 
-/// How far a running attempt has come.
+/// Progress of a running attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Progress {
-    /// From 0 to 100, where it is known.
+    /// Percentage from 0 to 100, if known.
     pub percent: Option<f32>,
-    /// What it does, for people.
+    /// Current step, for people.
     pub message: String,
-    /// When it told that.
+    /// When it was reported.
     pub updated_at: DateTime<Utc>,
 }
 
-/// One finished attempt.
+/// A finished attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Attempt {
     /// Identifier; sorts by age.
     pub id: Uuid,
     /// The job.
     pub job_id: Uuid,
-    /// Its name; `None` when the job was purged.
+    /// Name of the job; `None` if the job was purged.
     pub job: Option<String>,
-    /// The run it belongs to.
+    /// The run of the attempt.
     pub run_id: Uuid,
-    /// Which attempt of the run, from 1.
+    /// Number of the attempt, from 1.
     pub attempt: i32,
-    /// How it ended.
+    /// Outcome.
     pub status: AttemptStatus,
     /// The fire time, or the instant of the trigger.
     pub scheduled_for: DateTime<Utc>,
-    /// When it started, by the database's clock: counted from its claim, so it may be early by the time that the answer to the claim took.
+    /// When it started, by the database clock: counted from its claim, so it may be early by the
+    /// latency of the claim.
     pub started_at: DateTime<Utc>,
-    /// When it ended, in the same way.
+    /// When it ended, computed in the same way.
     pub completed_at: DateTime<Utc>,
-    /// How long it ran, which is exact.
+    /// Exact duration in milliseconds.
     pub duration_ms: i64,
-    /// Exit code of the process; `None` when it left none.
+    /// Exit code of the process; `None` without one.
     pub exit_code: Option<i32>,
-    /// What it reported as its result.
+    /// Reported result.
     pub result: Option<Value>,
-    /// Class of its failure.
+    /// Class of the error.
     pub error_class: Option<String>,
-    /// Its failure in words.
+    /// Error message.
     pub error_message: Option<String>,
-    /// Numbers it reported about itself, by name.
+    /// Reported metrics, by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<Value>,
-    /// Where it went wrong, if the handler could tell; only of an attempt that is asked for by itself.
+    /// Trace of the error, if the handler reported one; only in the answer for a single attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceback: Option<String>,
-    /// How much it wrote in all, kept or not.
+    /// Bytes of output, stored or not.
     pub output_bytes: i64,
-    /// The worker that ran it.
+    /// The worker that executed it.
     pub worker_id: Option<Uuid>,
-    /// What created its run.
+    /// Source of its run.
     pub triggered_by: String,
-    /// Id of the trace that it is part of (W3C), which is that of its run; `None` when that is gone.
+    /// Id of the trace of its run (W3C); `None` if the run was removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,
-    /// Its span in that trace: what it calls is told of it.
+    /// Its span in that trace, which the handler passes to the systems it calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span_id: Option<String>,
 }
 
-/// What an attempt wrote.
+/// Output of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AttemptOutput {
     /// The attempt.
     pub attempt_id: Uuid,
-    /// The pieces that were kept, by stream and position.
+    /// The stored chunks, by stream and position.
     pub chunks: Vec<OutputChunk>,
 }
 
-/// A piece of what an attempt wrote. It is whatever the program wrote: never show it unescaped.
+/// A chunk of output, exactly as the program wrote it: escape it before you display it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OutputChunk {
     /// `stdout` or `stderr`.
@@ -165,6 +167,6 @@ pub struct OutputChunk {
     pub chunk: i32,
     /// The text.
     pub content: String,
-    /// How much between the piece before and this one was not kept.
+    /// Number of bytes between the previous chunk and this one that were not stored.
     pub dropped_bytes: i64,
 }

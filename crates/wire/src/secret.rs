@@ -1,4 +1,4 @@
-//! Secrets, as they are written and listed. A value travels to the API and never back. Plain data.
+//! Secrets. Values are sent to the API and never returned.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// The value of a secret on its way to the API.
+/// A new value of a secret.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SecretSpec {
@@ -15,33 +15,33 @@ pub struct SecretSpec {
     pub value: String,
 }
 
-/// Without the value.
+/// Omits the value.
 impl fmt::Debug for SecretSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SecretSpec").finish_non_exhaustive()
     }
 }
 
-/// What is told of a secret.
+/// A secret, without its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Secret {
     /// Identifier.
     pub id: Uuid,
     /// Stable name; functions refer to it.
     pub name: String,
-    /// The project whose jobs may have it; absent for all jobs of the tenant.
+    /// Project whose jobs may use it; absent for all jobs of the tenant.
     pub project: Option<String>,
-    /// Which key of the key file it is encrypted with.
+    /// Key of the key file that encrypts it.
     pub key: String,
-    /// Grows with every new value.
+    /// Version; grows with every new value.
     pub version: i64,
     /// When it was created.
     pub created_at: DateTime<Utc>,
-    /// Which component or whose e-mail created it.
+    /// Component or e-mail address that created it.
     pub created_by: String,
-    /// When its value last changed.
+    /// When its value was last changed.
     pub updated_at: DateTime<Utc>,
-    /// Which component or whose e-mail changed it.
+    /// Component or e-mail address that last changed it.
     pub updated_by: String,
 }
 
@@ -49,7 +49,7 @@ pub struct Secret {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SecretQuery {
-    /// The project whose jobs may have it; all jobs of the tenant when absent.
+    /// Project whose jobs may use it; all jobs of the tenant when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
 }
@@ -61,28 +61,28 @@ pub struct DeleteSecretQuery {
     /// As in [`SecretQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// Delete it even if functions name it; their attempts fail then.
+    /// Delete it even if functions name it; their attempts fail afterwards.
     #[serde(default)]
     pub force: bool,
 }
 
-/// What a rotation did.
+/// Result of a key rotation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SecretsRotated {
-    /// The key that all secrets which could be opened are encrypted with now.
+    /// The key that now encrypts all readable secrets.
     pub key: String,
-    /// How many were encrypted with another key before.
+    /// Number of secrets that another key encrypted before.
     pub rotated: usize,
-    /// Those that could not be opened, and why.
+    /// Secrets that could not be decrypted, with the reason.
     pub unreadable: Vec<UnreadableSecret>,
 }
 
-/// A secret that could not be opened.
+/// A secret that could not be decrypted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnreadableSecret {
-    /// Its name.
+    /// Name of the secret.
     pub name: String,
-    /// Why.
+    /// Reason.
     pub reason: String,
 }
 

@@ -1,4 +1,4 @@
-//! Attempts that are stuck: asking the leader to end them, and what that would end. Plain data.
+//! Stuck attempts: a request to the leader to end them, and a dry run.
 
 use chrono::{DateTime, Utc};
 use schemars::JsonSchema;
@@ -7,39 +7,39 @@ use uuid::Uuid;
 
 use crate::enums::{RunStatus, StuckReason};
 
-/// Body of a request to end what is stuck; may be left out.
+/// Body of a request to end stuck attempts; may be left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResetStuckRequest {
-    /// Ask nobody and change nothing, but say what would be ended.
+    /// Change nothing; return the attempts that would end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
 }
 
-/// Answer to a dry run: what would be ended if the leader looked now.
+/// Answer to a dry run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StuckAttempts {
-    /// Whether nothing was changed; true.
+    /// Always true: nothing was changed.
     pub dry_run: bool,
-    /// How many attempts are stuck, of those that were looked at.
+    /// Number of stuck attempts among those checked.
     pub count: usize,
-    /// Whether there may be more: no more than 500 are looked at.
+    /// Whether more may be stuck: at most 500 are checked.
     pub count_is_at_least: bool,
-    /// Whether a scheduler leads; while none does, nobody ends them.
+    /// Whether a scheduler leads. Without a leader no attempt is ended.
     #[serde(default)]
     pub has_leader: Option<bool>,
-    /// Each of them.
+    /// The stuck attempts.
     pub attempts: Vec<StuckAttempt>,
 }
 
-/// An attempt that nobody ends.
+/// An attempt that its worker does not end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StuckAttempt {
     /// The run.
     pub run_id: Uuid,
-    /// Slug of its tenant.
+    /// Slug of the tenant.
     pub tenant: String,
-    /// Name of its job; `None` when it is of another tenant than the caller's.
+    /// Name of the job; `None` for a job of another tenant than that of the caller.
     pub job: Option<String>,
     /// Number of the attempt.
     pub attempt: u32,
@@ -47,10 +47,10 @@ pub struct StuckAttempt {
     pub claimed_at: DateTime<Utc>,
     /// The worker that claimed it.
     pub worker_id: Uuid,
-    /// Its host; `None` when the worker is not registered any more.
+    /// Host of the worker; `None` if the worker is no longer registered.
     pub hostname: Option<String>,
-    /// Why it would be ended.
+    /// Reason.
     pub reason: StuckReason,
-    /// What its run would be then: `PENDING` when it would be run again.
+    /// Status of the run afterwards: `waiting` if it would be retried.
     pub becomes: RunStatus,
 }

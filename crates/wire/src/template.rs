@@ -1,4 +1,4 @@
-//! Templates, from which jobs are made, as a person writes them and as they are kept. Plain data.
+//! Templates of jobs.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-/// A template as a person writes it.
+/// A template as written in a file or a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TemplateSpec {
@@ -17,37 +17,38 @@ pub struct TemplateSpec {
     /// Free text; up to 2000 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What may be said of a job that is made from it, by name; up to 50.
+    /// Parameters of a job of this template, by name; up to 50.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, ParameterSpec>,
-    /// The fields of a job. `{{name}}` in a text stands for the value of a parameter; a text that is nothing else becomes the value
-    /// itself, with its type. `name` may be left out: then each job is given one.
+    /// The fields of a job. `{{name}}` in a text is replaced by the value of a parameter; a text
+    /// that consists of it becomes the value, with its type. Without `name` each job is named by
+    /// its client.
     pub job: Map<String, Value>,
 }
 
-/// What may be said of a job that is made from a template.
+/// A parameter of a template.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ParameterSpec {
-    /// The kind of value it takes.
+    /// Type of its values.
     #[serde(rename = "type")]
     pub kind: ParameterType,
-    /// What it is for, for people; up to 500 characters.
+    /// Description, for people; up to 500 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Its value when none is given.
+    /// Default value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
-    /// Whether a value must be given; when absent, unless there is a default. What stands at the places of one that need not be given
-    /// and has no default is left out of the job.
+    /// Whether a value is required; when absent, it is required if it has no default. Texts that
+    /// consist of an optional parameter without a value are left out of the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required: Option<bool>,
-    /// The only values that it takes; any of its type when empty.
+    /// Allowed values; any value of its type when empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<Value>,
 }
 
-/// What kind of value a parameter takes.
+/// Type of the values of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ParameterType {
@@ -65,7 +66,7 @@ pub enum ParameterType {
     Object,
 }
 
-/// A template as it is kept.
+/// A stored template.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Template {
     /// Identifier.
@@ -74,44 +75,45 @@ pub struct Template {
     pub name: String,
     /// Free text.
     pub description: String,
-    /// What may be said of a job that is made from it, by name.
+    /// Parameters of a job of this template, by name.
     pub parameters: BTreeMap<String, ParameterSpec>,
-    /// The fields of a job, with places for the parameters.
+    /// The fields of a job, with placeholders.
     pub job: Map<String, Value>,
-    /// Grows with every change.
+    /// Version; grows with every change.
     pub version: i64,
     /// When it was created.
     pub created_at: DateTime<Utc>,
-    /// Which component or whose e-mail created it.
+    /// Component or e-mail address that created it.
     pub created_by: String,
-    /// When it last changed.
+    /// When it was last changed.
     pub updated_at: DateTime<Utc>,
-    /// Which component or whose e-mail changed it.
+    /// Component or e-mail address that last changed it.
     pub updated_by: String,
 }
 
-/// A job to be made from a template.
+/// A new job of a template.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InstantiateRequest {
-    /// Name of the job; the one that the template gives when absent.
+    /// Name of the job; the name in the template when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Values of the parameters.
     #[serde(default)]
     pub parameters: Map<String, Value>,
-    /// Whether to write over the job of that name, if there is one that was made from this template; otherwise its name is taken.
+    /// Whether to replace the job of that name if it was created from this template; otherwise the
+    /// name is a conflict.
     #[serde(default)]
     pub replace: bool,
 }
 
-/// What a job was made from.
+/// Origin of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MadeFrom {
     /// Name of the template.
     pub template: String,
-    /// Its version then.
+    /// Version of the template at that time.
     pub version: i64,
-    /// The parameters that were given.
+    /// The given parameters.
     pub parameters: Map<String, Value>,
 }

@@ -1,68 +1,64 @@
-//! `docs/fields.md` says what the types say. After a change: `SCHED_WRITE_DOCS=1 cargo test -p sched-wire --test fields`.
+//! The generated part of `docs/reference/fields.md` matches the types. To update it:
+//! `UPDATE_DOCS=1 cargo test -p sched-wire --test fields`.
 
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "a test that cannot get what it needs fails, and says where"
+    reason = "a missing value fails the test with its position"
 )]
-#![expect(clippy::disallowed_methods, reason = "who writes the document says so by a variable")]
+#![expect(clippy::disallowed_methods, reason = "a variable selects the update of the page")]
 
 use std::path::Path;
 
 use sched_wire::Manifest;
 use serde_json::Value;
 
-/// The types of a jobs file: the heading of each, and what is said above its fields.
+/// The types of a jobs file, each with its heading and an introduction.
 const SECTIONS: &[(&str, &str, &str)] = &[
-    (
-        "JobSpec",
-        "Jobs",
-        "Items of `jobs`. What the schedule of each kind holds is told in [schedules.md](schedules.md).",
-    ),
+    ("JobSpec", "Jobs", "Items of `jobs`. The schedule of each kind: [schedules](../guide/schedules.md)."),
     (
         "AfterSpec",
         "What a job runs after",
-        "Items of `after` of a job; see [dependencies.md](dependencies.md).",
+        "Items of `after` of a job; see [dependencies](../guide/dependencies.md).",
     ),
     (
         "RetryPolicySpec",
         "Retry policies",
-        "`retry_policy` of a job or a task function; see [jobs.md](jobs.md#retries).",
+        "`retry_policy` of a job or a task function; see [jobs](../guide/jobs.md#retries).",
     ),
     (
         "FunctionSpec",
         "Task functions",
-        "Items of `task_functions`. `handler_config` is told in [process.md](process.md), [http.md](http.md) and [native.md](native.md).",
+        "Items of `task_functions`. `handler_config`: [process](../guide/functions-process.md), [http](../guide/functions-http.md), [native](../guide/functions-native.md).",
     ),
-    ("QueueDefinition", "Queues", "Items of `queues`; see [queues.md](queues.md)."),
+    (
+        "QueueDefinition",
+        "Queues",
+        "Items of `queues`; see [queues and limits](../guide/queues-and-limits.md).",
+    ),
     ("Rate", "Rate of a queue", "`rate` of a queue."),
     (
         "CalendarSpec",
         "Calendars",
-        "Items of `calendars`; the forms of days and times are told in [schedules.md](schedules.md).",
+        "Items of `calendars`; the forms of days and times: [schedules](../guide/schedules.md).",
     ),
-    ("TemplateSpec", "Templates", "Items of `templates`; see [templates.md](templates.md)."),
+    ("TemplateSpec", "Templates", "Items of `templates`; see [templates](../guide/templates.md)."),
     ("ParameterSpec", "Parameters of a template", "Values of `parameters` of a template."),
     (
         "NotificationChannelSpec",
         "Notification channels",
-        "Items of `notification_channels`; see [notifications.md](notifications.md).",
+        "Items of `notification_channels`; see [notifications](../guide/notifications.md).",
     ),
     ("NotificationRuleSpec", "Notification rules", "Items of `notification_rules`."),
 ];
 
-const HEAD: &str = "\
-# The fields of a jobs file
-
-Everything that `jobs apply`, `POST /api/v1/apply` and the paths of each kind take. Written from the types of the API, which a test compares.
-`schedctl jobs schema` prints the same as a JSON Schema, for editors: with `# yaml-language-server: $schema=sched.schema.json` as its first line a jobs file
-is checked while it is written. `deploy/examples/jobs.yaml` shows most of them at work.
-";
+const BEGIN: &str = "<!-- BEGIN GENERATED: UPDATE_DOCS=1 scripts/test -E 'test(reference)' -->\n";
+const END: &str = "\n<!-- END GENERATED -->\n";
 
 fn document() -> String {
     let schema = Manifest::schema();
     let definitions = &schema["$defs"];
-    let mut text = HEAD.to_owned();
+    let mut text = String::new();
     for (name, title, about) in SECTIONS {
         let definition = &definitions[name];
         let required = definition["required"].as_array().cloned().unwrap_or_default();
@@ -89,7 +85,7 @@ fn document() -> String {
     text
 }
 
-/// What a field takes.
+/// The accepted values of a field.
 fn value(property: &Value, definitions: &Value) -> String {
     if let Some(name) = property["$ref"].as_str() {
         return named(name.trim_start_matches("#/$defs/"), definitions);
@@ -120,11 +116,11 @@ fn value(property: &Value, definitions: &Value) -> String {
             }
             _ => "object".to_owned(),
         },
-        _ => "see its document".to_owned(),
+        _ => "any".to_owned(),
     }
 }
 
-/// A type by its name: the words it takes, or where it is told.
+/// The accepted words of a type, or a link to its section.
 fn named(name: &str, definitions: &Value) -> String {
     if let Some((_, title, _)) = SECTIONS.iter().find(|(section, ..)| *section == name) {
         let anchor = title.to_lowercase().replace(' ', "-");
@@ -143,27 +139,33 @@ fn named(name: &str, definitions: &Value) -> String {
 }
 
 #[test]
-fn the_document_of_all_fields_says_what_the_types_say() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fields.md");
-    let text = document();
-    if std::env::var_os("SCHED_WRITE_DOCS").is_some() {
-        std::fs::write(&path, &text).unwrap();
+fn reference_fields_is_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/fields.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (head, rest) = page.split_once(BEGIN).unwrap();
+    let (_, tail) = rest.split_once(END).unwrap();
+    let expected = format!("{head}{BEGIN}{}{END}{tail}", document());
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &expected).unwrap();
+        return;
     }
-    let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
-        written == text,
-        "docs/fields.md is not what the types say; write it anew with SCHED_WRITE_DOCS=1"
+        page == expected,
+        "docs/reference/fields.md does not match the types; update it with UPDATE_DOCS=1"
     );
+}
+
+#[test]
+fn every_list_of_a_jobs_file_has_a_section() {
     let schema = Manifest::schema();
-    let lists = schema["properties"].as_object().unwrap();
-    for (list, property) in lists {
+    for (list, property) in schema["properties"].as_object().unwrap() {
         let item = property["items"]["$ref"].as_str().unwrap().trim_start_matches("#/$defs/").to_owned();
-        assert!(SECTIONS.iter().any(|(section, ..)| *section == item), "{list} is not told");
+        assert!(SECTIONS.iter().any(|(section, ..)| *section == item), "{list} has no section");
     }
 }
 
 #[test]
-fn a_field_that_is_none_is_a_mistake_to_an_editor() {
+fn schema_rejects_unknown_fields() {
     let schema = Manifest::schema();
     assert_eq!(schema["additionalProperties"], false);
     for (section, ..) in SECTIONS {
