@@ -22,75 +22,75 @@ pub const SETTINGS: &[Setting] = &[
         "api-host",
         "API_HOST",
         "ADDRESS",
-        "Address to listen on; keys travel as they are, so let others than loopback ones be reached through TLS alone",
+        "Address to listen on; the API has no TLS, so expose an address other than loopback only behind a TLS proxy",
     )
     .default("127.0.0.1"),
     Setting::new(
         "api-port",
         "API_PORT",
         "PORT",
-        "Port to listen on, for the API and for health; 0 takes a free one",
+        "Port of the API and its health pages; 0 selects a free one",
     )
     .default("8080"),
     Setting::new(
         "api-allowed-hosts",
         "API_ALLOWED_HOSTS",
         "HOSTS",
-        "Names, separated by commas, by which this API is reached, besides loopback ones; requests with a key need none",
+        "Host names of this API, separated by commas, besides loopback names; requests with a key may use any name",
     ),
     Setting::new(
         "api-request-rate",
         "API_REQUEST_RATE",
         "COUNT",
-        "Requests a second that one key may send to this process, twice as many at once; 0 for any number",
+        "Requests per second that one key may send to this process; bursts may be twice as large; 0 for no limit",
     )
     .default("1000"),
     Setting::new(
         "api-stream-patience",
         "API_STREAM_PATIENCE",
         "DURATION",
-        "How long a client that follows output or events may take over a piece of it before it is left",
+        "Time in which a client that follows output or events must accept each message; a slower one is disconnected",
     )
     .default("30s"),
     Setting::new(
         "api-key-environment",
         "API_KEY_ENVIRONMENT",
         "WORD",
-        "What API keys made here name in their second part; keys of another environment are refused",
+        "Second part of API keys that are created here; keys of another environment are rejected",
     )
     .default("live"),
     Setting::new(
         "api-trusted-proxies",
         "API_TRUSTED_PROXIES",
         "NETWORKS",
-        "Addresses or networks of proxies, besides loopback ones, that are believed when they say in X-Forwarded-For for whom they ask",
+        "Addresses or networks of proxies, besides loopback, whose X-Forwarded-For is trusted",
     ),
     Setting::new(
         "session-idle",
         "SESSION_IDLE",
         "DURATION",
-        "How long somebody who signed in with a password stays so without a request",
+        "Time without a request after which a session ends",
     )
     .default("12h"),
     Setting::new(
         "session-lifetime",
         "SESSION_LIFETIME",
         "DURATION",
-        "How long they stay signed in at most",
+        "Time after which a session ends at the latest",
     )
     .default("7d"),
     Setting::new(
         "default-timezone",
         "DEFAULT_TIMEZONE",
         "ZONE",
-        "IANA zone of jobs that name none; jobs that exist keep the zone they were written with",
+        "IANA time zone of jobs that name none; existing jobs keep theirs",
     )
     .default("UTC"),
     Setting::new(
         "leader-lease",
         "LEADER_LEASE",
         "DURATION",
-        "Silence after which the leader is no longer shown as one; the same as the schedulers'",
+        "Time without a heartbeat after which the API reports no leader; set it as on the schedulers",
     )
     .default("5s"),
 ];
@@ -127,7 +127,7 @@ pub struct Config {
     pub session_lifetime: Duration,
     /// IANA time zone of jobs without one.
     pub default_timezone: String,
-    /// A leader whose last heartbeat is older is no leader.
+    /// A leader whose last heartbeat is older counts as gone.
     pub leader_lease: Duration,
     /// Thresholds by which a dry run judges an attempt as stuck.
     pub stuck: Thresholds,
@@ -222,14 +222,14 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_listen_on_loopback_in_utc() {
+    fn defaults_are_loopback_and_utc() {
         let config = read(&[]).unwrap();
         assert_eq!(config.socket_addr().to_string(), "127.0.0.1:8080");
         assert_eq!(config.default_timezone, "UTC");
     }
 
     #[test]
-    fn any_address_and_zones_in_any_case_are_taken() {
+    fn any_address_and_zone_case_is_accepted() {
         for host in ["::1", "localhost", "127.1.2.3", "0.0.0.0", "::"] {
             read(&[("API_HOST", host)]).unwrap();
         }
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_zone_a_strange_environment_and_no_host_are_refused_together() {
+    fn invalid_settings_are_reported_together() {
         for host in ["https://a.example", "a.example:80", "*"] {
             let text = read(&[
                 ("API_ALLOWED_HOSTS", host),

@@ -18,6 +18,7 @@ pub(crate) mod queue;
 pub(crate) mod response;
 pub(crate) mod secret;
 pub(crate) mod spec;
+pub(crate) mod stored;
 pub(crate) mod template;
 
 pub(crate) use crate::convert::enums::{IntoDomain, IntoWire};

@@ -18,8 +18,8 @@ use sched_model::domain::identity::Permission;
 use sched_wire::{BASE_PATH, CSRF_TOKEN, PROBLEM_JSON, Problem};
 
 use crate::error::conflict::Conflict;
-use crate::error::field_error::{Mistake, Reason};
-use crate::http::extract::{BODY_WITHIN, MAX_BODY_BYTES};
+use crate::error::field_error::{FieldError, Reason};
+use crate::http::extract::limits::{BODY_WITHIN, MAX_BODY_BYTES};
 
 /// `Retry-After` for temporary failures: about the time of a database restart.
 const RETRY_AFTER_SECONDS: &str = "2";
@@ -31,17 +31,12 @@ const INVALID_TOKEN: &str = "Bearer realm=\"sched\", error=\"invalid_token\"";
 /// Why a request fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApiError {
-    #[error("there is nothing at this path; the API is below {BASE_PATH}")]
+    #[error("no such path; the API is below {BASE_PATH}")]
     NoSuchPath,
-    #[error("this path takes {allow}")]
-    MethodNotAllowed {
-        allow: String,
-    },
+    #[error("this path supports {allow}")]
+    MethodNotAllowed { allow: String },
     #[error("there is no {kind} {name:?}")]
-    NotFound {
-        kind: &'static str,
-        name: String,
-    },
+    NotFound { kind: &'static str, name: String },
     #[error("the body is not valid JSON: {0}")]
     Malformed(String),
     /// The content type is not plain JSON.
@@ -49,66 +44,59 @@ pub(crate) enum ApiError {
     MediaType,
     #[error("the body is longer than {MAX_BODY_BYTES} bytes")]
     TooLarge,
-    #[error("the body did not arrive within {} s; nothing was done", BODY_WITHIN.as_secs())]
+    #[error("the body did not arrive within {} s; nothing was changed", BODY_WITHIN.as_secs())]
     SlowBody,
     /// The connection broke within the body.
-    #[error("the body could not be read to its end")]
+    #[error("the body ended before it was complete")]
     BrokenBody(#[source] PayloadError),
     /// Parameters, headers or parts of the path are wrong.
     #[error("{}", told(.0))]
-    Parameters(Vec<Mistake>),
+    Parameters(Vec<FieldError>),
     /// The body was understood and refused; nothing was written.
     #[error("{}", told(.0))]
-    Refused(Vec<Mistake>),
+    Refused(Vec<FieldError>),
     /// This API was started without keys for secrets.
     #[error(
-        "this API keeps no secrets: start it, and every worker, with secrets-key-file (SECRETS_KEY_FILE); \
-         `schedctl secrets keygen` makes the file"
+        "this API has no keys for secrets: start it, and every worker, with secrets-key-file (SECRETS_KEY_FILE); \
+         `schedctl secrets keygen` creates the file"
     )]
     NoSecretKeys,
     /// The cipher rejected a value.
-    #[error("something went wrong inside; the log has it under the id of this request")]
+    #[error("internal error; the log has the cause under the id of this request")]
     Unsealed(#[source] sched_model::domain::secret::SealError),
     /// An answer could not be serialized.
-    #[error("something went wrong inside; the log has it under the id of this request")]
+    #[error("internal error; the log has the cause under the id of this request")]
     Unwritten(#[source] serde_json::Error),
     /// The request needs a leader.
     #[error("no scheduler leads; start one, or wait until one takes over")]
     NoLeader,
     /// A step-down would leave no leader.
     #[error(
-        "no other scheduler stands by, so that nothing would be dispatched for two leases; start one first, \
+        "no other scheduler is ready to lead, so nothing would be dispatched for two leases; start one first, \
          or send {{\"force\": true}}"
     )]
     NoStandby,
     /// `If-Match` names another version; nothing was written.
     #[error(
-        "it was changed meanwhile and has version {found} now, which If-Match did not name; nothing was written: read it again and send what is to change"
+        "the resource has version {found} now, which If-Match does not name; nothing was written: read it again and repeat the change"
     )]
-    OtherVersion {
-        found: i64,
-    },
+    OtherVersion { found: i64 },
     /// `If-Match` names another entity tag; nothing was written.
     #[error(
-        "the {kind} was changed meanwhile and has the ETag \"{found}\" now, which If-Match did not name; nothing was written: read it again and send what is to change"
+        "the {kind} has the ETag \"{found}\" now, which If-Match does not name; nothing was written: read it again and repeat the change"
     )]
-    OtherTag {
-        kind: &'static str,
-        found: String,
-    },
+    OtherTag { kind: &'static str, found: String },
     /// The resource exists and must not, or the other way round; nothing was written.
     #[error("{0}")]
     Precondition(String),
     /// A request with the same idempotency key is running.
-    #[error(
-        "a request with this Idempotency-Key is being done at this moment; send it again to learn what became of it"
-    )]
+    #[error("a request with this Idempotency-Key is running; send it again later to get its answer")]
     InFlight,
     /// The state of the run does not allow the command; nothing was written.
     #[error(transparent)]
     Conflict(Conflict),
     /// The caller is unknown.
-    #[error("{}", .0.as_deref().unwrap_or("this needs an API key, in the header Authorization: Bearer sched_…, or the cookie of a session"))]
+    #[error("{}", .0.as_deref().unwrap_or("send an API key in the header Authorization: Bearer sched_…, or the cookie of a session"))]
     Unauthenticated(
         /// Why the credentials were rejected; `None` without credentials.
         Option<String>,
@@ -116,96 +104,91 @@ pub(crate) enum ApiError {
     /// The sign-in was rejected.
     #[error("{0}")]
     SignInFailed(&'static str),
-    #[error("too many attempts to sign in have failed; wait {after_seconds} s")]
+    #[error("too many sign-ins have failed; wait {after_seconds} s")]
     TooManySignIns {
         /// Seconds until the next attempt is checked.
         after_seconds: u32,
     },
     /// A request with a session cookie does not show the CSRF token.
     #[error(
-        "with the cookie of a session this needs the header {CSRF_TOKEN}, whose value signing in and \
-         `GET {BASE_PATH}/sessions/current` answer"
+        "with the cookie of a session this request needs the header {CSRF_TOKEN}; signing in and \
+         `GET {BASE_PATH}/sessions/current` return its value"
     )]
     Csrf,
     /// The keys of the token issuer are not known.
-    #[error("the keys of the token issuer cannot be read; try again, or use an API key")]
+    #[error("the keys of the token issuer cannot be read; retry, or use an API key")]
     NoTokenKeys,
     /// The caller lacks a permission.
-    #[error("this needs the permission {0}, which is not yours; `GET {BASE_PATH}/me` lists those that are")]
+    #[error(
+        "this request needs the permission {0}, which you do not have; `GET {BASE_PATH}/me` lists your permissions"
+    )]
     Forbidden(Permission),
     /// A key or token with scopes tried to act as its user in person.
     #[error(
-        "a key or token that is bounded to scopes can neither see nor end the sessions of its user, nor change their password"
+        "a key or token with scopes can neither read nor end the sessions of its user, nor change the password; use one without scopes"
     )]
     Bounded,
     /// A new key would have a permission that its creator lacks.
-    #[error("a key can have no permission that its maker does not have, and {0} is not yours")]
+    #[error("a key cannot have a permission that its creator lacks, and you do not have {0}")]
     TooWide(Permission),
     /// One key sent too many requests.
-    #[error("this key sends more requests than it may; wait {after_seconds} s")]
-    TooManyRequests {
-        after_seconds: u32,
-    },
+    #[error("this key has reached its request rate; wait {after_seconds} s")]
+    TooManyRequests { after_seconds: u32 },
     /// One address sent too many requests with unknown tokens, or sign-ins.
-    #[error("too many requests come from this address of callers who are not known; wait {after_seconds} s")]
-    TooManyStrangers {
-        after_seconds: u32,
-    },
+    #[error("this address has sent too many requests with unknown credentials; wait {after_seconds} s")]
+    TooManyUnauthenticated { after_seconds: u32 },
     /// The quota of runs per minute is used up.
-    #[error("the tenant may make {limit} dispatches per minute, and has made them; wait {after_seconds} s")]
-    QuotaUsedUp {
-        limit: i64,
-        after_seconds: u32,
-    },
+    #[error("the tenant has used up its quota of {limit} runs per minute; wait {after_seconds} s")]
+    QuotaUsedUp { limit: i64, after_seconds: u32 },
     /// The request names a host that this API does not serve.
     #[error(
-        "the request is for {0:?}; without an API key only loopback names, and those of api-allowed-hosts \
-         (API_ALLOWED_HOSTS), are answered to"
+        "the request is for the host {0:?}; without an API key, only loopback names and those of api-allowed-hosts \
+         (API_ALLOWED_HOSTS) are allowed"
     )]
     WrongHost(String),
     /// The request comes from a page of another site.
-    #[error("a page of another site may not do this here")]
+    #[error("a page of another site sent this request")]
     CrossSite,
     /// Too many passwords are being hashed.
-    #[error("too many passwords are being checked at once; nothing was done, try again")]
+    #[error("too many passwords are being checked at once; nothing was changed, retry")]
     TooManyPasswords,
     /// The request exceeded its time limit.
-    #[error("the request took too long and was given up; whether it took effect is not known")]
+    #[error("the request exceeded its time limit; check whether it took effect before you retry")]
     TimedOut,
     /// All slots for streams are taken.
-    #[error("too many clients follow output or events through this API; come back later, or ask another one")]
+    #[error(
+        "too many clients follow output or events through this API; retry later, or use another API process"
+    )]
     TooManyFollowers,
     /// The request for a WebSocket is invalid.
-    #[error("this path takes WebSockets alone: {0}")]
+    #[error("this path accepts WebSockets only: {0}")]
     NoUpgrade(String),
     /// The caller has used up its share of streams.
-    #[error("this key holds {limit} streams of this API, which is its share; end one of them first")]
-    TooManyStreams {
-        limit: usize,
-    },
+    #[error("this key has {limit} streams open, which is its limit; close one first")]
+    TooManyStreams { limit: usize },
     /// The daemon has not reached its database yet.
-    #[error("the API has not reached its database yet; try again")]
+    #[error("the API has not reached its database yet; retry")]
     Starting,
-    #[error("the database cannot be reached; try again later, and look first whether a change took effect")]
+    #[error("the database cannot be reached; retry later, and check first whether a change took effect")]
     Unavailable(#[source] DbError),
     /// The database is too busy, or the same rows are contended.
-    #[error("the database did not get to it in time; try again")]
+    #[error("the database is too busy; retry")]
     Busy(#[source] DbError),
     /// A computation panicked (the panic is in the log), or the daemon stops.
-    #[error("something went wrong inside; the log has it under the id of this request")]
+    #[error("internal error; the log has the cause under the id of this request")]
     Broken,
-    #[error("something went wrong inside; the log has it under the id of this request")]
+    #[error("internal error; the log has the cause under the id of this request")]
     Internal(#[source] DbError),
     /// One error for several requests, each of which returns it.
     #[error(transparent)]
     Shared(Arc<ApiError>),
 }
 
-fn told(mistakes: &[Mistake]) -> String {
+fn told(mistakes: &[FieldError]) -> String {
     match mistakes {
         [only] if only.pointer.is_empty() => only.message.clone(),
         [only] => format!("{}: {}", only.pointer, only.message),
-        several => format!("{} mistakes; nothing was changed", several.len()),
+        several => format!("{} errors; nothing was changed", several.len()),
     }
 }
 
@@ -226,7 +209,7 @@ impl From<DbError> for ApiError {
 impl ApiError {
     /// An error in a parameter, a header or a part of the path.
     pub(crate) fn parameter(name: &str, message: impl Into<String>) -> Self {
-        Self::Parameters(vec![Mistake::invalid(name, message)])
+        Self::Parameters(vec![FieldError::invalid(name, message)])
     }
 
     /// The status and the code of the problem.
@@ -257,7 +240,7 @@ impl ApiError {
             Self::Csrf => (StatusCode::FORBIDDEN, "csrf"),
             Self::NoTokenKeys => (StatusCode::SERVICE_UNAVAILABLE, "no_token_keys"),
             Self::Forbidden(_) | Self::Bounded | Self::TooWide(_) => (StatusCode::FORBIDDEN, "forbidden"),
-            Self::TooManyRequests { .. } | Self::TooManyStrangers { .. } => {
+            Self::TooManyRequests { .. } | Self::TooManyUnauthenticated { .. } => {
                 (StatusCode::TOO_MANY_REQUESTS, "too_many_requests")
             }
             Self::QuotaUsedUp { .. } => (StatusCode::TOO_MANY_REQUESTS, "quota_exceeded"),
@@ -277,7 +260,7 @@ impl ApiError {
         }
     }
 
-    fn mistakes(&self) -> &[Mistake] {
+    fn mistakes(&self) -> &[FieldError] {
         match self {
             Self::Parameters(mistakes) | Self::Refused(mistakes) => mistakes,
             Self::Shared(error) => error.mistakes(),
@@ -290,7 +273,7 @@ impl ApiError {
         let (status, code) = self.kind();
         let title = status.canonical_reason().unwrap_or("Error");
         let mut problem = Problem::new(status.as_u16(), title, code, self.to_string());
-        problem.errors = self.mistakes().iter().map(Mistake::to_wire).collect();
+        problem.errors = self.mistakes().iter().map(FieldError::to_wire).collect();
         problem
     }
 
@@ -313,7 +296,7 @@ impl ApiError {
         }
         if let Self::TooManyRequests { after_seconds }
         | Self::TooManySignIns { after_seconds }
-        | Self::TooManyStrangers { after_seconds }
+        | Self::TooManyUnauthenticated { after_seconds }
         | Self::QuotaUsedUp { after_seconds, .. } = self
         {
             response.insert_header((RETRY_AFTER, after_seconds.to_string()));
@@ -337,7 +320,7 @@ impl ApiError {
 
 /// One value that is never valid decides the status of the whole request; otherwise the first
 /// conflict does.
-fn refusal(mistakes: &[Mistake]) -> (StatusCode, &'static str) {
+fn refusal(mistakes: &[FieldError]) -> (StatusCode, &'static str) {
     match mistakes.iter().find(|mistake| !mistake.reason.is_conflict()).or(mistakes.first()) {
         Some(mistake) if mistake.reason.is_conflict() => (StatusCode::CONFLICT, mistake.reason.code()),
         Some(mistake) => (StatusCode::UNPROCESSABLE_ENTITY, mistake.reason.code()),
@@ -365,7 +348,7 @@ mod tests {
     use crate::openapi::PROBLEMS;
 
     #[test]
-    fn what_the_database_said_is_not_in_the_answer() {
+    fn answer_hides_database_messages() {
         let cause = "password authentication failed for user \"x\"";
         for error in [
             ApiError::from(DbError::Unavailable(cause.into())),
@@ -377,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn every_code_stands_in_the_readme_and_on_the_page_that_its_type_leads_to() {
+    fn every_code_has_a_section_in_the_problems_page() {
         let outage = || DbError::Unavailable("x".into());
         let reasons = [
             Reason::Invalid,
@@ -393,7 +376,7 @@ mod tests {
             Reason::QuotaExceeded,
         ];
         let refused = reasons.map(|reason| {
-            ApiError::Refused(vec![Mistake { reason, pointer: String::new(), message: String::new() }])
+            ApiError::Refused(vec![FieldError { reason, pointer: String::new(), message: String::new() }])
         });
         let others = [
             ApiError::NoSuchPath,
@@ -422,7 +405,7 @@ mod tests {
             ApiError::Forbidden(Permission::JobsRead),
             ApiError::TooWide(Permission::JobsRead),
             ApiError::TooManyRequests { after_seconds: 1 },
-            ApiError::TooManyStrangers { after_seconds: 1 },
+            ApiError::TooManyUnauthenticated { after_seconds: 1 },
             ApiError::QuotaUsedUp { limit: 1, after_seconds: 1 },
             ApiError::WrongHost(String::new()),
             ApiError::CrossSite,
@@ -449,23 +432,21 @@ mod tests {
         let conflicts = conflicts.map(ApiError::Conflict);
         for error in refused.into_iter().chain(others).chain(conflicts) {
             let (status, code) = error.kind();
-            let is_row = |line: &&str| line.contains(status.as_str()) && line.contains(&format!("`{code}`"));
-            assert!(include_str!("../README.md").lines().any(|line| is_row(&line)), "{status} {code}");
             let told = PROBLEMS.split("\n## ").find(|part| part.lines().next() == Some(code));
-            let told = told.unwrap_or_else(|| panic!("{code} is not in docs/problems.md"));
+            let told = told.unwrap_or_else(|| panic!("{code} is not in docs/reference/problems.md"));
             assert!(told.contains(status.as_str()) && told.contains("What to do: "), "{status} {code}");
             assert_eq!(error.problem().kind, format!("/api/docs/problems#{code}"));
         }
     }
 
     #[test]
-    fn a_value_that_can_never_be_right_outweighs_a_conflict() {
-        let conflict = Mistake {
+    fn invalid_value_outweighs_a_conflict() {
+        let conflict = FieldError {
             reason: Reason::SingletonTaken,
             pointer: "/jobs/0/function".into(),
             message: "taken".into(),
         };
-        let invalid = Mistake::invalid("/jobs/1/name", "is wrong");
+        let invalid = FieldError::invalid("/jobs/1/name", "is wrong");
         assert_eq!(ApiError::Refused(vec![conflict.clone()]).kind().1, "singleton_taken");
         assert_eq!(ApiError::Refused(vec![conflict, invalid]).kind().0, StatusCode::UNPROCESSABLE_ENTITY);
     }

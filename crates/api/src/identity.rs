@@ -38,24 +38,24 @@ use sched_runtime::monotonic_clock::monotonic;
 use secrecy::ExposeSecret as _;
 
 use crate::error::ApiError;
-use crate::http::idempotency::Once;
+use crate::http::idempotency::IdempotentRequest;
 use crate::http::origin;
 use crate::state::ApiState;
 
 pub(crate) use cache::Cache;
 use cache::Fingerprint;
 pub(crate) use jwt::Tokens;
-pub(crate) use passwords::{Claim, Vain, Verdict, forgive, note_vain, verify};
+pub(crate) use passwords::{Claim, FailedSignIn, Verdict, forgive, record_failed_sign_in, verify};
 pub(crate) use rate::Rates;
 pub(crate) use sessions::{clear_cookie, cookie, set_cookie};
 
 /// The authenticated caller and its tenant.
 #[derive(Debug, Clone)]
-pub(crate) struct Identity(Arc<Known>);
+pub(crate) struct Identity(Arc<Caller>);
 
 /// Facts about a caller.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct Caller {
     pub(crate) tenant: TenantId,
     pub(crate) user: Option<UserId>,
     pub(crate) email: Option<String>,
@@ -73,7 +73,7 @@ pub(crate) struct Known {
     actor: String,
 }
 
-impl Known {
+impl Caller {
     /// Reports whether an external token identifies the caller: neither an API key nor a session.
     pub(crate) const fn is_by_token(&self) -> bool {
         self.api_key.is_none() && self.session.is_none()
@@ -88,7 +88,7 @@ impl Identity {
             None => prefix.to_owned(),
         };
         let is_bounded = found.is_bounded();
-        Self(Arc::new(Known {
+        Self(Arc::new(Caller {
             tenant: found.tenant,
             user: found.user,
             email: found.email,
@@ -104,7 +104,7 @@ impl Identity {
 
     /// The identity of a member that something other than an API key identifies.
     fn of_member(found: FoundMember, permissions: Permissions, is_bounded: bool) -> Self {
-        Self(Arc::new(Known {
+        Self(Arc::new(Caller {
             tenant: found.tenant,
             user: Some(found.user),
             actor: format!("{} via token", found.email),
@@ -120,7 +120,7 @@ impl Identity {
 
     /// The identity of a stored session, after its check.
     fn of_session(found: FoundSession, permissions: Permissions) -> Self {
-        Self(Arc::new(Known {
+        Self(Arc::new(Caller {
             tenant: found.tenant,
             user: Some(found.user),
             actor: format!("{} via session", found.email),
@@ -143,7 +143,7 @@ impl Identity {
     ) -> Self {
         let standing =
             Standing::Member { role: membership.role, is_system_operator: account.is_system_operator };
-        Self(Arc::new(Known {
+        Self(Arc::new(Caller {
             tenant: membership.tenant,
             user: Some(account.user),
             actor: format!("{} via session", account.email),
@@ -160,7 +160,7 @@ impl Identity {
     /// The same caller in another session.
     pub(crate) fn with_session(&self, session: SessionId) -> Self {
         let known = &self.0;
-        Self(Arc::new(Known {
+        Self(Arc::new(Caller {
             email: known.email.clone(),
             api_key: known.api_key.clone(),
             session: Some(session),
@@ -179,7 +179,7 @@ impl Identity {
         self.0.permissions.has(Permission::SystemOperate)
     }
 
-    pub(crate) fn known(&self) -> &Known {
+    pub(crate) fn known(&self) -> &Caller {
         &self.0
     }
 
@@ -204,9 +204,9 @@ impl Identity {
         request: &str,
         address: Option<String>,
         trace: TraceContext,
-        once: Option<Once>,
-    ) -> Signed {
-        Signed(By {
+        once: Option<IdempotentRequest>,
+    ) -> RequestActor {
+        RequestActor(Actor {
             actor: self.actor().to_owned(),
             source: self.source().to_owned(),
             request: request.to_owned(),
@@ -228,7 +228,7 @@ impl FromRequest for Identity {
 
 /// The actor of a change.
 #[derive(Debug, Clone)]
-pub(crate) struct By {
+pub(crate) struct Actor {
     /// Name in the audit log.
     pub(crate) actor: String,
     /// Name in the row itself.
@@ -240,21 +240,21 @@ pub(crate) struct By {
     /// Span of the request: effects of the request belong to it.
     pub(crate) trace: TraceContext,
     /// Set for a request with an idempotency key.
-    pub(crate) once: Option<Once>,
+    pub(crate) once: Option<IdempotentRequest>,
 }
 
-impl By {
+impl Actor {
     /// The idempotency key of the request.
     pub(crate) fn key(&self) -> Option<&str> {
-        self.once.as_ref().map(Once::key)
+        self.once.as_ref().map(IdempotentRequest::key)
     }
 }
 
-impl Signed {
+impl RequestActor {
     /// The actor of a change before the caller is known.
     pub(crate) fn nobody(request: &str, address: Option<String>, trace: TraceContext) -> Self {
         let nobody = || "nobody".to_owned();
-        Self(By {
+        Self(Actor {
             actor: nobody(),
             source: nobody(),
             request: request.to_owned(),
@@ -267,7 +267,7 @@ impl Signed {
 
 /// The actor as a request extension.
 #[derive(Debug, Clone)]
-pub(crate) struct Signed(pub(crate) By);
+pub(crate) struct RequestActor(pub(crate) Actor);
 
 /// State of authentication.
 #[derive(Debug)]
@@ -278,31 +278,31 @@ pub(crate) struct Identities {
     cache: Cache,
     rates: Rates,
     /// Lookups of unknown tokens, by client address.
-    strangers: Rates,
+    unauthenticated: Rates,
 }
 
 /// Lookups of unknown tokens per second and client address; the burst is twice as many.
-const STRANGERS_A_SECOND: u32 = 50;
+const UNAUTHENTICATED_PER_SECOND: u32 = 50;
 
 impl Identities {
     /// An empty cache. `rate` is the limit of requests per second and key; 0 for no limit.
     pub(crate) fn new(environment: String, rate: u32, tokens: Option<Tokens>) -> Self {
-        let strangers = Rates::new(STRANGERS_A_SECOND);
-        Self { environment, tokens, cache: Cache::default(), rates: Rates::new(rate), strangers }
+        let unauthenticated = Rates::new(UNAUTHENTICATED_PER_SECOND);
+        Self { environment, tokens, cache: Cache::default(), rates: Rates::new(rate), unauthenticated }
     }
 
     /// Counts a request with an unknown token from this address.
     ///
     /// # Errors
     /// Too many such requests.
-    pub(crate) fn admit_stranger(&self, address: Option<IpAddr>) -> Result<(), ApiError> {
-        let taken = self.strangers.take(&address_of(address), monotonic());
-        taken.map_err(|_too_many| ApiError::TooManyStrangers { after_seconds: 1 })
+    pub(crate) fn admit_unauthenticated(&self, address: Option<IpAddr>) -> Result<(), ApiError> {
+        let taken = self.unauthenticated.take(&address_of(address), monotonic());
+        taken.map_err(|_too_many| ApiError::TooManyUnauthenticated { after_seconds: 1 })
     }
 
     /// Takes the count back: the token was valid.
-    pub(crate) fn know_stranger(&self, address: Option<IpAddr>) {
-        self.strangers.give_back(&address_of(address));
+    pub(crate) fn admit_authenticated(&self, address: Option<IpAddr>) {
+        self.unauthenticated.give_back(&address_of(address));
     }
 
     /// Removes a key that this process revoked from the cache.
@@ -348,7 +348,7 @@ pub(crate) async fn authenticate(
     }
     let is_stranger = !identities.cache.was_believed(&fingerprint);
     if is_stranger {
-        identities.admit_stranger(address)?;
+        identities.admit_unauthenticated(address)?;
     }
     let identity = match recognise(state, &shown, fingerprint).await {
         Ok(identity) => identity,
@@ -359,7 +359,7 @@ pub(crate) async fn authenticate(
         Err(error) => return Err(error),
     };
     if is_stranger {
-        identities.know_stranger(address);
+        identities.admit_authenticated(address);
     }
     if let Shown::Session(token) = &shown {
         sessions::check_csrf(token, method, headers)?;
@@ -420,7 +420,7 @@ async fn recognise(
 
 /// Permission to read the database without a tenant. Only this module creates it.
 #[derive(Debug)]
-pub(crate) struct Recognising(());
+pub(crate) struct BeforeTenant(());
 
 /// Credentials of a request, by their form.
 enum Shown<'a> {
@@ -430,7 +430,7 @@ enum Shown<'a> {
 }
 
 /// The credentials in the headers, and their cache key: a hash of the whole, so that a wrong secret
-/// with a known name is no hit. The header `Authorization` takes precedence over a cookie.
+/// with a known name does not match. The header `Authorization` takes precedence over a cookie.
 fn shown<'a>(
     identities: &'a Identities,
     headers: &'a HeaderMap,
@@ -452,7 +452,7 @@ fn shown<'a>(
     if key.environment() != identities.environment {
         let (theirs, ours) = (key.environment(), &identities.environment);
         let message = format!(
-            "the key was made for the environment {theirs:?}, and this is {ours:?} (API_KEY_ENVIRONMENT)"
+            "the key is for the environment {theirs:?}, but this API accepts {ours:?} (API_KEY_ENVIRONMENT)"
         );
         return Err(ApiError::Unauthenticated(Some(message)));
     }
@@ -460,7 +460,7 @@ fn shown<'a>(
 }
 
 async fn look_up(state: &ApiState, key: &ApiKey) -> Result<Identity, ApiError> {
-    let this = Recognising(());
+    let this = BeforeTenant(());
     let found = state.recognise(&this, "find_api_key", async |conn: &mut Conn| {
         Ok(api_keys::find(conn, key.prefix()).await?)
     });
@@ -472,7 +472,7 @@ async fn look_up(state: &ApiState, key: &ApiKey) -> Result<Identity, ApiError> {
             api_keys::touch(conn, found.tenant, found.id).await
         });
         if let Err(error) = touch.await {
-            tracing::warn!(error = error.with_causes(), "The last use of a key could not be noted.");
+            tracing::warn!(error = error.with_causes(), "could not record the last use of a key");
         }
     }
     Ok(Identity::of_key(found, key.prefix(), permissions))
@@ -482,7 +482,7 @@ fn judge(found: &FoundKey, key: &ApiKey, ring: Option<&SecretKeys>) -> Result<Pe
     found.judge(key, ring).map_err(|refusal| {
         let told = match &refusal {
             KeyRefusal::Unverifiable(_) => {
-                tracing::error!(api_key = key.prefix(), error = %refusal, "A key cannot be verified.");
+                tracing::error!(api_key = key.prefix(), error = %refusal, "key could not be verified");
                 KeyRefusal::Wrong.to_string()
             }
             KeyRefusal::Wrong | KeyRefusal::Revoked | KeyRefusal::Expired | KeyRefusal::Inactive => {

@@ -27,7 +27,7 @@ pub use server::{Server, StartError, build, run};
 pub const PROGRAM: sched_runtime::config::Program = sched_runtime::config::Program::new(
     "sched-api",
     env!("CARGO_PKG_VERSION"),
-    "Takes jobs and tells what becomes of them, over HTTP. Run any number.",
+    "Serves the HTTP API: jobs, runs and events. Any number can run.",
 )
 // Requests run on separate serving threads; the background tasks share one.
 .threads(1);

@@ -11,7 +11,7 @@ mod operation;
 mod page;
 mod problems;
 
-pub(crate) use crate::openapi::operation::{Says, operation};
+pub(crate) use crate::openapi::operation::{OperationDoc, operation};
 pub(crate) use document::document;
 pub(crate) use page::{is_public, json, page, swagger};
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The handlers, one file per noun: take the request apart, call the database, show what it says.
+//! The handlers, one file per noun: they read the request, call the database and convert the answer.
 //!
-//! No rule is decided here and no SQL is known. A handler that writes does so in one named transaction, with its entry
-//! in the audit log; hints to other daemons follow the commit and may be lost.
+//! They decide no rules and contain no SQL. A handler writes in one named transaction, together with
+//! the audit event. Notifications to other daemons follow the commit and may be lost.
 
 pub(crate) mod access;
 mod built_in;
@@ -19,17 +19,16 @@ use sched_model::{Conn, connection::database_clock};
 
 use crate::convert::moment;
 use crate::error::ApiError;
-use crate::identity::Signed;
+use crate::identity::RequestActor;
 use crate::state::ApiState;
 
-/// What every handler is given of what requests share.
+/// State that requests share.
 type State = web::Data<ApiState>;
-/// On whose behalf, and under which id, the request changes things.
-type Id = web::ReqData<Signed>;
-/// An answer in JSON.
+/// The actor of the request's changes.
+type Id = web::ReqData<RequestActor>;
 type Answer<T> = Result<web::Json<T>, ApiError>;
 
-/// What is between `since` and `until`, by the database's clock where they are told from now.
+/// The instants of `since` and `until`; relative ones count from the clock of the database.
 async fn window(
     conn: &Conn,
     since: Option<&str>,
@@ -42,8 +41,8 @@ async fn window(
     Ok((moment::parameter("since", since, now)?, moment::parameter("until", until, now)?))
 }
 
-/// Computes what may take a while on a thread that serves no requests. Work that was begun is finished even when nobody
-/// waits for it any more, so it has to be bounded.
+/// Runs a long computation outside the serving threads. It runs to its end even if the client
+/// disconnects, so it must be bounded.
 pub(crate) async fn compute<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ApiError> {

@@ -34,7 +34,7 @@ use crate::database::trigger_batcher::Gatherer;
 use crate::database::worker_notifier;
 use crate::events::hub::Reader;
 use crate::identity::{Identities, Tokens};
-use crate::state::{ApiState, Look, SessionTimes, Setup};
+use crate::state::{ApiState, DatabaseProbe, SessionTimes, Setup};
 
 /// Time limit of running requests when the daemon stops, in seconds.
 const STOP_SECONDS: u64 = 10;
@@ -59,29 +59,29 @@ pub enum StartError {
     #[error(transparent)]
     Settings(#[from] InvalidDatabaseSettings),
     /// The file with the keys of secrets is unsafe or cannot be read.
-    #[error("the file of secrets-key-file (SECRETS_KEY_FILE) cannot be used")]
+    #[error("cannot use the file of secrets-key-file (SECRETS_KEY_FILE)")]
     SecretsFile(#[source] PrivateFileError),
     /// The file contains no keys.
-    #[error("{path} of secrets-key-file (SECRETS_KEY_FILE) holds no keys", path = path.display())]
+    #[error("{path} of secrets-key-file (SECRETS_KEY_FILE) contains no valid keys", path = path.display())]
     SecretKeys {
         path: PathBuf,
         #[source]
         source: KeyFileError,
     },
     /// The keys of tokens cannot be used.
-    #[error("what tokens are signed with (jwt-secret-file, jwt-jwks-url) cannot be used")]
+    #[error("cannot use the keys of tokens (jwt-secret-file, jwt-jwks-url)")]
     Tokens(#[source] BoxError),
     /// The schema, or the role in the database, is unsuitable.
     #[error(transparent)]
     Schema(#[from] SchemaError),
     /// The schema fits, but the default tenant is missing.
-    #[error("the database has no tenant {:?}, which `schedctl migrate up` makes", tenants::DEFAULT_TENANT)]
+    #[error("the database has no tenant {:?}; create it with `schedctl migrate up`", tenants::DEFAULT_TENANT)]
     NoTenant,
     /// The server failed.
     #[error("the HTTP server failed")]
     Serve(#[source] io::Error),
     /// The server ended unexpectedly.
-    #[error("the HTTP server ended although nobody asked it to")]
+    #[error("the HTTP server ended unexpectedly")]
     Ended,
     /// A background task ended unexpectedly.
     #[error(transparent)]
@@ -111,7 +111,7 @@ pub struct Server {
     listener: TcpListener,
     addr: SocketAddr,
     state: web::Data<ApiState>,
-    look: Driver<Look>,
+    look: Driver<DatabaseProbe>,
     gatherer: Gatherer,
     health: HealthState,
 }
@@ -185,7 +185,7 @@ impl Server {
             .map_err(StartError::Serve)?
             .run();
         let handle = server.handle();
-        tracing::info!(api.address = %addr, health.address = %addr, "Listening for requests.");
+        tracing::info!(api.address = %addr, health.address = %addr, "listening");
         let mut server = pin!(server);
         let mut background = TaskGroup::new();
         background.spawn("upkeep", upkeep(health, background.token()));
@@ -220,7 +220,7 @@ impl Server {
 /// Finds the database, admits requests, and watches the background tasks until `stop`.
 async fn serve(
     state: &ApiState,
-    look: Driver<Look>,
+    look: Driver<DatabaseProbe>,
     background: &mut TaskGroup,
     stop: &CancellationToken,
 ) -> Result<(), StartError> {
@@ -229,7 +229,7 @@ async fn serve(
         ended = background.run_until(stop) => return Ok(ended?),
     };
     state.open();
-    tracing::info!("The database is usable; requests are served.");
+    tracing::info!("database is usable; serving requests");
     background.spawn("look_for_database", look.run(background.token()));
     let reader = Reader::new(state.hub.clone(), state.sessions.clone());
     background.spawn("read_events", reader.run(background.token()));
@@ -245,7 +245,7 @@ async fn find_tenant(sessions: &Sessions) -> Result<(), StartError> {
             Err(DbError::NotFound) => return Err(StartError::NoTenant),
             Err(error) => {
                 let cause = error.with_causes();
-                tracing::warn!(error = cause, "The tenant cannot be looked up yet; trying again.");
+                tracing::warn!(error = cause, "cannot read the tenant yet; retrying");
                 tokio::time::sleep(TENANT_PAUSE).await;
             }
         }

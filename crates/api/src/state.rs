@@ -19,12 +19,12 @@ use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use crate::database::access::Sessions;
 use crate::database::trigger_batcher::{Gatherer, Gathering};
-use crate::database::worker_notifier::Hints;
+use crate::database::worker_notifier::WorkerNotifier;
 use crate::error::ApiError;
 use crate::events::Hub;
 use crate::events::reads::Reads;
 use crate::http::client_address::Network;
-use crate::http::stream_limits::{Limits, Places};
+use crate::http::stream_limits::{Limits, StreamSlots};
 use crate::identity::Identities;
 
 /// Time between two checks of the database.
@@ -72,15 +72,15 @@ pub(crate) struct SessionTimes {
 pub(crate) struct ApiState {
     pub(crate) sessions: Sessions,
     pub(crate) default_timezone: String,
-    /// A leader whose last heartbeat is older is no leader.
+    /// A leader whose last heartbeat is older counts as gone.
     pub(crate) leader_lease: Duration,
     /// Thresholds by which a dry run judges an attempt as stuck.
     pub(crate) stuck: Thresholds,
     secret_keys: Option<SecretKeys>,
     /// Slots of clients that follow output.
-    pub(crate) followers: Places,
+    pub(crate) followers: StreamSlots,
     /// Slots of clients that follow events.
-    pub(crate) listeners: Places,
+    pub(crate) listeners: StreamSlots,
     /// The reader that serves them.
     pub(crate) hub: Arc<Hub>,
     /// Permits for reads of old events.
@@ -93,7 +93,7 @@ pub(crate) struct ApiState {
     /// Batches triggers.
     pub(crate) gathering: Gathering,
     /// Queues that workers must still be notified of.
-    pub(crate) hints: Hints,
+    pub(crate) hints: WorkerNotifier,
     /// One permit per concurrent password hash.
     hashing: Semaphore,
     pub(crate) session_times: SessionTimes,
@@ -110,7 +110,7 @@ pub(crate) struct ApiState {
 impl ApiState {
     /// The state of a starting daemon, the task that finds its database, and the task that writes
     /// triggers.
-    pub(crate) fn new(setup: Setup) -> (Self, Driver<Look>, Gatherer) {
+    pub(crate) fn new(setup: Setup) -> (Self, Driver<DatabaseProbe>, Gatherer) {
         let Setup {
             sessions,
             default_timezone,
@@ -124,7 +124,8 @@ impl ApiState {
             trusted_proxies,
             traces,
         } = setup;
-        let look = Driver::new(Look { sessions: sessions.clone() }, LOOK_PERIOD).backoff(LOOK_BACKOFF);
+        let look =
+            Driver::new(DatabaseProbe { sessions: sessions.clone() }, LOOK_PERIOD).backoff(LOOK_BACKOFF);
         let (gathering, gatherer) = Gathering::new(sessions.clone());
         let state = Self {
             sessions,
@@ -132,15 +133,15 @@ impl ApiState {
             leader_lease,
             stuck,
             secret_keys,
-            followers: Places::new(FOLLOWERS),
-            listeners: Places::new(LISTENERS),
+            followers: StreamSlots::new(FOLLOWERS),
+            listeners: StreamSlots::new(LISTENERS),
             hub: Arc::default(),
             event_reads: Reads::default(),
             total_reads: Reads::default(),
             stream_patience,
             identities,
             gathering,
-            hints: Hints::default(),
+            hints: WorkerNotifier::default(),
             hashing: Semaphore::new(HASHINGS),
             session_times,
             trusted_proxies,
@@ -202,7 +203,7 @@ impl StatusSource for ApiState {
             return Readiness::NotReady("the API is stopping".to_owned());
         }
         if !self.is_open() {
-            return Readiness::NotReady("the database cannot be used yet".to_owned());
+            return Readiness::NotReady("the database is not usable yet".to_owned());
         }
         let look = self.look.borrow();
         match &look.last_error {
@@ -229,11 +230,11 @@ impl StatusSource for ApiState {
 
 /// Checks periodically that the database answers.
 #[derive(Debug)]
-pub(crate) struct Look {
+pub(crate) struct DatabaseProbe {
     sessions: Sessions,
 }
 
-impl Activation for Look {
+impl Activation for DatabaseProbe {
     fn name(&self) -> &'static str {
         "look_for_database"
     }

@@ -10,6 +10,7 @@ pub(crate) mod hosts;
 pub mod migrations;
 pub mod notify;
 pub mod partitions;
+pub(crate) mod pipelined;
 pub mod pool;
 pub mod row_security;
 pub mod startup;

@@ -3,8 +3,10 @@
 pub mod cancellations;
 pub mod dependents;
 pub mod dispatches;
+pub mod insert;
 pub mod overlap_queue;
 pub mod quotas;
 pub mod retries;
+pub mod room;
 pub mod tick;
 pub mod trigger;

@@ -109,7 +109,7 @@ impl Client {
             Deed::Peek { page } => self.peek(page).await,
             Deed::StepDown => {
                 let answer = self
-                    .ask("POST", "/api/v1/scheduler-instances/leader/step-down", &[], Some(&json!({})))
+                    .ask("POST", "/api/v1/schedulers/leader/step-down", &[], Some(&json!({})))
                     .await;
                 self.note("step-down", "leader", answer.as_ref(), json!({}));
             }

@@ -22,7 +22,7 @@ pub(crate) const CHANGED: usize = 8;
 pub(crate) const BY_HAND: usize = 4;
 /// What is paused besides jobs, by its collection in the API and its name.
 pub(crate) const SWITCHED: [(&str, &str); 3] =
-    [("projects", "side"), ("queues", "side"), ("task-functions", "switched")];
+    [("projects", "side"), ("queues", "side"), ("functions", "switched")];
 /// At the end, how long nothing new begins.
 const LAST: Duration = Duration::from_secs(3);
 

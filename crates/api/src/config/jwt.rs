@@ -12,39 +12,39 @@ pub(super) const SETTINGS: &[Setting] = &[
         "jwt-issuer",
         "JWT_ISSUER",
         "ISSUER",
-        "Who signs the tokens (JWT) that are taken besides API keys, as their claim iss says it; without it none are",
+        "Issuer (claim iss) of tokens (JWT) that are accepted besides API keys; without it, tokens are rejected",
     )
     .example("https://login.example.com/"),
-    Setting::new("jwt-audience", "JWT_AUDIENCE", "AUDIENCE", "What tokens for this API say in their claim aud")
+    Setting::new("jwt-audience", "JWT_AUDIENCE", "AUDIENCE", "Audience (claim aud) of tokens for this API")
         .example("sched"),
     Setting::new(
         "jwt-algorithm",
         "JWT_ALGORITHM",
         "ALGORITHM",
-        "How tokens are signed: HS256, RS256 or ES256; what a token says itself is not believed",
+        "Signature algorithm of tokens: HS256, RS256 or ES256; the algorithm that a token names must be this one",
     )
     .example("RS256"),
     Setting::new(
         "jwt-secret-file",
         "JWT_SECRET_FILE",
         "FILE",
-        "The secret of HS256, at least 32 bytes; closed to others; one line end at its end is not part of it",
+        "File with the secret of HS256, at least 32 bytes; only its owner may read it; one line end at its end is ignored",
     )
     .example("/etc/sched/jwt.secret"),
     Setting::new(
         "jwt-jwks-url",
         "JWT_JWKS_URL",
         "URL",
-        "Where the public keys of RS256 and ES256 are published; https, or http on loopback",
+        "URL of the public keys (JWKS) of RS256 and ES256; https, or http on loopback",
     )
     .example("https://login.example.com/.well-known/jwks.json"),
-    Setting::new("jwt-user-claim", "JWT_USER_CLAIM", "CLAIM", "The claim that holds the e-mail of the user")
+    Setting::new("jwt-user-claim", "JWT_USER_CLAIM", "CLAIM", "Claim with the e-mail of the user")
         .default("email"),
     Setting::new(
         "jwt-tenant-claim",
         "JWT_TENANT_CLAIM",
         "CLAIM",
-        "The claim that holds the slug of the tenant; a token without it acts in the tenant default",
+        "Claim with the slug of the tenant; a token without it acts in the tenant default",
     )
     .default("tenant"),
 ];
@@ -79,7 +79,7 @@ pub(super) fn read(values: &mut Values) -> Option<JwtSettings> {
             ("jwt-jwks-url", url.is_some()),
         ] {
             if is_given {
-                values.mistake(name, "says nothing without jwt-issuer (JWT_ISSUER)");
+                values.mistake(name, "has no effect without jwt-issuer (JWT_ISSUER); set that too");
             }
         }
         return None;
@@ -87,11 +87,11 @@ pub(super) fn read(values: &mut Values) -> Option<JwtSettings> {
     if audience.is_none() {
         values.mistake(
             "jwt-audience",
-            "must be given with jwt-issuer: a token for another service would be taken",
+            "must be set with jwt-issuer, or tokens for another service would be accepted",
         );
     }
     if algorithm.is_none() && values.are_sound(&["jwt-algorithm"]) {
-        values.mistake("jwt-algorithm", "must be given with jwt-issuer: HS256, RS256 or ES256");
+        values.mistake("jwt-algorithm", "must be set with jwt-issuer: HS256, RS256 or ES256");
     }
     let algorithm = algorithm?;
     let keys = match (algorithm, file, url) {
@@ -99,16 +99,16 @@ pub(super) fn read(values: &mut Values) -> Option<JwtSettings> {
         (JwtAlgorithm::Rs256 | JwtAlgorithm::Es256, None, Some(url)) => match key_set(&url) {
             Some(url) => Some(JwtKeys::Set(url)),
             None => {
-                values.mistake("jwt-jwks-url", "must be an https address, or an http one on loopback");
+                values.mistake("jwt-jwks-url", "must be an https URL, or an http URL on loopback");
                 None
             }
         },
         (JwtAlgorithm::Hs256, _, _) => {
-            values.mistake("jwt-secret-file", "must be given for HS256, and jwt-jwks-url must not");
+            values.mistake("jwt-secret-file", "must be set for HS256, and jwt-jwks-url must not");
             None
         }
         (JwtAlgorithm::Rs256 | JwtAlgorithm::Es256, _, _) => {
-            values.mistake("jwt-jwks-url", "must be given for RS256 and ES256, and jwt-secret-file must not");
+            values.mistake("jwt-jwks-url", "must be set for RS256 and ES256, and jwt-secret-file must not");
             None
         }
     };
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_issuer_there_are_no_tokens_and_with_one_all_is_needed() {
+    fn issuer_requires_the_other_settings() {
         assert_eq!(read_all(&[]).unwrap(), None);
         let base = [("JWT_ISSUER", "i"), ("JWT_AUDIENCE", "a")];
         for (more, part) in [

@@ -12,21 +12,21 @@ pub(super) const SETTINGS: &[Setting] = &[
         "worker-offline-threshold",
         "WORKER_OFFLINE_THRESHOLD",
         "DURATION",
-        "Silence after which a dry run of reset-stuck takes a worker for given up; the same as the schedulers'",
+        "Time without a heartbeat after which a dry run of reset-stuck regards a worker as dead; set it as on the schedulers",
     )
     .default("30s"),
     Setting::new(
         "max-retry-attempts",
         "MAX_RETRY_ATTEMPTS",
         "COUNT",
-        "Attempts of jobs without a retry policy, for what such a dry run says would become of them; the same as the schedulers'",
+        "Attempts of runs without a retry policy, from which such a dry run predicts their end; set it as on the schedulers",
     )
     .default("3"),
     Setting::new(
         "job-timeout-threshold",
         "JOB_TIMEOUT_THRESHOLD",
         "DURATION",
-        "How long such a dry run lets an attempt run whose claim does not say; the same as the schedulers'",
+        "Time limit that such a dry run assumes for an attempt without one; set it as on the schedulers",
     )
     .default("10min"),
 ];

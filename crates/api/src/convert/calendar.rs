@@ -4,41 +4,41 @@
 //! and its errors point at the fields. Pure.
 
 use sched_model::definitions::calendars::{CalendarRecord, CalendarSettings};
-use sched_model::domain::FieldError;
+use sched_model::domain::FieldError as DomainError;
 use sched_model::domain::timetable::{Calendar, ScheduleError};
 use sched_wire as wire;
 use serde_json::Value;
 
 use super::spec::{LONGEST_DESCRIPTION, name_mistake};
 use crate::error::ApiError;
-use crate::error::field_error::{Mistake, read};
+use crate::error::field_error::{FieldError, read};
 
 /// The model's name for the object with the fields of a definition.
 const DEFINITION: &str = "definition";
 
 /// Reads and checks the calendar at `at` of the body.
-pub(crate) fn read_calendar(value: Value, at: &str) -> Result<CalendarSettings, Vec<Mistake>> {
+pub(crate) fn read_calendar(value: Value, at: &str) -> Result<CalendarSettings, Vec<FieldError>> {
     let mut spec: wire::CalendarSpec = read(value, at).map_err(|mistake| vec![mistake])?;
     let (name, description) = (std::mem::take(&mut spec.name), spec.description.take().unwrap_or_default());
     let definition = Value::Object(spec.into_definition());
-    let mut mistakes: Vec<Mistake> = name_mistake(at, "name", &name).into_iter().collect();
+    let mut mistakes: Vec<FieldError> = name_mistake(at, "name", &name).into_iter().collect();
     if description.chars().count() > LONGEST_DESCRIPTION {
         let message = format!("must be no longer than {LONGEST_DESCRIPTION} characters");
-        mistakes.push(Mistake::invalid(format!("{at}/description"), message));
+        mistakes.push(FieldError::invalid(format!("{at}/description"), message));
     }
     mistakes.extend(compile(&definition, at).err());
     if mistakes.is_empty() { Ok(CalendarSettings { name, description, definition }) } else { Err(mistakes) }
 }
 
 /// Compiles the definition whose fields are at `at` of the body.
-pub(crate) fn compile(definition: &Value, at: &str) -> Result<Calendar, Mistake> {
+pub(crate) fn compile(definition: &Value, at: &str) -> Result<Calendar, FieldError> {
     Calendar::parse(definition).map_err(|error| of_definition(&error, at))
 }
 
 /// An error of a definition, at its field.
-fn of_definition(error: &ScheduleError, at: &str) -> Mistake {
+fn of_definition(error: &ScheduleError, at: &str) -> FieldError {
     let field = error.field().strip_prefix(DEFINITION).unwrap_or(error.field());
-    Mistake::of_field(at, &FieldError { field: field.to_owned(), message: error.message().to_owned() })
+    FieldError::of_field(at, &DomainError { field: field.to_owned(), message: error.message().to_owned() })
 }
 
 /// A calendar as a user writes it.
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_of_a_definition_are_kept_as_one_object() {
+    fn definition_fields_are_stored_as_one_object() {
         let value = json!({"name": "c", "weekly": ["SAT", "SUN"], "timezone": "Europe/Berlin"});
         let settings = read_calendar(value, "").unwrap();
         assert_eq!(
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_pointed_at_where_the_fields_stand() {
+    fn definition_errors_point_at_their_fields() {
         for (value, pointer) in [
             (json!({"name": "C d", "weekly": ["SAT"]}), "/name"),
             (json!({"name": "c", "weekly": ["SAT"], "description": "x".repeat(2001)}), "/description"),

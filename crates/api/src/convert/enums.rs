@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_reads_the_same_on_both_sides() {
+    fn wire_and_domain_values_are_equal() {
         for status in sched_wire::RunStatus::ALL {
             assert_eq!(status.into_domain().into_wire(), *status);
         }

@@ -39,7 +39,7 @@ impl Window {
         };
         if let Some(at) = read("at", &query.at)? {
             if query.from.is_some() || query.to.is_some() {
-                let message = "is one instant and comes without from and to; leave them out, or at";
+                let message = "names a single instant; omit from and to, or omit at";
                 return Err(ApiError::parameter("at", message.to_owned()));
             }
             return Ok(Self { from: at, to: at + INSTANT, is_instant: true });
@@ -75,13 +75,13 @@ pub(crate) fn show(
         now,
         summary: summary(&explanation.summary),
         fires: explanation.lines.into_iter().map(fires).collect(),
-        triggers: explanation.triggers.into_iter().map(dispatch).collect(),
+        triggers: explanation.triggers.into_iter().map(run).collect(),
         waits_for: waits.iter().map(wait_for).collect(),
         nearest: None,
     }
 }
 
-/// The fire times before and after an instant that is no fire time.
+/// The fire times before and after an instant without a fire.
 pub(crate) fn nearest(
     at: DateTime<Utc>,
     before: Option<wire::NearestFire>,
@@ -93,14 +93,18 @@ pub(crate) fn nearest(
             format!("the nearest are {} before it and {} after it", told(before.fire_at), told(after.fire_at))
         }
         (Some(before), None) => {
-            format!("the nearest is {} before it, and none comes after it", told(before.fire_at))
+            format!("the nearest is {} before it, with no later one", told(before.fire_at))
         }
         (None, Some(after)) => {
-            format!("the nearest is {} after it, and none was before it", told(after.fire_at))
+            format!("the nearest is {} after it, with no earlier one", told(after.fire_at))
         }
-        (None, None) => "nor is there one before or after it".to_owned(),
+        (None, None) => "the job has no fire times before or after it".to_owned(),
     };
-    wire::NearestFires { text: format!("{} is no fire time of the job; {around}", told(at)), before, after }
+    wire::NearestFires {
+        text: format!("{} is not a fire time of the job; {around}", told(at)),
+        before,
+        after,
+    }
 }
 
 /// The fire time that is nearest to the beginning, or to the end, of an explanation.
@@ -168,7 +172,7 @@ fn fires(line: Line) -> wire::ExplainedFires {
     };
     match line.fate {
         Fate::Dispatched(dispatched) => {
-            shown.outcome = Some(dispatched.status.to_string());
+            shown.outcome = Some(dispatched.status.into_wire().to_string());
             shown.run = Some(run(*dispatched));
         }
         Fate::Skipped { skip: found, pause } => {

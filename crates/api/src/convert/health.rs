@@ -11,7 +11,6 @@ use sched_wire::{Health, HealthComponent, HealthState, Metrics};
 use serde_json::{Map, Value, json};
 
 use crate::convert::enums::state_word;
-use crate::routes::operations::health::{Looked, Seen};
 
 /// Message for a database that does not answer; the cause is in the log.
 pub(crate) const NO_ANSWER: &str = "the database cannot be reached, or does not answer in time";
@@ -19,18 +18,32 @@ pub(crate) const NO_ANSWER: &str = "the database cannot be reached, or does not 
 /// Longest delay of a due job before health degrades: dispatching takes about a second.
 const LATE_AFTER: Duration = Duration::from_secs(60);
 
+/// The facts, or the error, without names of hosts and roles.
+pub(crate) type ProbeResult = Result<DatabaseFacts, String>;
+
+/// Facts from the database about itself and the installation.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct DatabaseFacts {
+    pub(crate) round_trip: Duration,
+    /// Version of the newest applied migration.
+    pub(crate) version: Option<String>,
+    /// Why the schema does not fit this program.
+    pub(crate) misfit: Option<String>,
+    pub(crate) health: Found,
+}
+
 /// Input of the judgement.
 #[derive(Debug)]
 pub(crate) struct Parts {
     /// Facts from the database.
-    pub(crate) found: Looked,
+    pub(crate) found: ProbeResult,
     /// The connections of this API process.
     pub(crate) pool: PoolStatus,
     /// Clients that follow events at this process.
     pub(crate) listeners: usize,
     /// For how long the event stream has been held up.
     pub(crate) held_for: Option<Duration>,
-    /// A leader whose last heartbeat is older is no leader.
+    /// A leader whose last heartbeat is older counts as gone.
     pub(crate) leader_lease: Duration,
     pub(crate) is_stopping: bool,
 }
@@ -71,12 +84,12 @@ fn unavailable(name: &str, reason: String, details: Value) -> HealthComponent {
     component(name, Some((HealthState::Unavailable, reason)), details)
 }
 
-fn database(seen: &Seen) -> HealthComponent {
+fn database(seen: &DatabaseFacts) -> HealthComponent {
     let round_trip_ms = seen.round_trip.as_secs_f64() * 1000.0;
     component("database", None, json!({"round_trip_ms": round_trip_ms, "now": seen.health.now}))
 }
 
-fn schema(seen: &Seen) -> HealthComponent {
+fn schema(seen: &DatabaseFacts) -> HealthComponent {
     // The schema belongs to another release, so working requests may soon fail.
     let trouble = seen.misfit.clone().map(|reason| (HealthState::Unavailable, reason));
     component("schema", trouble, json!({"version": seen.version}))
@@ -86,7 +99,7 @@ fn leader(found: &Found, lease: Duration) -> HealthComponent {
     let trouble = match Leadership::of(found.leader_silence, lease) {
         Leadership::Live => None,
         Leadership::Expired { .. } => {
-            Some("the lease of the leader has expired, and nobody has taken over yet")
+            Some("the lease of the leader has expired, and no other scheduler has taken over yet")
         }
         Leadership::None => Some("no scheduler leads; start one, or wait until one takes over"),
     };
@@ -101,8 +114,8 @@ fn leader(found: &Found, lease: Duration) -> HealthComponent {
 fn workers(found: &Found) -> HealthComponent {
     let (able, draining) = (found.idle + found.busy, found.draining);
     let trouble = match (able, draining) {
-        (0, 0) => Some("no worker is online, so nothing is executed".to_owned()),
-        (0, _) => Some("all workers drain, so nothing new is executed".to_owned()),
+        (0, 0) => Some("no worker is online, so no attempt can start".to_owned()),
+        (0, _) => Some("all workers drain, so no attempt can start".to_owned()),
         _ => None,
     };
     let details =
@@ -114,10 +127,12 @@ fn jobs(found: &Found) -> HealthComponent {
     let due_for = found.oldest_due.and_then(|due| (found.now - due).to_std().ok());
     let trouble = match (due_for, found.quarantined) {
         (Some(late), _) if late > LATE_AFTER => {
-            Some(format!("a job has been due for {} s and is not dispatched", late.as_secs()))
+            Some(format!("a job has been due for {} s without a dispatch", late.as_secs()))
         }
         (_, 0) => None,
-        (_, count) => Some(format!("the scheduler has disabled {count} jobs, which cannot fire as they are")),
+        (_, count) => Some(format!(
+            "the scheduler has disabled {count} jobs whose schedules cannot fire; fix their settings"
+        )),
     };
     let details = json!({
         "oldest_due": found.oldest_due, "oldest_due_seconds": due_for.map(|late| late.as_secs_f64()),
@@ -129,7 +144,7 @@ fn jobs(found: &Found) -> HealthComponent {
 fn events(parts: &Parts) -> HealthComponent {
     let held_seconds = parts.held_for.map(|held| held.as_secs_f64());
     let trouble = held_seconds.map(|held| {
-        let reason = format!("a long transaction has held up the stream of events for {held:.0} s");
+        let reason = format!("a long transaction has held up the event stream for {held:.0} s");
         (HealthState::Degraded, reason)
     });
     component("events", trouble, json!({"listeners": parts.listeners, "held_seconds": held_seconds}))
@@ -191,7 +206,7 @@ mod tests {
     }
 
     fn parts(found: Found) -> Parts {
-        let seen = Seen {
+        let seen = DatabaseFacts {
             round_trip: Duration::from_millis(1),
             version: Some("1".into()),
             misfit: None,
@@ -208,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_is_as_its_worst_part() {
+    fn health_equals_its_worst_part() {
         use HealthState::{Degraded, Ok as Fine, Unavailable};
         let late = |seconds| Some(found().now - chrono::TimeDelta::seconds(seconds));
         let mut held = parts(found());

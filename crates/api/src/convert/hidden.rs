@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_shown_is_put_back_by_its_name_or_in_order() {
+    fn hidden_values_are_restored_by_name_or_position() {
         let texts = |texts: &[&str]| json!({"sign": {"secrets": texts}});
         for (sent, kept, expected, unknown) in [
             (
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_a_secret_is_hidden_and_the_names_of_secrets_stay() {
+    fn literal_values_are_hidden_and_secret_names_stay() {
         let config = json!({
             "env": {"A": "1"},
             "headers": {"X-A": "1", "Authorization": {"secret": "token"}},

@@ -15,7 +15,21 @@ use sched_model::identity::users::{Member, UserRecord};
 use sched_wire as wire;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use crate::error::field_error::Mistake;
+use crate::error::field_error::FieldError;
+use crate::identity::Identity;
+
+/// The caller itself.
+pub(crate) fn me(identity: &Identity, own: TenantRecord) -> wire::Me {
+    let known = identity.known();
+    wire::Me {
+        tenant: tenant(own),
+        actor: identity.actor().to_owned(),
+        user: known.email.clone(),
+        role: known.role.map(|role| role.to_string()),
+        api_key: known.api_key.clone(),
+        permissions: known.permissions.iter().map(|permission| permission.to_string()).collect(),
+    }
+}
 
 pub(crate) fn tenant(tenant: TenantRecord) -> wire::Tenant {
     // A constraint has checked them.
@@ -41,7 +55,7 @@ pub(crate) fn tenant(tenant: TenantRecord) -> wire::Tenant {
 const LARGEST_QUOTA: i64 = 9_007_199_254_740_991;
 
 /// The quotas of a patch, checked.
-pub(crate) fn quotas(patch: &wire::QuotasPatch) -> Result<Vec<(&'static str, Option<i64>)>, Vec<Mistake>> {
+pub(crate) fn quotas(patch: &wire::QuotasPatch) -> Result<Vec<(&'static str, Option<i64>)>, Vec<FieldError>> {
     let named = [
         ("jobs", "jobs", patch.jobs),
         ("dispatches_per_minute", "runs_per_minute", patch.runs_per_minute),
@@ -53,9 +67,9 @@ pub(crate) fn quotas(patch: &wire::QuotasPatch) -> Result<Vec<(&'static str, Opt
     let is_wrong = |limit: Option<i64>| limit.is_some_and(|limit| !(0..=LARGEST_QUOTA).contains(&limit));
     let wrong = named.iter().filter(|(_, _, limit)| is_wrong(*limit)).map(|(_, name, _)| {
         let message = format!("must be between 0 and {LARGEST_QUOTA}, or null for no limit");
-        Mistake::invalid(format!("/quotas/{name}"), message)
+        FieldError::invalid(format!("/quotas/{name}"), message)
     });
-    let mistakes: Vec<Mistake> = wrong.collect();
+    let mistakes: Vec<FieldError> = wrong.collect();
     if mistakes.is_empty() {
         Ok(named.into_iter().map(|(stored, _, limit)| (stored, limit)).collect())
     } else {
@@ -133,7 +147,7 @@ pub(crate) fn session(session: SessionRecord, current: Option<SessionId>) -> wir
 
 /// Checks the form of a sign-in, for any account. It applies no rule for new passwords: the
 /// password may be older than the rule.
-pub(crate) fn check_sign_in(asked: &wire::SignIn, password: &SecretString) -> Result<(), Vec<Mistake>> {
+pub(crate) fn check_sign_in(asked: &wire::SignIn, password: &SecretString) -> Result<(), Vec<FieldError>> {
     let slug = asked.tenant.as_deref();
     let mistakes = collect([
         Some(check_email(&asked.email).map_err(|what| ("/email", what))),
@@ -144,9 +158,9 @@ pub(crate) fn check_sign_in(asked: &wire::SignIn, password: &SecretString) -> Re
 }
 
 /// Checks a password change.
-pub(crate) fn check_password_change(old: &SecretString, new: &SecretString) -> Result<(), Vec<Mistake>> {
+pub(crate) fn check_password_change(old: &SecretString, new: &SecretString) -> Result<(), Vec<FieldError>> {
     let differs = if old.expose_secret() == new.expose_secret() {
-        Err(("/new_password", "must be another than the old one"))
+        Err(("/new_password", "must differ from the old one"))
     } else {
         Ok(())
     };
@@ -168,7 +182,7 @@ fn check_known_password(password: &SecretString) -> Result<(), &'static str> {
 }
 
 /// Checks a new tenant.
-pub(crate) fn check_tenant(spec: &wire::TenantSpec) -> Vec<Mistake> {
+pub(crate) fn check_tenant(spec: &wire::TenantSpec) -> Vec<FieldError> {
     let name = spec.name.as_deref().map(|name| check_display_name(name).map_err(|what| ("/name", what)));
     collect([Some(check_slug(&spec.slug).map_err(|what| ("/slug", what))), name])
 }
@@ -176,7 +190,7 @@ pub(crate) fn check_tenant(spec: &wire::TenantSpec) -> Vec<Mistake> {
 /// Checks a new user and the password.
 pub(crate) fn check_user(
     spec: wire::UserSpec,
-) -> Result<(wire::UserSpec, Option<SecretString>), Vec<Mistake>> {
+) -> Result<(wire::UserSpec, Option<SecretString>), Vec<FieldError>> {
     let mut spec = spec;
     let password = spec.password.take().map(SecretString::from);
     let name = spec.display_name.as_deref();
@@ -191,7 +205,7 @@ pub(crate) fn check_user(
 /// The name and the password of a user patch, checked.
 pub(crate) fn check_user_patch(
     patch: wire::UserPatch,
-) -> Result<(Option<String>, Option<SecretString>), Vec<Mistake>> {
+) -> Result<(Option<String>, Option<SecretString>), Vec<FieldError>> {
     let password = patch.password.map(SecretString::from);
     let name = patch.display_name;
     let mistakes = collect([
@@ -201,60 +215,60 @@ pub(crate) fn check_user_patch(
     if mistakes.is_empty() { Ok((name, password)) } else { Err(mistakes) }
 }
 
-fn collect<const N: usize>(checks: [Option<Result<(), (&str, &str)>>; N]) -> Vec<Mistake> {
+fn collect<const N: usize>(checks: [Option<Result<(), (&str, &str)>>; N]) -> Vec<FieldError> {
     let wrong = checks.into_iter().flatten().filter_map(Result::err);
-    wrong.map(|(pointer, what)| Mistake::invalid(pointer, what)).collect()
+    wrong.map(|(pointer, what)| FieldError::invalid(pointer, what)).collect()
 }
 
-pub(crate) fn role(spec: &wire::MembershipSpec) -> Result<Role, Mistake> {
+pub(crate) fn role(spec: &wire::MembershipSpec) -> Result<Role, FieldError> {
     spec.role
         .parse()
-        .map_err(|error: sched_model::domain::UnknownWord| Mistake::invalid("/role", error.to_string()))
+        .map_err(|error: sched_model::domain::UnknownWord| FieldError::invalid("/role", error.to_string()))
 }
 
 /// Most scopes in a request: more than exist.
 const MOST_SCOPES: usize = 32;
 
 /// The scopes of a new key; `None` when the request names none.
-pub(crate) fn scopes(spec: &wire::ApiKeySpec) -> Result<Option<Permissions>, Vec<Mistake>> {
+pub(crate) fn scopes(spec: &wire::ApiKeySpec) -> Result<Option<Permissions>, Vec<FieldError>> {
     let mut mistakes = named(Some(&spec.name));
     let scopes = read_scopes(&spec.scopes, spec.of_tenant, &mut mistakes);
     if mistakes.is_empty() { Ok(scopes) } else { Err(mistakes) }
 }
 
 /// The remaining scopes of a key; `None` when the patch does not change them.
-pub(crate) fn scopes_left(patch: &wire::ApiKeyPatch) -> Result<Option<Permissions>, Vec<Mistake>> {
+pub(crate) fn scopes_left(patch: &wire::ApiKeyPatch) -> Result<Option<Permissions>, Vec<FieldError>> {
     let mut mistakes = named(patch.name.as_deref());
     let Some(words) = &patch.scopes else {
         return if mistakes.is_empty() { Ok(None) } else { Err(mistakes) };
     };
     if words.is_empty() {
-        let message = "must name at least one of the scopes it has; to take all away revoke the key";
-        mistakes.push(Mistake::invalid("/scopes", message));
+        let message = "must name at least one of its present scopes; to remove all, revoke the key";
+        mistakes.push(FieldError::invalid("/scopes", message));
     }
     let scopes = read_scopes(words, false, &mut mistakes);
     if mistakes.is_empty() { Ok(scopes) } else { Err(mistakes) }
 }
 
-fn named(name: Option<&str>) -> Vec<Mistake> {
+fn named(name: Option<&str>) -> Vec<FieldError> {
     collect([name.map(|name| check_display_name(name).map_err(|what| ("/name", what)))])
 }
 
 /// Reads scopes; adds errors to `mistakes`.
-fn read_scopes(words: &[String], is_of_tenant: bool, mistakes: &mut Vec<Mistake>) -> Option<Permissions> {
+fn read_scopes(words: &[String], is_of_tenant: bool, mistakes: &mut Vec<FieldError>) -> Option<Permissions> {
     if words.len() > MOST_SCOPES {
-        mistakes.push(Mistake::invalid("/scopes", format!("names more than {MOST_SCOPES}")));
+        mistakes.push(FieldError::invalid("/scopes", format!("names more than {MOST_SCOPES}")));
         return None;
     }
     let mut scopes = BTreeSet::new();
     for (index, word) in words.iter().enumerate() {
         match word.parse::<Permission>() {
-            Ok(scope) if is_of_tenant && scope.least_role().is_none() => mistakes.push(Mistake::invalid(
+            Ok(scope) if is_of_tenant && scope.least_role().is_none() => mistakes.push(FieldError::invalid(
                 format!("/scopes/{index}"),
-                "is of the installation, which no key of a tenant may operate",
+                "is a scope of the installation, which a key of a tenant cannot have",
             )),
             Ok(scope) => _ = scopes.insert(scope),
-            Err(error) => mistakes.push(Mistake::invalid(format!("/scopes/{index}"), error.to_string())),
+            Err(error) => mistakes.push(FieldError::invalid(format!("/scopes/{index}"), error.to_string())),
         }
     }
     (!scopes.is_empty()).then(|| scopes.into_iter().collect())
@@ -269,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_names_a_bounded_number_of_scopes() {
+    fn number_of_scopes_is_limited() {
         let asked = |count| {
             let spec = wire::ApiKeySpec {
                 name: "x".into(),
@@ -284,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bounds_of_lists_stand_in_their_schemas() {
+    fn list_limits_are_in_the_schemas() {
         fn field<T: JsonSchema>(name: &str) -> Value {
             schema_for!(T).to_value()["properties"][name].clone()
         }

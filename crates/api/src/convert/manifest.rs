@@ -12,7 +12,7 @@ use sched_model::events::notifications::rules::RuleSettings;
 use serde_json::Value;
 
 use super::{calendar, notification, queue, spec, template};
-use crate::error::field_error::Mistake;
+use crate::error::field_error::FieldError;
 
 /// Most items of a manifest, so that its transaction stays short.
 pub(crate) const MOST_ITEMS: usize = 1000;
@@ -36,7 +36,7 @@ pub(crate) struct Checked {
     pub(crate) channels: Vec<(String, ChannelSettings)>,
     pub(crate) rules: Vec<(String, RuleSettings)>,
     /// Errors of the other items.
-    pub(crate) mistakes: Vec<Mistake>,
+    pub(crate) mistakes: Vec<FieldError>,
     /// Names of all calendars of the manifest, valid or not.
     pub(crate) calendar_names: Vec<String>,
     /// Names of all functions of the manifest, valid or not.
@@ -50,7 +50,7 @@ pub(crate) struct Checked {
 pub(crate) fn read(body: Value, default_timezone: &str) -> Checked {
     let mut checked = Checked::default();
     let Value::Object(mut body) = body else {
-        checked.mistakes.push(Mistake::invalid("", format!("must be an object with {LISTS}")));
+        checked.mistakes.push(FieldError::invalid("", format!("must be an object with {LISTS}")));
         return checked;
     };
     let queues = take_list(&mut body, "queues", &mut checked.mistakes);
@@ -62,7 +62,7 @@ pub(crate) fn read(body: Value, default_timezone: &str) -> Checked {
     let rules = take_list(&mut body, "notification_rules", &mut checked.mistakes);
     for key in body.keys() {
         let pointer = format!("/{}", crate::error::field_error::escaped(key));
-        checked.mistakes.push(Mistake::invalid(pointer, format!("is unknown; allowed are {LISTS}")));
+        checked.mistakes.push(FieldError::invalid(pointer, format!("is unknown; allowed are {LISTS}")));
     }
     let items: usize = [&queues, &calendars, &functions, &templates, &jobs, &channels, &rules]
         .iter()
@@ -70,13 +70,13 @@ pub(crate) fn read(body: Value, default_timezone: &str) -> Checked {
         .sum();
     if items > MOST_ITEMS {
         let message = format!("has {items} items; apply at most {MOST_ITEMS} at once");
-        checked.mistakes.push(Mistake::invalid("", message));
+        checked.mistakes.push(FieldError::invalid("", message));
         return checked;
     }
     for (list, items) in [("/notification_channels", &channels), ("/notification_rules", &rules)] {
         if items.len() > MOST_NOTIFICATIONS {
             let message = format!("has {} items; a tenant has at most {MOST_NOTIFICATIONS}", items.len());
-            checked.mistakes.push(Mistake::invalid(list, message));
+            checked.mistakes.push(FieldError::invalid(list, message));
             return checked;
         }
     }
@@ -109,8 +109,8 @@ pub(crate) fn read(body: Value, default_timezone: &str) -> Checked {
 fn sound<T>(
     list: &str,
     items: Vec<Value>,
-    mistakes: &mut Vec<Mistake>,
-    read: impl Fn(Value, &str) -> Result<T, Vec<Mistake>>,
+    mistakes: &mut Vec<FieldError>,
+    read: impl Fn(Value, &str) -> Result<T, Vec<FieldError>>,
 ) -> Vec<(String, T)> {
     let mut found = Vec::new();
     for (index, value) in items.into_iter().enumerate() {
@@ -126,13 +126,13 @@ fn sound<T>(
 fn take_list(
     body: &mut serde_json::Map<String, Value>,
     key: &str,
-    mistakes: &mut Vec<Mistake>,
+    mistakes: &mut Vec<FieldError>,
 ) -> Vec<Value> {
     match body.remove(key) {
         Some(Value::Array(items)) => items,
         None => Vec::new(),
         Some(_) => {
-            mistakes.push(Mistake::invalid(format!("/{key}"), "must be a list"));
+            mistakes.push(FieldError::invalid(format!("/{key}"), "must be a list"));
             Vec::new()
         }
     }
@@ -143,14 +143,14 @@ fn name(item: &Value) -> Option<&str> {
 }
 
 /// Errors for names that occur twice in a list: a reference to them would be ambiguous.
-fn repeated(list: &str, items: &[Value]) -> Vec<Mistake> {
+fn repeated(list: &str, items: &[Value]) -> Vec<FieldError> {
     let mut first: HashMap<&str, usize> = HashMap::new();
     let mut found = Vec::new();
     for (index, item) in items.iter().enumerate() {
         let Some(name) = name(item) else { continue };
         if let Some(earlier) = first.get(name) {
-            let message = format!("{name:?} stands at {list}/{earlier} already");
-            found.push(Mistake::invalid(format!("{list}/{index}/name"), message));
+            let message = format!("{name:?} is already at {list}/{earlier}");
+            found.push(FieldError::invalid(format!("{list}/{index}/name"), message));
         } else {
             first.insert(name, index);
         }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_of_all_items_are_told_at_once() {
+    fn errors_of_all_items_are_reported_together() {
         let body = json!({
             "job": [],
             "queues": [{"name": "q", "max_running": 0, "rate": {"count": 1, "period_seconds": 0}}, {"name": "Q"}, {"name": "r", "is_paused": true}],
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_of_another_shape_is_refused() {
+    fn wrong_body_shape_is_refused() {
         assert_eq!(pointers(json!([])), [""]);
         assert_eq!(pointers(json!({"jobs": {}})), ["/jobs"]);
         assert_eq!(pointers(json!({"jobs": vec![json!({}); MOST_ITEMS + 1]})), [""]);

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_examples_of_the_rfc_come_out_as_it_says() {
+    fn merge_patch_matches_rfc_examples() {
         for (target, patch, expected) in [
             (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
             (json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"})),

@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::spec::{LONGEST_DESCRIPTION, name_mistake};
 use super::{IntoDomain as _, IntoWire as _};
 use crate::convert::response;
-use crate::error::field_error::{Mistake, read};
+use crate::error::field_error::{FieldError, read};
 
 /// Reads and checks the channel at `at`.
-pub(crate) fn read_channel(value: Value, at: &str) -> Result<ChannelSettings, Vec<Mistake>> {
+pub(crate) fn read_channel(value: Value, at: &str) -> Result<ChannelSettings, Vec<FieldError>> {
     let spec: wire::NotificationChannelSpec = read(value, at).map_err(|mistake| vec![mistake])?;
     let settings = ChannelSettings {
         name: spec.name,
@@ -28,17 +28,18 @@ pub(crate) fn read_channel(value: Value, at: &str) -> Result<ChannelSettings, Ve
     if let Some(secret) = &settings.secret {
         // PostgreSQL would reject it. Whether a secret of that name exists is checked later.
         if secret.contains('\0') {
-            mistakes.push(Mistake::invalid(format!("{at}/secret"), "must not contain NUL"));
+            mistakes.push(FieldError::invalid(format!("{at}/secret"), "must not contain NUL"));
         }
     }
     let wrong = settings.target().mistakes();
-    mistakes
-        .extend(wrong.into_iter().map(|(field, message)| Mistake::invalid(format!("{at}/{field}"), message)));
+    mistakes.extend(
+        wrong.into_iter().map(|(field, message)| FieldError::invalid(format!("{at}/{field}"), message)),
+    );
     if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
 }
 
 /// Reads and checks the rule at `at`, except for the existence of the resources that it names.
-pub(crate) fn read_rule(value: Value, at: &str) -> Result<RuleSettings, Vec<Mistake>> {
+pub(crate) fn read_rule(value: Value, at: &str) -> Result<RuleSettings, Vec<FieldError>> {
     let spec: wire::NotificationRuleSpec = read(value, at).map_err(|mistake| vec![mistake])?;
     let asked: Vec<Occasion> = spec.on.into_iter().map(wire::Occasion::into_domain).collect();
     let settings = RuleSettings {
@@ -53,15 +54,15 @@ pub(crate) fn read_rule(value: Value, at: &str) -> Result<RuleSettings, Vec<Mist
     };
     let mut mistakes = common_mistakes(at, &settings.name, &settings.description);
     if settings.on.is_empty() {
-        mistakes.push(Mistake::invalid(
+        mistakes.push(FieldError::invalid(
             format!("{at}/on"),
-            format!("must have one at least of {}", Occasion::WORDS.join(", ")),
+            format!("must have at least one of {}", Occasion::WORDS.join(", ")),
         ));
     }
     if !(0..=LONGEST_INTERVAL).contains(&settings.min_interval_seconds) {
         let message =
             format!("must be between 0 and {LONGEST_INTERVAL}, not {}", settings.min_interval_seconds);
-        mistakes.push(Mistake::invalid(format!("{at}/min_interval_seconds"), message));
+        mistakes.push(FieldError::invalid(format!("{at}/min_interval_seconds"), message));
     }
     let named = [
         ("channel", Some(&settings.channel)),
@@ -71,20 +72,20 @@ pub(crate) fn read_rule(value: Value, at: &str) -> Result<RuleSettings, Vec<Mist
     for (field, name) in named {
         // PostgreSQL would reject it.
         if name.is_some_and(|name| name.contains('\0')) {
-            mistakes.push(Mistake::invalid(format!("{at}/{field}"), "must not contain NUL"));
+            mistakes.push(FieldError::invalid(format!("{at}/{field}"), "must not contain NUL"));
         }
     }
     if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
 }
 
-fn common_mistakes(at: &str, name: &str, description: &str) -> Vec<Mistake> {
-    let mut mistakes: Vec<Mistake> = name_mistake(at, "name", name).into_iter().collect();
+fn common_mistakes(at: &str, name: &str, description: &str) -> Vec<FieldError> {
+    let mut mistakes: Vec<FieldError> = name_mistake(at, "name", name).into_iter().collect();
     if description.chars().count() > LONGEST_DESCRIPTION {
         let message = format!("must be no longer than {LONGEST_DESCRIPTION} characters");
-        mistakes.push(Mistake::invalid(format!("{at}/description"), message));
+        mistakes.push(FieldError::invalid(format!("{at}/description"), message));
     }
     if description.contains('\0') {
-        mistakes.push(Mistake::invalid(format!("{at}/description"), "must not contain NUL"));
+        mistakes.push(FieldError::invalid(format!("{at}/description"), "must not contain NUL"));
     }
     mistakes
 }

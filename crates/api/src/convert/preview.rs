@@ -5,7 +5,7 @@
 
 use chrono::{DateTime, Utc};
 use sched_model::definitions::calendars::CalendarRecord;
-use sched_model::domain::FieldError;
+use sched_model::domain::FieldError as DomainError;
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::{JobSettings, MAX_CALENDARS};
 use sched_model::domain::timetable::{
@@ -16,7 +16,7 @@ use sched_wire::{self as wire, CalendarChoice, DEFAULT_PREVIEW, MAX_PREVIEW, Pre
 use serde_json::Value;
 
 use super::{IntoDomain, IntoWire, calendar};
-use crate::error::field_error::{Mistake, read};
+use crate::error::field_error::{FieldError, read};
 
 /// A schedule, and the requested range of its fire times.
 #[derive(Debug)]
@@ -38,13 +38,13 @@ pub(crate) struct Question {
 }
 
 /// Reads a request. The computation checks its schedule.
-pub(crate) fn request(body: Value) -> Result<PreviewRequest, Vec<Mistake>> {
+pub(crate) fn request(body: Value) -> Result<PreviewRequest, Vec<FieldError>> {
     let request: PreviewRequest = read(body, "").map_err(|mistake| vec![mistake])?;
     let mut mistakes = Vec::new();
-    mistakes.extend(count(request.count).err().map(|message| Mistake::invalid("/count", message)));
+    mistakes.extend(count(request.count).err().map(|message| FieldError::invalid("/count", message)));
     if request.calendars.len() > MAX_CALENDARS {
         let message = format!("has {}; at most {MAX_CALENDARS} are allowed", request.calendars.len());
-        mistakes.push(Mistake::invalid("/calendars", message));
+        mistakes.push(FieldError::invalid("/calendars", message));
     }
     if mistakes.is_empty() { Ok(request) } else { Err(mistakes) }
 }
@@ -75,7 +75,7 @@ impl Question {
         kept: &[CalendarRecord],
         default_timezone: &str,
         now: DateTime<Utc>,
-    ) -> Result<Self, Vec<Mistake>> {
+    ) -> Result<Self, Vec<FieldError>> {
         let (mut calendars, mut mistakes) = (Vec::new(), Vec::new());
         for (index, choice) in request.calendars.into_iter().enumerate() {
             let at = format!("/calendars/{index}");
@@ -84,7 +84,8 @@ impl Question {
                 CalendarChoice::Named(name) => match kept.iter().find(|calendar| calendar.name == name) {
                     Some(calendar) => calendars.push((at, calendar.definition.clone())),
                     None => {
-                        mistakes.push(Mistake::invalid(at, format!("there is no calendar named {name:?}")));
+                        mistakes
+                            .push(FieldError::invalid(at, format!("there is no calendar named {name:?}")));
                     }
                 },
             }
@@ -143,13 +144,13 @@ impl Question {
     }
 
     /// Computes the answer. May take a good part of a second.
-    pub(crate) fn answer(&self) -> Result<wire::Preview, Mistake> {
-        let calendars: Result<Vec<Calendar>, Mistake> =
+    pub(crate) fn answer(&self) -> Result<wire::Preview, FieldError> {
+        let calendars: Result<Vec<Calendar>, FieldError> =
             self.calendars.iter().map(|(at, definition)| calendar::compile(definition, at)).collect();
         let preview = Preview::of(&self.source(&calendars?), self.after, self.count);
         preview.map(show).map_err(|error| {
-            let error = FieldError { field: error.field().to_owned(), message: error.message().to_owned() };
-            Mistake::of_field("", &error)
+            let error = DomainError { field: error.field().to_owned(), message: error.message().to_owned() };
+            FieldError::of_field("", &error)
         })
     }
 

@@ -5,7 +5,7 @@ use sched_wire as wire;
 use serde_json::Value;
 
 use super::spec::{LONGEST_DESCRIPTION, name_mistake};
-use crate::error::field_error::{Mistake, read};
+use crate::error::field_error::{FieldError, read};
 
 /// Longest period of a rate: one day.
 const LONGEST_PERIOD: i32 = 24 * 60 * 60;
@@ -13,13 +13,13 @@ const LONGEST_PERIOD: i32 = 24 * 60 * 60;
 const STANDARD_PRIORITY: i16 = 50;
 
 /// Reads and checks the queue of that name.
-pub(crate) fn read_queue(name: &str, value: Value) -> Result<QueueSettings, Vec<Mistake>> {
+pub(crate) fn read_queue(name: &str, value: Value) -> Result<QueueSettings, Vec<FieldError>> {
     let spec: wire::QueueSpec = read(value, "").map_err(|mistake| vec![mistake])?;
     settings(name, spec, "")
 }
 
 /// Reads and checks the queue at `at` of a manifest, which sets no pause.
-pub(crate) fn read_definition(value: Value, at: &str) -> Result<QueueSettings, Vec<Mistake>> {
+pub(crate) fn read_definition(value: Value, at: &str) -> Result<QueueSettings, Vec<FieldError>> {
     let spec: wire::QueueDefinition = read(value, at).map_err(|mistake| vec![mistake])?;
     let wire::QueueDefinition { name, description, max_running, rate, default_priority } = spec;
     let description = description.unwrap_or_default();
@@ -33,11 +33,11 @@ pub(crate) fn read_definition(value: Value, at: &str) -> Result<QueueSettings, V
 }
 
 /// The settings of a queue, if they are valid.
-fn settings(name: &str, spec: wire::QueueSpec, at: &str) -> Result<QueueSettings, Vec<Mistake>> {
+fn settings(name: &str, spec: wire::QueueSpec, at: &str) -> Result<QueueSettings, Vec<FieldError>> {
     let mut mistakes = Vec::new();
     let mut check = |is_sound: bool, pointer: &str, message: &str| {
         if !is_sound {
-            mistakes.push(Mistake::invalid(format!("{at}{pointer}"), message.to_owned()));
+            mistakes.push(FieldError::invalid(format!("{at}{pointer}"), message.to_owned()));
         }
     };
     let is_short = |text: &str| text.chars().count() <= LONGEST_DESCRIPTION && !text.contains('\0');
@@ -48,7 +48,7 @@ fn settings(name: &str, spec: wire::QueueSpec, at: &str) -> Result<QueueSettings
         "/pause_reason",
         "must be no longer than 2000 characters, without NUL",
     );
-    check(reason.is_none() || spec.is_paused, "/pause_reason", "is only for a queue that is paused");
+    check(reason.is_none() || spec.is_paused, "/pause_reason", "requires is_paused: true");
     check(spec.max_running.is_none_or(|most| most >= 1), "/max_running", "must be at least 1, or absent");
     if let Some(rate) = spec.rate {
         check(rate.count >= 1, "/rate/count", "must be at least 1");
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_out_is_as_for_a_new_queue() {
+    fn omitted_queue_fields_have_defaults() {
         let settings = read_queue("reports", json!({})).unwrap();
         assert_eq!(
             (settings.name.as_str(), settings.is_paused, settings.default_priority),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_where_they_stand() {
+    fn queue_errors_have_pointers() {
         let value = json!({
             "pause_reason": "why", "max_running": 0, "rate": {"count": 0, "period_seconds": 86_401}, "default_priority": 101
         });

@@ -9,24 +9,24 @@ use sched_wire as wire;
 use secrecy::SecretString;
 use serde_json::Value;
 
-use crate::error::field_error::Mistake;
+use crate::error::field_error::FieldError;
 
 /// Reads the body of a write. Errors contain none of it except names of unknown fields.
-pub(crate) fn read_value(body: Value) -> Result<SecretValue, Mistake> {
+pub(crate) fn read_value(body: Value) -> Result<SecretValue, FieldError> {
     let Value::Object(mut fields) = body else {
-        return Err(Mistake::invalid("", "must be an object with the field value"));
+        return Err(FieldError::invalid("", "must be an object with the field value"));
     };
     let value = fields.remove("value");
     if let Some(unknown) = fields.keys().next() {
         let pointer = format!("/{}", crate::error::field_error::escaped(unknown));
-        return Err(Mistake::invalid(pointer, "is unknown; allowed is value"));
+        return Err(FieldError::invalid(pointer, "is unknown; the only field is value"));
     }
     let value = match value {
         Some(Value::String(text)) => SecretString::from(text),
-        Some(_) => return Err(Mistake::invalid("/value", "must be a text")),
-        None => return Err(Mistake::invalid("", "must have the field value")),
+        Some(_) => return Err(FieldError::invalid("/value", "must be a string")),
+        None => return Err(FieldError::invalid("", "must have the field value")),
     };
-    SecretValue::new(value).map_err(|what| Mistake::invalid("/value", what))
+    SecretValue::new(value).map_err(|what| FieldError::invalid("/value", what))
 }
 
 pub(crate) fn show(secret: SecretRecord, project: Option<String>) -> wire::Secret {
@@ -52,13 +52,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_taken_as_it_is() {
+    fn secret_value_is_not_changed() {
         let value = read_value(json!({"value": " hunter2\n"})).unwrap();
         assert_eq!(value.into_inner().expose_secret(), " hunter2\n");
     }
 
     #[test]
-    fn mistakes_say_where_and_never_what() {
+    fn secret_errors_never_quote_the_value() {
         let long = "canary".repeat(MAX_SECRET_BYTES);
         for (body, pointer) in [
             (json!("canary"), ""),

@@ -5,7 +5,7 @@
 
 use chrono::{DateTime, SubsecRound as _, Utc};
 use sched_model::definitions::functions::FunctionSettings;
-use sched_model::domain::FieldError;
+use sched_model::domain::FieldError as DomainError;
 use sched_model::domain::args_schema::ArgsSchema;
 use sched_model::domain::built_in;
 use sched_model::domain::dependency::After;
@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 use super::IntoDomain;
 use super::hidden::hidden_values;
-use crate::error::field_error::{Mistake, read};
+use crate::error::field_error::{FieldError, read};
 
 /// Longest name of a function, a calendar or a queue; their columns have the same limit.
 pub(crate) const LONGEST_NAME: usize = 100;
@@ -28,11 +28,11 @@ const LONGEST_DISPLAY_NAME: usize = 200;
 pub(crate) const LONGEST_DESCRIPTION: usize = 2000;
 
 /// Reads and checks the job at `at` of the body.
-pub(crate) fn job(value: Value, at: &str, default_timezone: &str) -> Result<JobSettings, Vec<Mistake>> {
+pub(crate) fn job(value: Value, at: &str, default_timezone: &str) -> Result<JobSettings, Vec<FieldError>> {
     let spec: JobSpec = read(value, at).map_err(|mistake| vec![mistake])?;
     let settings = job_settings(spec, default_timezone);
-    let mut mistakes: Vec<Mistake> =
-        settings.check().iter().map(|error| Mistake::of_field(at, error)).collect();
+    let mut mistakes: Vec<FieldError> =
+        settings.check().iter().map(|error| FieldError::of_field(at, error)).collect();
     if let Some(queue) = &settings.queue {
         mistakes.extend(name_mistake(at, "queue", queue));
     }
@@ -40,7 +40,7 @@ pub(crate) fn job(value: Value, at: &str, default_timezone: &str) -> Result<JobS
 }
 
 /// Reads and checks the task function at `at` of the body.
-pub(crate) fn function(value: Value, at: &str) -> Result<FunctionSettings, Vec<Mistake>> {
+pub(crate) fn function(value: Value, at: &str) -> Result<FunctionSettings, Vec<FieldError>> {
     let (settings, mut mistakes) = function_with_hidden(value, at)?;
     let hidden = hidden_values(&settings.handler_config);
     mistakes.extend(hidden.iter().map(|pointer| sent_back(at, pointer)));
@@ -48,20 +48,20 @@ pub(crate) fn function(value: Value, at: &str) -> Result<FunctionSettings, Vec<M
 }
 
 /// Rejects a placeholder of a hidden value when no stored value is known.
-pub(crate) fn sent_back(at: &str, pointer: &str) -> Mistake {
+pub(crate) fn sent_back(at: &str, pointer: &str) -> FieldError {
     let message =
-        "is what is shown in place of a value; send the value, or name a secret: {\"secret\": \"NAME\"}";
-    Mistake::invalid(format!("{at}/handler_config{pointer}"), message)
+        "is the placeholder of a hidden value; send the value, or name a secret: {\"secret\": \"NAME\"}";
+    FieldError::invalid(format!("{at}/handler_config{pointer}"), message)
 }
 
 /// Like [`function`], where placeholders may refer to stored hidden values.
 ///
 /// # Errors
-/// The body is no function at all. Other errors are returned beside it.
+/// The body does not have the shape of a function. Other errors are returned beside it.
 pub(crate) fn function_with_hidden(
     value: Value,
     at: &str,
-) -> Result<(FunctionSettings, Vec<Mistake>), Vec<Mistake>> {
+) -> Result<(FunctionSettings, Vec<FieldError>), Vec<FieldError>> {
     let spec: FunctionSpec = read(value, at).map_err(|mistake| vec![mistake])?;
     let at_config = format!("{at}/handler_config");
     let mut mistakes = match spec.handler_type {
@@ -80,11 +80,11 @@ pub(crate) fn function_with_hidden(
 
 /// The rules of the configuration. Built-in handlers are for built-in functions only: they act for
 /// all tenants.
-fn check_native(config: &NativeConfig) -> Result<(), Vec<FieldError>> {
+fn check_native(config: &NativeConfig) -> Result<(), Vec<DomainError>> {
     config.validate()?;
     if built_in::is_reserved(&config.handler) {
-        let message = format!("begins with {:?}, which is kept for built-in functions", built_in::PREFIX);
-        return Err(vec![FieldError { field: "handler".to_owned(), message }]);
+        let message = format!("begins with {:?}, which is reserved for built-in functions", built_in::PREFIX);
+        return Err(vec![DomainError { field: "handler".to_owned(), message }]);
     }
     Ok(())
 }
@@ -163,22 +163,22 @@ fn retry_policy(spec: RetryPolicySpec) -> RetryPolicy {
 fn config_mistakes<C: DeserializeOwned>(
     at: &str,
     config: &Map<String, Value>,
-    validate: impl FnOnce(&C) -> Result<(), Vec<FieldError>>,
-) -> Vec<Mistake> {
+    validate: impl FnOnce(&C) -> Result<(), Vec<DomainError>>,
+) -> Vec<FieldError> {
     let config: C = match read(Value::Object(config.clone()), at) {
         Ok(config) => config,
         Err(mistake) => return vec![mistake],
     };
     let wrong = validate(&config).err().unwrap_or_default();
-    wrong.iter().map(|error| Mistake::of_field(at, error)).collect()
+    wrong.iter().map(|error| FieldError::of_field(at, error)).collect()
 }
 
-fn function_mistakes(at: &str, settings: &FunctionSettings) -> Vec<Mistake> {
+fn function_mistakes(at: &str, settings: &FunctionSettings) -> Vec<FieldError> {
     let mut found = Vec::new();
     found.extend(name_mistake(at, "name", &settings.name));
     found.extend(name_mistake(at, "queue", &settings.queue));
     let mut wrong = |field: &str, message: String| {
-        found.push(Mistake::of_field(at, &FieldError { field: field.to_owned(), message }));
+        found.push(FieldError::of_field(at, &DomainError { field: field.to_owned(), message }));
     };
     if !(1..=LONGEST_DISPLAY_NAME).contains(&settings.display_name.chars().count()) {
         wrong("display_name", format!("must be 1 to {LONGEST_DISPLAY_NAME} characters"));
@@ -198,14 +198,14 @@ fn function_mistakes(at: &str, settings: &FunctionSettings) -> Vec<Mistake> {
     }
     let schema = settings.args_schema.as_ref().map(ArgsSchema::parse);
     if let Some(Err(misfit)) = schema {
-        found.push(Mistake::invalid(format!("{at}/args_schema{}", misfit.pointer), misfit.message));
+        found.push(FieldError::invalid(format!("{at}/args_schema{}", misfit.pointer), misfit.message));
     }
     found
 }
 
-pub(super) fn name_mistake(at: &str, field: &str, name: &str) -> Option<Mistake> {
+pub(super) fn name_mistake(at: &str, field: &str, name: &str) -> Option<FieldError> {
     let message = check_name(name, LONGEST_NAME).err()?;
-    Some(Mistake::invalid(format!("{at}/{field}"), message))
+    Some(FieldError::invalid(format!("{at}/{field}"), message))
 }
 
 #[cfg(test)]
@@ -214,7 +214,7 @@ mod tests {
 
     use super::*;
 
-    fn pointers(result: Result<impl Sized, Vec<Mistake>>) -> Vec<String> {
+    fn pointers(result: Result<impl Sized, Vec<FieldError>>) -> Vec<String> {
         result.err().unwrap_or_default().into_iter().map(|mistake| mistake.pointer).collect()
     }
 
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_of_a_job_is_pointed_at() {
+    fn job_errors_have_pointers() {
         let value = json!({
             "name": "A", "function": "f", "job_type": "cron", "schedule_config": {"expression": "61 * * * *"},
             "priority": 101, "queue": "Q", "scope": "system", "project": "x",
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_of_a_function_is_pointed_at() {
+    fn function_errors_have_pointers() {
         let value = json!({
             "name": "F", "handler_type": "process", "display_name": "", "queue": "",
             "handler_config": {"program": "x", "env": {"PATH": "/"}, "args": ["a", "b\u{0}"]},
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn native_functions_are_judged_by_their_own_rules() {
+    fn native_functions_have_own_rules() {
         let config = json!({"handler": "no spaces", "grace_seconds": 301});
         let value = json!({"name": "f", "handler_type": "native", "handler_config": config});
         assert_eq!(
@@ -289,11 +289,11 @@ mod tests {
             json!({"name": "f", "handler_type": "native", "handler_config": {"handler": "sched.backup"}});
         let mistakes = function(value, "").unwrap_err();
         assert_eq!(mistakes[0].pointer, "/handler_config/handler");
-        assert!(mistakes[0].message.contains("kept for built-in functions"), "{}", mistakes[0].message);
+        assert!(mistakes[0].message.contains("reserved for built-in functions"), "{}", mistakes[0].message);
     }
 
     #[test]
-    fn what_this_release_cannot_do_is_refused() {
+    fn unsupported_features_are_refused() {
         let value = json!({"name": "f", "handler_type": "celery", "handler_config": {}});
         let mistakes = function(value, "/task_functions/0").unwrap_err();
         assert_eq!(mistakes[0].pointer, "/task_functions/0/handler_type");
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_of_an_http_function_are_pointed_at() {
+    fn http_function_errors_have_pointers() {
         let config = json!({"url": "ftp://a.b/", "headers": {"Host": "c"}, "sign": {"secrets": ["x"]}});
         let value = json!({"name": "f", "handler_type": "http", "handler_config": config});
         let expected =

@@ -16,7 +16,7 @@ use super::spec::{self, LONGEST_DESCRIPTION, name_mistake};
 use super::{IntoDomain as _, IntoWire as _};
 use crate::convert::response;
 use crate::error::ApiError;
-use crate::error::field_error::{Mistake, escaped, read};
+use crate::error::field_error::{FieldError, escaped, read};
 
 /// Name of a job that is only created for a check.
 const SAMPLE: &str = "sample";
@@ -26,13 +26,13 @@ pub(crate) fn read_template(
     value: Value,
     at: &str,
     default_timezone: &str,
-) -> Result<TemplateSettings, Vec<Mistake>> {
+) -> Result<TemplateSettings, Vec<FieldError>> {
     let spec: wire::TemplateSpec = read(value, at).map_err(|mistake| vec![mistake])?;
     let (name, description) = (spec.name, spec.description.unwrap_or_default());
-    let mut mistakes: Vec<Mistake> = name_mistake(at, "name", &name).into_iter().collect();
+    let mut mistakes: Vec<FieldError> = name_mistake(at, "name", &name).into_iter().collect();
     if description.chars().count() > LONGEST_DESCRIPTION {
         let message = format!("must be no longer than {LONGEST_DESCRIPTION} characters");
-        mistakes.push(Mistake::invalid(format!("{at}/description"), message));
+        mistakes.push(FieldError::invalid(format!("{at}/description"), message));
     }
     let parameters = spec.parameters.into_iter().map(|(name, spec)| (name, parameter(spec))).collect();
     let template = Template { parameters, job: spec.job };
@@ -44,7 +44,7 @@ pub(crate) fn read_template(
     if !mistakes.is_empty() {
         return Err(mistakes);
     }
-    let parameters = kept(&template.parameters).map_err(|message| vec![Mistake::invalid(at, message)])?;
+    let parameters = kept(&template.parameters).map_err(|message| vec![FieldError::invalid(at, message)])?;
     Ok(TemplateSettings { name, description, parameters, job: Value::Object(template.job) })
 }
 
@@ -63,15 +63,15 @@ fn kept(parameters: &Parameters) -> Result<Value, String> {
 }
 
 /// Errors in the job of a template, as far as they are known without values.
-fn job_mistakes(template: &Template, at: &str, default_timezone: &str) -> Vec<Mistake> {
+fn job_mistakes(template: &Template, at: &str, default_timezone: &str) -> Vec<FieldError> {
     let fields = wire::JobSpec::json_schema(&mut SchemaGenerator::default());
     let fields = fields.get("properties").and_then(Value::as_object);
     let is_field = |key: &str| fields.is_some_and(|fields| fields.contains_key(key));
-    let unknown: Vec<Mistake> = template
+    let unknown: Vec<FieldError> = template
         .job
         .keys()
         .filter(|key| !is_field(key))
-        .map(|key| Mistake::invalid(format!("{at}/{}", escaped(key)), "is no field of a job"))
+        .map(|key| FieldError::invalid(format!("{at}/{}", escaped(key)), "is not a field of a job"))
         .collect();
     if !unknown.is_empty() {
         return unknown;
@@ -126,8 +126,8 @@ impl Made {
             job.insert("name".to_owned(), name.as_str().into());
         }
         if !job.contains_key("name") {
-            let message = format!("must be given: the template {:?} gives its jobs no name", record.name);
-            return Err(ApiError::Refused(vec![Mistake::invalid("/name", message)]));
+            let message = format!("is required: the template {:?} sets no name", record.name);
+            return Err(ApiError::Refused(vec![FieldError::invalid("/name", message)]));
         }
         let is_named = asked.name.is_some();
         let settings = spec::job(Value::Object(job), "", default_timezone)
@@ -153,30 +153,30 @@ impl Made {
 
 /// Moves errors of a job to the parameters that fill the fields. Errors of the template itself get
 /// no pointer.
-fn at_their_source(template: &Template, is_named: bool, mistakes: Vec<Mistake>) -> Vec<Mistake> {
-    let moved = |mistake: Mistake| {
+fn at_their_source(template: &Template, is_named: bool, mistakes: Vec<FieldError>) -> Vec<FieldError> {
+    let moved = |mistake: FieldError| {
         if mistake.pointer.is_empty() || (is_named && mistake.pointer == "/name") {
             return mistake;
         }
-        let Mistake { reason, pointer: field, message } = mistake;
+        let FieldError { reason, pointer: field, message } = mistake;
         match template.behind(&field).first() {
-            Some(name) => Mistake {
+            Some(name) => FieldError {
                 reason,
                 pointer: format!("/parameters/{}", escaped(name)),
-                message: format!("does not do for {field} of the job: {message}"),
+                message: format!("is invalid for the field {field} of the job: {message}"),
             },
-            None => Mistake {
+            None => FieldError {
                 reason,
                 pointer: String::new(),
-                message: format!("the template makes a job whose {field} does not do: {message}"),
+                message: format!("the template sets an invalid {field}: {message}"),
             },
         }
     };
     mistakes.into_iter().map(moved).collect()
 }
 
-fn moved(at: &str, wrong: Wrong) -> Mistake {
-    Mistake::invalid(format!("{at}{}", wrong.pointer), wrong.message)
+fn moved(at: &str, wrong: Wrong) -> FieldError {
+    FieldError::invalid(format!("{at}{}", wrong.pointer), wrong.message)
 }
 
 /// A template as a user writes it.
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_is_judged_as_far_as_it_can_be() {
+    fn template_is_checked_without_values() {
         let text = json!({"x": {"type": "string"}});
         for (parameters, job, expected) in [
             (json!({}), json!({"function": "f", "job_type": "manual"}), &[][..]),
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_need_not_be_said_is_filled_in_and_shown_again() {
+    fn template_defaults_round_trip() {
         let written = body(
             &json!({"x": {"type": "string"}, "y": {"type": "integer", "default": 7}}),
             &json!({"function": "{{x}}", "job_type": "manual", "priority": "{{y}}"}),

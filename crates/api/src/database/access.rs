@@ -7,7 +7,7 @@
 //! rules and contains no SQL.
 //!
 //! Data of the installation has separate methods (`…_installation`), which reject all callers but
-//! system operators, whatever the route. `reads` has the reads of requests and `changes` the
+//! system operators, on every route. `reads` has the reads of requests and `changes` the
 //! writes; this file has the connections, and the work before and beside a request.
 
 mod changes;
@@ -30,10 +30,10 @@ use sched_model::{
     identity::tenants,
 };
 
-use crate::database::pools::Lanes;
+use crate::database::pools::Pools;
 use crate::error::ApiError;
 use crate::http::route::{Needs, allowed};
-use crate::identity::{Identity, Recognising};
+use crate::identity::{BeforeTenant, Identity};
 use crate::state::ApiState;
 
 pub(crate) use changes::Written;
@@ -44,13 +44,13 @@ const SURVEY_WITHIN: Duration = Duration::from_secs(5);
 /// The connections, with the role that row-level security applies to.
 #[derive(Debug, Clone)]
 pub(crate) struct Sessions {
-    lanes: Lanes,
+    lanes: Pools,
 }
 
 impl Sessions {
     /// Creates the pools; opens no connection yet.
     pub(crate) fn new(settings: DatabaseSettings) -> Result<Self, InvalidDatabaseSettings> {
-        Ok(Self { lanes: Lanes::new(DatabaseSettings { role: Some(API_ROLE), ..settings })? })
+        Ok(Self { lanes: Pools::new(DatabaseSettings { role: Some(API_ROLE), ..settings })? })
     }
 
     /// Number of threads that serve requests. Each of them calls [`Self::serve_here`].
@@ -213,7 +213,7 @@ impl TransactionError for SharedError {
     }
 }
 
-/// Rejects callers that are not system operators, whatever the route allows.
+/// Rejects callers that are not system operators, even if the route allows them.
 fn operator(who: &Identity) -> Result<Scope, ApiError> {
     allowed(Needs::Permission(Permission::SystemOperate), Some(who))?;
     Ok(Scope::tenant(who.tenant()).with_installation())
@@ -224,7 +224,7 @@ impl ApiState {
     /// database's own lookup functions.
     pub(crate) async fn recognise<T, F>(
         &self,
-        _: &Recognising,
+        _: &BeforeTenant,
         name: &'static str,
         work: F,
     ) -> Result<T, ApiError>
@@ -242,7 +242,7 @@ impl ApiState {
     /// counted.
     pub(crate) async fn count<T, F>(
         &self,
-        _: &Recognising,
+        _: &BeforeTenant,
         name: &'static str,
         work: F,
     ) -> Result<T, ApiError>
@@ -259,7 +259,7 @@ impl ApiState {
     /// Records something about an identified caller, in the tenant of the caller.
     pub(crate) async fn note<F>(
         &self,
-        _: &Recognising,
+        _: &BeforeTenant,
         tenant: TenantId,
         name: &'static str,
         work: F,
@@ -282,7 +282,11 @@ impl ApiState {
             Err(error) => Err(error),
         };
         if let Err(error) = told {
-            tracing::warn!(error = error.with_causes(), whom, "A hint is lost; they look by themselves.");
+            tracing::warn!(
+                error = error.with_causes(),
+                whom,
+                "NOTIFY failed; the receiver will find the change on its next poll"
+            );
         }
     }
 }

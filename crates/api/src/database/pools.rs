@@ -22,7 +22,7 @@ const FEWEST_THREADS: usize = 2;
 
 /// All connections.
 #[derive(Debug, Clone)]
-pub(crate) struct Lanes {
+pub(crate) struct Pools {
     common: Database,
     of_threads: Arc<ThreadLocal<Database>>,
     plan: Plan,
@@ -49,7 +49,7 @@ impl Plan {
     }
 }
 
-impl Lanes {
+impl Pools {
     /// Creates the pools; opens no connection yet.
     pub(crate) fn new(settings: DatabaseSettings) -> Result<Self, InvalidDatabaseSettings> {
         let plan = Plan::of(settings.pool_size, available_parallelism().map_or(1, usize::from));
@@ -73,13 +73,13 @@ impl Lanes {
             return;
         }
         if let Err(error) = self.of_threads.get_or_try(|| Database::new(&self.settings)) {
-            // The shared pool has the same settings, so this failure is no reason to end.
-            tracing::warn!(%error, "A thread has no connections of its own.");
+            // The shared pool has the same settings, so the process continues.
+            tracing::warn!(%error, "thread has no own connections; it uses the shared ones");
         }
     }
 
     /// Returns a connection: a free one of this thread, else a free shared one, else a free one of
-    /// another thread. When all are in use, it waits for the first of its own and the shared ones.
+    /// another thread. When all are in use, it waits for the first own or shared one.
     ///
     /// # Errors
     /// No connection was free in time.
@@ -150,7 +150,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
-    fn the_connections_are_divided_and_none_is_made_up() {
+    fn pool_sizes_sum_up_to_the_setting() {
         assert_eq!(Plan::of(10, 2), Plan { threads: 2, lane: 3, common: 4 });
         assert_eq!(Plan::of(10, 64), Plan { threads: 2, lane: 3, common: 4 });
         assert_eq!(Plan::of(100, 64), Plan { threads: 25, lane: 2, common: 50 });
@@ -165,20 +165,20 @@ mod tests {
     }
 
     /// Lanes of one connection and a shared pool of two. This thread opens one lane.
-    fn lanes(url: &str) -> Lanes {
+    fn lanes(url: &str) -> Pools {
         let settings = DatabaseSettings { connect_timeout: PATIENCE, ..DatabaseSettings::new(url, "lanes") };
-        let lanes = Lanes::of(Plan { threads: 2, lane: 1, common: 2 }, settings).unwrap();
+        let lanes = Pools::of(Plan { threads: 2, lane: 1, common: 2 }, settings).unwrap();
         lanes.open();
         lanes
     }
 
-    fn used(lanes: &Lanes) -> (usize, usize, usize) {
+    fn used(lanes: &Pools) -> (usize, usize, usize) {
         let own = lanes.of_threads.get().map_or(0, |own| own.pool_status().in_use);
         (own, lanes.common.pool_status().in_use, lanes.status().in_use)
     }
 
     #[tokio::test]
-    async fn whoever_needs_a_connection_has_the_first_that_is_free_their_own_before_others() {
+    async fn conn_prefers_own_pool_then_shared_then_others() {
         let db = TestDatabase::new().await;
         let lanes = lanes(db.url());
         let own = lanes.conn().await.unwrap();
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_thread_without_a_lane_takes_what_another_has_to_spare() {
+    async fn thread_without_lane_borrows_a_free_connection() {
         let db = TestDatabase::new().await;
         let lanes = lanes(db.url());
         drop(lanes.conn().await.unwrap());

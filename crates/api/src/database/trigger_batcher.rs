@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::database::access::{Sessions, SharedError};
 use crate::error::ApiError;
-use crate::identity::{By, Identity};
+use crate::identity::{Actor, Identity};
 
 /// Most triggers in one transaction: beyond this the work counts, and no longer the commit.
 const MOST: usize = 100;
@@ -49,12 +49,12 @@ pub(crate) struct Order {
     may_run_built_in: bool,
     args: Option<Arc<Value>>,
     traceparent: String,
-    by: By,
+    by: Actor,
 }
 
 impl Order {
     /// One that `who` asks for.
-    pub(crate) fn new(who: &Identity, by: &By, job: &str, args: Option<Arc<Value>>) -> Self {
+    pub(crate) fn new(who: &Identity, by: &Actor, job: &str, args: Option<Arc<Value>>) -> Self {
         Self {
             tenant: who.tenant(),
             job: job.to_owned(),
@@ -265,7 +265,7 @@ pub(crate) fn entry(
     job: JobId,
     dispatch: DispatchId,
     has_own_args: bool,
-    by: &By,
+    by: &Actor,
 ) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
@@ -286,11 +286,11 @@ mod tests {
     use sched_model::domain::trace::TraceContext;
 
     use super::*;
-    use crate::identity::Signed;
+    use crate::identity::RequestActor;
 
     fn waiting(job: usize) -> (Waiting, oneshot::Receiver<Answer>) {
         let (answer, fate) = oneshot::channel();
-        let Signed(by) = Signed::nobody("r", None, TraceContext::begin(1, 1));
+        let RequestActor(by) = RequestActor::nobody("r", None, TraceContext::begin(1, 1));
         let order = Order {
             tenant: DEFAULT_TENANT,
             job: job.to_string(),

@@ -1,7 +1,7 @@
 //! Notifies workers that runs wait, with one notification for several commits.
 //!
 //! A request that has committed a run adds its queue here and continues. The notification is sent
-//! at once if none was sent for a moment, else together with others after [`PAUSE`]. A notification
+//! at once if none was sent for a moment, else with the next ones after [`PAUSE`]. A notification
 //! wakes every listener of the database, so one per trigger would cost more than the triggers. A
 //! notification may be lost with the process or the connection: workers also poll.
 
@@ -25,12 +25,12 @@ const MADE: &str = "sched_dispatches_created_total";
 
 /// Queues with new runs that the workers were not notified of yet.
 #[derive(Debug, Default)]
-pub(crate) struct Hints {
+pub(crate) struct WorkerNotifier {
     queues: Mutex<BTreeSet<String>>,
     wake: Notify,
 }
 
-impl Hints {
+impl WorkerNotifier {
     /// Counts committed runs, one per named queue, and adds the queues.
     pub(crate) fn made_in<'a>(&self, queues: impl IntoIterator<Item = &'a String>) {
         let made = metrics::counter!(MADE);
@@ -66,7 +66,11 @@ pub(crate) async fn tell(state: web::Data<ApiState>, stop: CancellationToken) ->
             && let Err(error) = state.sessions.tell_workers(&queues).await
         {
             let cause = error.with_causes();
-            tracing::warn!(error = cause, whom = "workers", "A hint is lost; they look by themselves.");
+            tracing::warn!(
+                error = cause,
+                whom = "workers",
+                "NOTIFY failed; workers will find the work on their next poll"
+            );
         }
         if is_over {
             return Ok(());
@@ -80,8 +84,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_is_told_once_for_all_that_came_to_wait_in_it() {
-        let hints = Hints::default();
+    fn one_notification_covers_several_runs() {
+        let hints = WorkerNotifier::default();
         hints.made_in(&["b".to_owned(), "a".to_owned()]);
         hints.made_in(&["b".to_owned()]);
         assert_eq!(hints.take(), ["a", "b"]);

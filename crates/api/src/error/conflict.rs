@@ -6,34 +6,37 @@ use sched_model::dispatching::retries::JobBar;
 use sched_model::domain::dispatch::DispatchStatus;
 use sched_model::domain::ids::DispatchId;
 
+use crate::convert::enums::IntoWire as _;
+
 /// The state that conflicts with a command.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Conflict {
-    #[error("the dispatch has finished as {0} and cannot be cancelled any more")]
+    #[error("the run has already ended as {}, so it cannot be cancelled", word(*.0))]
     Finished(DispatchStatus),
-    #[error(
-        "the dispatch is {0}; only one that has finished can be run again, so wait for its end or cancel it"
-    )]
+    #[error("the run is {}; only an ended run can be retried, so wait for its end or cancel it", word(*.0))]
     NotFinished(DispatchStatus),
-    #[error("the dispatch is COMPLETED; trigger the job to have it run once more")]
+    #[error("the run succeeded; trigger the job for another run")]
     Succeeded,
-    #[error("the dead letter was retried and cannot be discarded: dispatch {0} runs it again")]
+    #[error("the dead letter was already retried as run {0}, so it cannot be discarded")]
     AlreadyRetried(DispatchId),
     /// The job prevents a retry.
     #[error("{}", barred(.job, *.bar))]
-    Barred {
-        job: String,
-        bar: JobBar,
-    },
+    Barred { job: String, bar: JobBar },
+}
+
+fn word(status: DispatchStatus) -> &'static str {
+    status.into_wire().as_str()
 }
 
 fn barred(job: &str, bar: JobBar) -> String {
     match bar {
-        JobBar::Deleted => format!("job {job:?} is deleted; nothing of it is run again"),
+        JobBar::Deleted => format!("job {job:?} is deleted, so its runs cannot be retried"),
         JobBar::Disabled => {
-            format!("job {job:?} is disabled; enable it first, or nothing of it is run again")
+            format!("job {job:?} is disabled; enable it before you retry its runs")
         }
-        JobBar::FunctionInactive => format!("the task function of job {job:?} is inactive"),
+        JobBar::FunctionInactive => {
+            format!("the task function of job {job:?} is inactive; activate it first")
+        }
     }
 }
 

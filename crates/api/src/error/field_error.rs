@@ -3,10 +3,10 @@
 //! Pure. An error names its field by a JSON pointer into the body, or by the plain name of a
 //! parameter or header.
 
-use sched_model::domain::FieldError;
+use sched_model::domain::FieldError as DomainError;
 use sched_model::domain::args_schema::Misfit;
 use sched_model::jobs::SaveError;
-use sched_wire::{ProblemError, plainly};
+use sched_wire::{ProblemError, plain_error};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
@@ -30,7 +30,7 @@ pub(crate) enum Reason {
     InUse,
     /// The idempotency key was used for a request with other content.
     KeyReused,
-    /// A tenant must keep an owner, who can manage its members.
+    /// A tenant must keep an owner to manage its members.
     LastOwner,
     /// The installation must keep a system operator.
     LastOperator,
@@ -77,20 +77,20 @@ impl Reason {
 
 /// An error in one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mistake {
+pub(crate) struct FieldError {
     pub(crate) reason: Reason,
     pub(crate) pointer: String,
     pub(crate) message: String,
 }
 
-impl Mistake {
+impl FieldError {
     /// A value that is never valid.
     pub(crate) fn invalid(pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self { reason: Reason::Invalid, pointer: pointer.into(), message: message.into() }
     }
 
     /// Converts a domain error in the resource at `at`.
-    pub(crate) fn of_field(at: &str, error: &FieldError) -> Self {
+    pub(crate) fn of_field(at: &str, error: &DomainError) -> Self {
         // Names of variables are the user's: they may contain dots. A list has no keys to point at.
         if let Some(name) = error.field.strip_prefix("headers.") {
             return Self::invalid(format!("{at}/headers/{}", escaped(name)), &*error.message);
@@ -115,15 +115,15 @@ impl Mistake {
 }
 
 /// Reads the object at `at` of a body.
-pub(crate) fn read<T: DeserializeOwned>(value: Value, at: &str) -> Result<T, Mistake> {
+pub(crate) fn read<T: DeserializeOwned>(value: Value, at: &str) -> Result<T, FieldError> {
     serde_path_to_error::deserialize(ByName(value)).map_err(|error| {
         let mut pointer = format!("{at}{}", pointer_of(error.path()));
-        let told = plainly(&error.into_inner().to_string());
+        let told = plain_error(&error.into_inner().to_string());
         if let Some(field) = told.missing {
             pointer.push('/');
             pointer.push_str(&escaped(&field));
         }
-        Mistake::invalid(pointer, told.message)
+        FieldError::invalid(pointer, told.message)
     })
 }
 
@@ -151,7 +151,7 @@ pub(crate) fn save_refused(error: SaveError, at: &str) -> ApiError {
             (Reason::Inactive, field, format!("{name:?} is inactive and accepts no new jobs"))
         }
         SaveError::Exists(name) => {
-            (Reason::AlreadyExists, "name", format!("a job named {name:?} exists already"))
+            (Reason::AlreadyExists, "name", format!("a job named {name:?} already exists"))
         }
         SaveError::BuiltIn(name) => {
             (Reason::Invalid, "name", format!("the function {name:?} is built in and cannot be changed"))
@@ -159,13 +159,13 @@ pub(crate) fn save_refused(error: SaveError, at: &str) -> ApiError {
         SaveError::TypeInactive(job_type) => (
             Reason::Inactive,
             "job_type",
-            format!("{job_type} is switched off in this installation and accepts no new jobs"),
+            format!("{job_type} is disabled in this installation and accepts no new jobs"),
         ),
         SaveError::Quota { limit, used } => {
             let message = format!(
-                "the tenant may have {limit} jobs and has {used}; delete some, or ask the operator of the installation for more"
+                "the tenant may have {limit} jobs and has {used}; delete some, or request a larger quota from the operator of the installation"
             );
-            return ApiError::Refused(vec![Mistake {
+            return ApiError::Refused(vec![FieldError {
                 reason: Reason::QuotaExceeded,
                 pointer: String::new(),
                 message,
@@ -174,20 +174,20 @@ pub(crate) fn save_refused(error: SaveError, at: &str) -> ApiError {
         SaveError::SingletonTaken { scope, function } => (
             Reason::SingletonTaken,
             "function",
-            format!("another job of scope {scope} runs {function:?}; there can be one"),
+            format!("another job of scope {scope} runs {function:?}; only one may exist"),
         ),
         SaveError::Args(misfits) => return args_refused(misfits, at),
         SaveError::Schedule(error) => {
-            let error = FieldError { field: error.field().to_owned(), message: error.message().to_owned() };
-            return ApiError::Refused(vec![Mistake::of_field(at, &error)]);
+            let error = DomainError { field: error.field().to_owned(), message: error.message().to_owned() };
+            return ApiError::Refused(vec![FieldError::of_field(at, &error)]);
         }
         SaveError::Dependency { entry, source, .. } => {
             let pointer = format!("{at}/after/{entry}/job");
-            return ApiError::Refused(vec![Mistake::invalid(pointer, source.to_string())]);
+            return ApiError::Refused(vec![FieldError::invalid(pointer, source.to_string())]);
         }
         SaveError::Database(error) => return error.into(),
     };
-    ApiError::Refused(vec![Mistake { reason, pointer: format!("{at}/{field}"), message }])
+    ApiError::Refused(vec![FieldError { reason, pointer: format!("{at}/{field}"), message }])
 }
 
 /// Rejects the arguments of the job or the trigger at `at` of the body.
@@ -196,8 +196,8 @@ pub(crate) fn args_refused(misfits: Vec<Misfit>, at: &str) -> ApiError {
 }
 
 /// The error at one position of the arguments.
-pub(crate) fn unfit(misfit: Misfit, at: &str) -> Mistake {
-    Mistake::invalid(format!("{at}/task_args{}", misfit.pointer), misfit.message)
+pub(crate) fn unfit(misfit: Misfit, at: &str) -> FieldError {
+    FieldError::invalid(format!("{at}/task_args{}", misfit.pointer), misfit.message)
 }
 
 #[cfg(test)]
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_of_the_domain_become_pointers() {
+    fn domain_fields_become_pointers() {
         for (field, pointer) in [
             ("", "/jobs/3"),
             ("timezone", "/jobs/3/timezone"),
@@ -216,13 +216,13 @@ mod tests {
             ("env.A.B/C", "/jobs/3/env/A.B~1C"),
             ("env_allow.PGPASSWORD", "/jobs/3/env_allow"),
         ] {
-            let error = FieldError { field: field.to_owned(), message: "is wrong".to_owned() };
-            assert_eq!(Mistake::of_field("/jobs/3", &error).pointer, pointer);
+            let error = DomainError { field: field.to_owned(), message: "is wrong".to_owned() };
+            assert_eq!(FieldError::of_field("/jobs/3", &error).pointer, pointer);
         }
     }
 
     #[test]
-    fn a_mistake_of_shape_is_pointed_at() {
+    fn shape_error_has_a_pointer() {
         let table = [
             (json!({"name": 5, "function": "f", "job_type": "manual"}), "/name"),
             (

@@ -155,7 +155,7 @@ pub(crate) struct Reader {
     /// The position and its server; `None` at the beginning.
     at: Option<(Mark, i64)>,
     epoch: u64,
-    held: Held,
+    held: HoldUp,
 }
 
 impl Reader {
@@ -168,7 +168,7 @@ impl Reader {
             conn: None,
             at: None,
             epoch: 0,
-            held: Held::default(),
+            held: HoldUp::default(),
         }
     }
 
@@ -195,7 +195,7 @@ impl Reader {
 
     /// Reads forever, beginning with new events.
     async fn read(&mut self, hint: &Notify) {
-        (self.at, self.held) = (None, Held::default());
+        (self.at, self.held) = (None, HoldUp::default());
         loop {
             // Registered before the poll, so that a notification during the poll is not lost.
             let told = hint.notified();
@@ -208,10 +208,7 @@ impl Reader {
                     let frontier = *self.hub.frontier.borrow();
                     let held_since = self.held.since;
                     self.hub.publish(frontier.map(|last| Frontier { held_since, ..last }));
-                    tracing::warn!(
-                        error = error.with_causes(),
-                        "The stream of events could not be read; trying again."
-                    );
+                    tracing::warn!(error = error.with_causes(), "cannot read the event stream; retrying");
                     AGAIN_AFTER
                 }
             };
@@ -249,7 +246,7 @@ impl Reader {
         if look.has_foreign {
             // The leader reorders them. The order of all events is unknown until then.
             self.held.begin();
-            tracing::debug!("There are events of a restored dump that are not in order yet.");
+            tracing::debug!("events of a restored dump are not reordered yet");
         } else if self.held.stands(&look) >= ASK_AFTER {
             let work = async |conn: &mut Conn| stream::running(conn).await;
             let running = sessions.follow_on(conn, "ask_who_runs", work).await?;
@@ -290,12 +287,12 @@ impl Reader {
         let origin = self.sessions.follow_on(conn, "ask_for_origin", work).await?;
         let is_expired = origin.oldest.is_some_and(|oldest| last.at < oldest);
         if self.at.is_some_and(|(_, server)| server != look.server) || !is_expired {
-            tracing::warn!("The database was replaced or lost commits; all streams of events begin anew.");
+            tracing::warn!("the database was replaced or lost commits; restarting all event streams");
             metrics::counter!("sched_api_events_replaced_total").increment(1);
             self.epoch += 1;
             self.hub.publish(None);
         }
-        (self.at, self.held) = (None, Held::default());
+        (self.at, self.held) = (None, HoldUp::default());
         self.ignored.clear();
         self.seen.clear();
         Ok(())
@@ -310,14 +307,14 @@ impl Reader {
 
 /// Whether the stream is held up.
 #[derive(Debug, Default)]
-struct Held {
+struct HoldUp {
     /// The oldest running transaction, and since when it has been the oldest.
     at: Option<i64>,
     since: Option<Instant>,
     is_told: bool,
 }
 
-impl Held {
+impl HoldUp {
     fn begin(&mut self) {
         if self.since.is_none() {
             self.since = Some(monotonic());
@@ -352,7 +349,7 @@ impl Held {
                 transaction = by.transaction,
                 process = by.process,
                 has_events = by.has_events,
-                "A transaction that has run for long holds up the stream of events."
+                "a long transaction holds up the event stream"
             );
         }
     }
@@ -377,7 +374,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_can_write_no_events_is_not_waited_for() {
+    fn stream_ignores_only_transactions_without_new_events() {
         let one = |transaction, is_elsewhere, has_events, is_found| Running {
             transaction,
             is_elsewhere,

@@ -22,7 +22,7 @@ use super::hub::{Frontier, Listening};
 use super::reads::Stretch;
 use super::{Position, show};
 use crate::error::ApiError;
-use crate::http::stream_limits::Place;
+use crate::http::stream_limits::StreamSlot;
 use crate::identity::{self, Identity};
 use crate::state::ApiState;
 
@@ -49,7 +49,7 @@ pub(crate) enum Start {
 
 /// The request for a stream.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct StreamRequest {
     pub(crate) state: web::Data<ApiState>,
     pub(crate) identity: Identity,
     /// The headers of the request, to check its key periodically.
@@ -78,7 +78,7 @@ pub(crate) struct Listener {
     checked: Instant,
     told: Instant,
     listening: Listening,
-    _place: Place,
+    _place: StreamSlot,
 }
 
 impl Listener {
@@ -86,8 +86,8 @@ impl Listener {
     ///
     /// # Errors
     /// No slot is free, or the database fails.
-    pub(crate) async fn open(asked: Asked) -> Result<Self, ApiError> {
-        let Asked { state, identity, headers, filter, start } = asked;
+    pub(crate) async fn open(asked: StreamRequest) -> Result<Self, ApiError> {
+        let StreamRequest { state, identity, headers, filter, start } = asked;
         let place = state.listeners.take(&identity)?;
         let mut listening = state.hub.listen();
         let opened = listening.frontier.wait_for(Option::is_some);
@@ -138,7 +138,7 @@ impl Listener {
             let mut messages = match found {
                 Ok(messages) => messages,
                 Err(error) => {
-                    tracing::debug!(error = %error, "A stream of events was broken off.");
+                    tracing::debug!(error = %error, "event stream ended");
                     return Some(self.end(EndReason::Unavailable));
                 }
             };
@@ -168,7 +168,9 @@ impl Listener {
             match self.state.sessions.follow("find_last_event", work).await {
                 Ok(found) => self.mark = found.unwrap_or(self.mark),
                 // The client gets the position from before.
-                Err(error) => tracing::debug!(error = %error, "How far a stream has come is not told."),
+                Err(error) => {
+                    tracing::debug!(error = %error, "cannot read the progress of an event stream; sending the last position")
+                }
             }
         }
         let id = Position::new(self.server, self.mark.key, self.mark.at).to_string();

@@ -23,9 +23,9 @@ pub(crate) struct Position {
     floor: Option<i64>,
 }
 
-/// The text is no position.
+/// The text is not a position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("is not the id of an event, or of another message of the stream of events")]
+#[error("is not the id of an event or of another stream message")]
 pub(crate) struct NotAPosition;
 
 impl Position {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_position_survives_its_way_to_the_client_and_back() {
+    fn position_round_trips() {
         for key in [EventKey::default(), EventKey { transaction: 7, id: i64::MAX }, EventKey::LAST] {
             let position = Position::new(-5, key, at("2026-11-22T05:00:00.123456Z"));
             assert_eq!(position.to_string().parse(), Ok(position));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_of_other_servers_and_of_months_that_are_gone_are_told() {
+    fn foreign_and_expired_positions_are_detected() {
         let oldest = Some(at("2026-10-01T00:00:00Z"));
         let now = Origin { server: 9, next_transaction: 1000, oldest, is_there: true };
         let gone = Origin { is_there: false, ..now };

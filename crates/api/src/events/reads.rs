@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const ALL: usize = 3;
 /// Concurrent reads of one tenant: one fewer, so that one is always left for other tenants.
 const OF_TENANT: usize = 2;
-/// Time limit of one statement. After it the section is made shorter.
+/// Time limit of one statement. After it, the section shrinks.
 pub(crate) const STATEMENT_WITHIN: Duration = Duration::from_secs(2);
 /// After a faster read, the next section is twice as long.
 const QUICK: Duration = Duration::from_millis(200);
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_waits_for_the_reads_of_one_tenant() {
+    fn reads_of_one_tenant_do_not_block_others() {
         let reads = Reads::default();
         let (a, b) = (TenantId(Uuid::from_u128(1)), TenantId(Uuid::from_u128(2)));
         let turn = |tenant| reads.turn(tenant).now_or_never().flatten();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_grows_where_there_is_nothing_and_shrinks_where_there_is_too_much() {
+    fn section_length_adapts_to_event_density() {
         let (quick, slow) = (QUICK / 2, QUICK * 2);
         let first = Stretch::default();
         let grown = first.after(0, quick).after(0, quick);

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proxy_is_believed_for_what_it_added_and_nobody_else_is() {
+    fn only_trusted_proxies_set_the_address() {
         let proxies: Vec<Network> = ["10.0.0.0/8", "2001:db8::7"].map(|text| text.parse().unwrap()).to_vec();
         for (peer, told, expected) in [
             ("192.0.2.1:1", &[][..], "192.0.2.1"),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_read_or_refused() {
+    fn networks_are_parsed_or_rejected() {
         for good in ["10.0.0.7", "0.0.0.0/0", "::/0", "2001:db8::/32"] {
             assert!(good.parse::<Network>().is_ok(), "{good}");
         }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_proxy_sends_on_is_not_from_this_machine() {
+    fn forwarded_request_is_not_local() {
         let local = |peer: &str, headers: &[(&'static str, &str)]| {
             let request = headers.iter().fold(TestRequest::get(), |request, one| request.append_header(*one));
             is_local(peer.parse().ok(), request.to_http_request().headers())

@@ -15,7 +15,7 @@ use crate::error::ApiError;
 /// Content of a cursor.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Held {
+struct SortedCursor {
     /// Mark of the list.
     l: String,
     /// Sort key of the last item.
@@ -25,7 +25,7 @@ struct Held {
 
 /// The cursor after an item of a list; `list` identifies the list and its filters.
 pub(crate) fn seal(list: &impl Serialize, key: Option<String>, id: Uuid) -> String {
-    let held = Held { l: mark(list), k: key, i: id };
+    let held = SortedCursor { l: mark(list), k: key, i: id };
     // Strings only: this cannot fail.
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&held).unwrap_or_default())
 }
@@ -33,10 +33,10 @@ pub(crate) fn seal(list: &impl Serialize, key: Option<String>, id: Uuid) -> Stri
 /// The sort key and the id of the item after which the page of `list` begins.
 pub(crate) fn open(list: &impl Serialize, cursor: &str) -> Result<(Option<String>, Uuid), ApiError> {
     let bytes = URL_SAFE_NO_PAD.decode(cursor).ok();
-    let held: Option<Held> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let held: Option<SortedCursor> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let held = held.ok_or_else(broken)?;
     if held.l != mark(list) {
-        let message = "is that of a list with other filters or another order; begin without a cursor";
+        let message = "belongs to a list with other filters or another order; begin without a cursor";
         return Err(ApiError::parameter("cursor", message));
     }
     Ok((held.k, held.i))
@@ -45,7 +45,7 @@ pub(crate) fn open(list: &impl Serialize, cursor: &str) -> Result<(Option<String
 /// Content of a cursor for a list that is ordered by one key.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Place {
+struct KeyCursor {
     /// Mark of the list.
     l: String,
     /// Key of the last item.
@@ -54,18 +54,18 @@ struct Place {
 
 /// The cursor after the item with this key, in the list with this mark.
 pub(crate) fn seal_key(mark: &str, key: String) -> String {
-    let place = Place { l: mark.to_owned(), p: key };
+    let place = KeyCursor { l: mark.to_owned(), p: key };
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&place).unwrap_or_default())
 }
 
 /// The key of the item after which a page of the list with this mark begins.
 pub(crate) fn open_key(mark: &str, cursor: &str) -> Result<String, ApiError> {
     let bytes = URL_SAFE_NO_PAD.decode(cursor).ok();
-    let place: Option<Place> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let place: Option<KeyCursor> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let place = place.filter(|place| !place.p.contains('\0')).ok_or_else(broken)?;
     if place.l != mark {
         let message =
-            "is that of another list, or of one with other filters or another order; begin without a cursor";
+            "belongs to another list, or to one with other filters or another order; begin without a cursor";
         return Err(ApiError::parameter("cursor", message));
     }
     Ok(place.p)
@@ -73,7 +73,7 @@ pub(crate) fn open_key(mark: &str, cursor: &str) -> Result<String, ApiError> {
 
 /// The error for a malformed cursor.
 pub(crate) fn broken() -> ApiError {
-    ApiError::parameter("cursor", "must be the next_cursor of the page before")
+    ApiError::parameter("cursor", "must be the next_cursor of the previous page")
 }
 
 /// Identifies a serialized value: the start of its hash.
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_of_a_key_is_good_for_its_list_alone() {
+    fn key_cursor_is_valid_for_its_list_only() {
         let cursor = seal_key("a", "ä/b".to_owned());
         assert_eq!(open_key("a", &cursor).unwrap(), "ä/b");
         let nul = seal_key("a", "\0".to_owned());
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_is_good_for_its_list_alone() {
+    fn cursor_is_valid_for_its_list_only() {
         let cursor = seal(&("name", 1), Some("ä \" /".into()), Uuid::from_u128(7));
         assert!(cursor.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')));
         assert_eq!(open(&("name", 1), &cursor).unwrap(), (Some("ä \" /".into()), Uuid::from_u128(7)));

@@ -5,10 +5,11 @@
 
 mod body;
 mod headers;
+pub(crate) mod limits;
 mod query;
 mod strict_json;
 
-pub(crate) use body::{BODY_WITHIN, Body, MAX_BODY_BYTES, MERGE_PATCH_JSON};
+pub(crate) use body::{Body, MERGE_PATCH_JSON};
 pub(crate) use headers::{Condition, condition, expected, if_match};
 pub(crate) use query::{NoParameters, Query};
 

@@ -23,7 +23,7 @@ const SECRET: [&str; 5] = ["/api-keys", "/me/password", "/secrets", "/sessions",
 
 /// A request with a key.
 #[derive(Debug, Clone)]
-pub(crate) struct Once {
+pub(crate) struct IdempotentRequest {
     caller: String,
     key: String,
     method: String,
@@ -49,7 +49,7 @@ pub(crate) fn key(method: &Method, path: &str, headers: &HeaderMap) -> Result<Op
     // Decoded as the router does it: one path can have many percent-encoded forms.
     let decoded = percent_decode_str(path).decode_utf8_lossy();
     if decoded.strip_prefix(BASE_PATH).is_some_and(is_about_secrets) {
-        return wrong("is not taken here, where the request or its answer holds a secret".to_owned());
+        return wrong("is not accepted here, because the request or its answer contains a secret; send the request without it".to_owned());
     }
     match value.to_str() {
         Ok(key) if is_key(key) => Ok(Some(key.to_owned())),
@@ -64,7 +64,7 @@ pub(crate) fn is_about_secrets(path: &str) -> bool {
         .any(|secret| path.strip_prefix(secret).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
 
-impl Once {
+impl IdempotentRequest {
     /// A request that `caller` sends with a key.
     pub(crate) fn new(caller: &str, key: String, method: &Method, path: &str, query: &str) -> Self {
         Self {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_short_visible_and_given_once() {
+    fn idempotency_key_is_validated() {
         let key = |values: &[&str]| key(&Method::POST, "/api/v1/jobs", &headers(values));
         assert_eq!(key(&["a-1"]).unwrap().as_deref(), Some("a-1"));
         assert_eq!(key(&[]).unwrap(), None);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_nothing_needs_no_key_and_what_holds_secrets_takes_none() {
+    fn key_is_ignored_for_reads_and_refused_for_secrets() {
         let key = |method, path| key(&method, path, &headers(&["a"]));
         assert_eq!(key(Method::GET, "/api/v1/jobs").unwrap(), None);
         assert_eq!(key(Method::DELETE, "/api/v1/secret-keys/x").unwrap().as_deref(), Some("a"));
@@ -140,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn the_body_is_part_of_the_request_whoever_read_it() {
-        let once = || Once::new("me", "k".to_owned(), &Method::POST, "/api/v1/jobs", "");
+    fn body_is_part_of_the_request_hash() {
+        let once = || IdempotentRequest::new("me", "k".to_owned(), &Method::POST, "/api/v1/jobs", "");
         let (first, second, bare) = (once(), once(), once());
         let of_handler = first.clone();
         first.note_body(b"{}");
         second.note_body(b"[]");
-        let fingerprint = |once: &Once| once.asked(DEFAULT_TENANT).fingerprint;
+        let fingerprint = |once: &IdempotentRequest| once.asked(DEFAULT_TENANT).fingerprint;
         assert_eq!(fingerprint(&first), fingerprint(&of_handler));
         assert_ne!(fingerprint(&first), fingerprint(&second));
         assert_ne!(fingerprint(&first), fingerprint(&bare));

@@ -27,9 +27,9 @@ use uuid::Uuid;
 
 use crate::error::ApiError;
 use crate::http::client_address;
-use crate::http::idempotency::Once;
+use crate::http::idempotency::IdempotentRequest;
 use crate::http::route::{self, Needs};
-use crate::identity::Signed;
+use crate::identity::RequestActor;
 use crate::openapi;
 use crate::routes::operations::event_socket;
 use crate::state::ApiState;
@@ -97,14 +97,20 @@ async fn admitted(request: &ServiceRequest, facts: &Facts) -> Result<(), ApiErro
     let address = client_address::address(request.peer_addr(), request.headers(), &state.trusted_proxies);
     let told = address.map(|address| address.to_string());
     if needs == Needs::Nothing {
-        request.extensions_mut().insert(Signed::nobody(&facts.id.0, told, facts.trace));
+        request.extensions_mut().insert(RequestActor::nobody(&facts.id.0, told, facts.trace));
         return Ok(());
     }
     let identity = identity::authenticate(state, request.method(), request.headers(), address).await?;
     facts.span.record("tenant.id", field::display(identity.tenant()));
     route::allowed(needs, Some(&identity))?;
     let once = idempotency::key(request.method(), request.path(), request.headers())?.map(|key| {
-        Once::new(identity.budget(), key, request.method(), request.path(), request.query_string())
+        IdempotentRequest::new(
+            identity.budget(),
+            key,
+            request.method(),
+            request.path(),
+            request.query_string(),
+        )
     });
     let mut extensions = request.extensions_mut();
     extensions.insert(identity.signs(&facts.id.0, told, facts.trace, once));
@@ -194,10 +200,10 @@ impl Facts {
                 tracing::error!(http.path = self.path, error = cause, "A request failed.");
             }
             status if status.is_server_error() => {
-                tracing::warn!(problem.code = code, error = cause, "A request was not served.");
+                tracing::warn!(problem.code = code, error = cause, "request failed");
             }
             _ => {
-                tracing::debug!(problem.code = code, error = cause, "A request was refused.");
+                tracing::debug!(problem.code = code, error = cause, "request refused");
             }
         }
         error.respond(&problem)
@@ -225,7 +231,7 @@ impl Facts {
         let (method, status) = (&self.method, status.as_u16());
         self.span.record("http.route", &route).record("http.status", status);
         let duration_ms = took.as_secs_f64() * 1000.0;
-        tracing::debug!(http.path = self.path, http.duration_ms = duration_ms, "Served a request.");
+        tracing::debug!(http.path = self.path, http.duration_ms = duration_ms, "request served");
         let method = if self.route.is_some() { method.clone() } else { "any".to_owned() };
         metrics::histogram!("sched_api_request_seconds", "route" => route.clone(), "method" => method.clone())
             .record(took);
@@ -314,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_health_is_told_to_everybody() {
+    fn only_basic_health_is_public() {
         let (here, there) = (true, false);
         let fleet = Some(Needs::Permission(Permission::FleetRead));
         for (path, is_local, expected) in [
@@ -351,7 +357,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_that_takes_too_long_is_given_up() {
+    async fn slow_request_times_out() {
         let never = || async { std::future::pending::<HttpResponse>().await };
         let app = App::new().route("/", web::get().to(never)).wrap(middleware::from_fn(around));
         let service = init_service(app).await;
@@ -369,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_a_span_of_the_trace_that_it_names() {
+    fn request_span_joins_the_given_trace() {
         let trace = |values: &[&str]| {
             let request = values
                 .iter()

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn only_loopback_names_are_ours() {
+    fn only_loopback_hosts_are_allowed() {
         for (host, expected) in [
             ("127.0.0.1:8080", "ok"),
             ("127.9.9.9", "ok"),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_were_allowed_are_ours_and_with_a_key_all_are() {
+    fn allowed_hosts_pass_and_a_key_allows_all() {
         for (host, expected) in
             [("sched.example", "ok"), ("SCHED.example.:443", "ok"), ("x.sched.example", "wrong_host")]
         {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_other_origins_change_nothing() {
+    fn cross_origin_writes_are_rejected() {
         for (name, value, expected) in [
             ("accept", "*/*", "ok"),
             ("sec-fetch-site", "same-origin", "ok"),

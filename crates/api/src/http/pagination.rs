@@ -2,7 +2,7 @@
 //!
 //! A read returns one row more than the page shows. The extra row means that there is a next page.
 //! The cursor is the key of the last shown row, so rows that appear or disappear in between neither
-//! repeat nor hide others.
+//! repeat nor hide a row.
 
 use std::str::FromStr;
 
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_points_at_the_next_only_if_there_is_one() {
+    fn next_cursor_exists_only_before_more_rows() {
         let cut = |page: Page<u32>| (page.items, page.next_cursor);
         assert_eq!(cut(page(3, 2)), (vec![1, 2], Some("2".into())));
         assert_eq!(cut(page(2, 2)), (vec![1, 2], None));

@@ -12,7 +12,7 @@ use sched_model::domain::identity::Permission;
 
 use crate::error::ApiError;
 use crate::identity::Identity;
-use crate::openapi::Says;
+use crate::openapi::OperationDoc;
 
 /// What a method of a path asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(crate) struct Path {
 pub(crate) struct Operation {
     method: Method,
     needs: Needs,
-    says: Says,
+    says: OperationDoc,
 }
 
 impl Operation {
@@ -55,7 +55,7 @@ impl Operation {
         self.needs
     }
 
-    pub(crate) const fn operation(&self) -> &Says {
+    pub(crate) const fn operation(&self) -> &OperationDoc {
         &self.says
     }
 }
@@ -68,7 +68,7 @@ pub(crate) fn at(pattern: &'static str) -> Path {
 macro_rules! methods {
     ($($name:ident = $method:ident),+ $(,)?) => {
         $(
-            pub(crate) fn $name<F, Args>(self, needs: impl Into<Needs>, handler: F, says: Says) -> Self
+            pub(crate) fn $name<F, Args>(self, needs: impl Into<Needs>, handler: F, says: OperationDoc) -> Self
             where
                 F: Handler<Args>,
                 Args: FromRequest + 'static,
@@ -93,7 +93,7 @@ impl Path {
         self.operations.iter()
     }
 
-    fn with(mut self, method: Method, needs: Needs, route: Route, says: Says) -> Self {
+    fn with(mut self, method: Method, needs: Needs, route: Route, says: OperationDoc) -> Self {
         let checked =
             from_fn(move |request: ServiceRequest, next: Next<BoxBody>| check(needs, request, next));
         self.operations.push(Operation { method, needs, says });

@@ -1,8 +1,8 @@
 //! Streamed answers that last as long as the client reads.
 //!
 //! A separate task produces the stream, one piece ahead of the client. If the client does not
-//! accept a piece in time, the task ends and releases its resources, whatever the state of the
-//! connection. The task also ends when the client disconnects.
+//! accept a piece in time, the task ends and releases its resources, also if the connection is
+//! still open. The task also ends when the client disconnects.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -28,7 +28,7 @@ where
                 Ok(Err(_gone)) => return,
                 Err(_) => {
                     metrics::counter!("sched_api_streams_left_total").increment(1);
-                    tracing::info!("A client does not read its stream; it is left.");
+                    tracing::info!("client does not read its stream; disconnecting");
                     return;
                 }
             }

@@ -1,7 +1,7 @@
 //! Limits of long-running reads, shared fairly.
 //!
 //! A process has a fixed number of slots. One key, and all keys of one tenant together, may hold
-//! only a part of them, so that no caller takes all. A [`Place`] holds its slot while it lives.
+//! only a part of them, so that no caller takes all. A [`StreamSlot`] holds its slot while it lives.
 //! Nothing waits: a request without a slot is rejected and the client retries later.
 
 use std::collections::HashMap;
@@ -23,13 +23,13 @@ pub(crate) struct Limits {
 
 /// Slots of one kind.
 #[derive(Debug, Clone)]
-pub(crate) struct Places {
+pub(crate) struct StreamSlots {
     limits: Limits,
-    taken: Arc<Mutex<Taken>>,
+    taken: Arc<Mutex<TakenSlots>>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct TakenSlots {
     all: usize,
     tenants: HashMap<TenantId, usize>,
     keys: HashMap<String, usize>,
@@ -37,13 +37,13 @@ struct Taken {
 
 /// A taken slot.
 #[derive(Debug)]
-pub(crate) struct Place {
-    taken: Arc<Mutex<Taken>>,
+pub(crate) struct StreamSlot {
+    taken: Arc<Mutex<TakenSlots>>,
     tenant: TenantId,
     key: String,
 }
 
-impl Places {
+impl StreamSlots {
     /// All slots are free.
     pub(crate) fn new(limits: Limits) -> Self {
         Self { limits, taken: Arc::default() }
@@ -53,11 +53,11 @@ impl Places {
     ///
     /// # Errors
     /// The share of the key or of the tenant, or the whole limit, is used up.
-    pub(crate) fn take(&self, who: &Identity) -> Result<Place, ApiError> {
+    pub(crate) fn take(&self, who: &Identity) -> Result<StreamSlot, ApiError> {
         self.take_for(who.tenant(), who.budget())
     }
 
-    fn take_for(&self, tenant: TenantId, key: &str) -> Result<Place, ApiError> {
+    fn take_for(&self, tenant: TenantId, key: &str) -> Result<StreamSlot, ApiError> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if taken.keys.get(key).is_some_and(|count| *count >= self.limits.key) {
             return Err(ApiError::TooManyStreams { limit: self.limits.key });
@@ -69,11 +69,11 @@ impl Places {
         taken.all += 1;
         *taken.tenants.entry(tenant).or_default() += 1;
         *taken.keys.entry(key.to_owned()).or_default() += 1;
-        Ok(Place { taken: self.taken.clone(), tenant, key: key.to_owned() })
+        Ok(StreamSlot { taken: self.taken.clone(), tenant, key: key.to_owned() })
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamSlot {
     fn drop(&mut self) {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.all = taken.all.saturating_sub(1);
@@ -99,8 +99,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_takes_the_places_of_all() {
-        let places = Places::new(Limits { all: 5, tenant: 3, key: 2 });
+    fn key_and_tenant_have_limited_shares() {
+        let places = StreamSlots::new(Limits { all: 5, tenant: 3, key: 2 });
         let (a, b) = (TenantId(Uuid::from_u128(1)), TenantId(Uuid::from_u128(2)));
         let take = |tenant, key| places.take_for(tenant, key);
         let mut held = vec![take(a, "a1").unwrap(), take(a, "a1").unwrap()];

@@ -16,7 +16,7 @@ pub(super) fn token(headers: &HeaderMap) -> Result<&str, ApiError> {
         return Err(ApiError::Unauthenticated(None));
     };
     if rest.is_some() {
-        return Err(wrong("the header Authorization stands twice"));
+        return Err(wrong("the request has two Authorization headers; send one"));
     }
     let (scheme, token) = value.to_str().ok().and_then(|text| text.split_once(' ')).unwrap_or_default();
     let token = token.trim();
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_bearer_token_is_taken() {
+    fn exactly_one_bearer_token_is_accepted() {
         let long = format!("Bearer {}", "x".repeat(LONGEST + 1));
         for (values, expected) in [
             (&["Bearer abc"][..], Some("abc")),

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Identity, Known};
+use super::{Caller, Identity};
 
 /// Cache time of a valid token. Together with the time of a lookup, a revocation takes effect
 /// within five seconds.
@@ -69,7 +69,7 @@ impl Cache {
     }
 
     /// Removes all matching identities, and all rejections.
-    pub(super) fn forget(&self, is_one: impl Fn(&Known) -> bool) {
+    pub(super) fn forget(&self, is_one: impl Fn(&Caller) -> bool) {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, (identity, _)| !is_one(identity.known()));
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     fn somebody() -> Identity {
-        Identity(Arc::new(Known {
+        Identity(Arc::new(Caller {
             tenant: DEFAULT_TENANT,
             user: None,
             email: None,
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_believed_for_its_time_and_no_longer() {
+    fn token_is_cached_for_its_time() {
         let (cache, now) = (Cache::default(), monotonic());
         cache.put([1; 32], somebody(), now);
         assert!(cache.get(&[1; 32], now + FOR - Duration::from_millis(1)).is_some());

@@ -13,7 +13,7 @@ use sched_runtime::exit::BoxError;
 use sched_runtime::private_file;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::{Identity, Recognising};
+use super::{BeforeTenant, Identity};
 use crate::config::{JwtKeys, JwtSettings};
 use crate::error::ApiError;
 use crate::state::ApiState;
@@ -75,7 +75,7 @@ pub(super) async fn look_up(
     };
     // Before the database is asked for anything: anybody can send what is not signed.
     let signed = token.signed(&tokens.rules, keys).map_err(|error| unbelieved(&error))?;
-    let this = Recognising(());
+    let this = BeforeTenant(());
     let now = state
         .recognise(&this, "read_clock", async |conn: &mut Conn| Ok(database_clock::now(conn).await?))
         .await?;

@@ -15,7 +15,7 @@ use sched_model::identity::sign_ins::{self, Account, Admitted, Subjects};
 use secrecy::SecretString;
 use serde_json::json;
 
-use super::{Recognising, address_of};
+use super::{BeforeTenant, address_of};
 use crate::error::ApiError;
 use crate::routes::compute;
 use crate::state::ApiState;
@@ -72,7 +72,7 @@ pub(crate) async fn verify(state: &ApiState, claim: Claim<'_>) -> Result<Verdict
     // attempts reach the database at once.
     let turn = state.hashing_turn().await?;
     let begun =
-        state.count(&Recognising(()), "admit_sign_in", async |conn: &mut Conn| {
+        state.count(&BeforeTenant(()), "admit_sign_in", async |conn: &mut Conn| {
             match sign_ins::admit(conn, &subjects).await? {
                 Admitted::Now { failures } => Ok((failures, sign_ins::find(conn, email).await?)),
                 Admitted::After { seconds } => Err(ApiError::TooManySignIns { after_seconds: seconds }),
@@ -86,7 +86,7 @@ pub(crate) async fn verify(state: &ApiState, claim: Claim<'_>) -> Result<Verdict
     match (fits, account, kept) {
         (Ok(true), Some(account), Some(verified)) => Ok(Verdict::Right { account, verified, subjects }),
         (Err(error), Some(account), _) => {
-            tracing::error!(user.id = %account.user, error = %error, "A password cannot be verified.");
+            tracing::error!(user.id = %account.user, error = %error, "password could not be verified");
             Ok(Verdict::Wrong { account: Some(account), failures })
         }
         (_, account, _) => Ok(Verdict::Wrong { account, failures }),
@@ -96,7 +96,7 @@ pub(crate) async fn verify(state: &ApiState, claim: Claim<'_>) -> Result<Verdict
 /// Takes back the count of an attempt.
 pub(crate) async fn forgive(state: &ApiState, subjects: &Subjects) -> Result<(), ApiError> {
     state
-        .count(&Recognising(()), "forgive_sign_in", async |conn: &mut Conn| {
+        .count(&BeforeTenant(()), "forgive_sign_in", async |conn: &mut Conn| {
             Ok(sign_ins::forgive(conn, subjects).await?)
         })
         .await
@@ -104,7 +104,7 @@ pub(crate) async fn forgive(state: &ApiState, subjects: &Subjects) -> Result<(),
 
 /// A sign-in that created no session.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Vain {
+pub(crate) struct FailedSignIn {
     /// Consecutive failures of the account, including this one; `None` when the password was right.
     pub(crate) failures: Option<i32>,
     pub(crate) address: Option<IpAddr>,
@@ -113,11 +113,11 @@ pub(crate) struct Vain {
 /// Writes an audit event for a sign-in without a session. Of failed attempts it writes the first
 /// one and each one that a pause follows. The request does not wait for it: the response time would
 /// reveal whether the account exists. A process that dies at this moment has not written it.
-pub(crate) async fn note_vain(
+pub(crate) async fn record_failed_sign_in(
     state: &ApiState,
     tenants: &[TenantId],
     account: &Account,
-    attempt: Vain,
+    attempt: FailedSignIn,
     request: &str,
 ) {
     if attempt.failures.is_some_and(|failures| (2..FEW).contains(&failures)) {
@@ -137,14 +137,12 @@ pub(crate) async fn note_vain(
             request_id: Some(request.to_owned()),
             address: attempt.address.map(|address| address.to_string()),
         };
-        let noted = state.note(&Recognising(()), *tenant, "note_vain_sign_in", async |conn: &mut Conn| {
-            audit::write(conn, std::slice::from_ref(&entry)).await
-        });
+        let noted =
+            state.note(&BeforeTenant(()), *tenant, "record_failed_sign_in", async |conn: &mut Conn| {
+                audit::write(conn, std::slice::from_ref(&entry)).await
+            });
         if let Err(error) = noted.await {
-            tracing::warn!(
-                error = error.with_causes(),
-                "An attempt to sign in that was in vain could not be noted."
-            );
+            tracing::warn!(error = error.with_causes(), "could not record a failed sign-in");
         }
     }
 }

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_is_taken_and_then_the_rate() {
+    fn burst_is_followed_by_the_rate() {
         let (rates, now) = (Rates::new(10), monotonic());
         let taken = (0..100).filter(|_| rates.take("a", now).is_ok()).count();
         assert_eq!(taken, 20);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_may_be_taken_again() {
+    fn returned_token_can_be_taken_again() {
         let (rates, now) = (Rates::new(1), monotonic());
         for _ in 0..100 {
             rates.take("a", now).unwrap();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn no_rate_is_no_limit_and_one_a_second_is_one() {
+    fn rate_zero_means_no_limit() {
         let now = monotonic();
         let (none, one) = (Rates::new(0), Rates::new(1));
         assert_eq!((0..1000).filter(|_| none.take("a", now).is_ok()).count(), 1000);

@@ -13,7 +13,7 @@ use sched_model::identity::sessions::{self, SessionRefusal};
 use sched_wire::{CSRF_TOKEN, SESSION_COOKIE};
 use secrecy::ExposeSecret as _;
 
-use super::{Identity, Recognising};
+use super::{BeforeTenant, Identity};
 use crate::error::ApiError;
 use crate::state::ApiState;
 
@@ -34,7 +34,7 @@ pub(crate) fn cookie(headers: &HeaderMap) -> Result<Option<SessionToken>, ApiErr
     match (shown.next(), shown.next()) {
         (None, _) => Ok(None),
         (Some(token), None) => SessionToken::parse(token).map(Some).map_err(|error| wrong(error.to_string())),
-        (Some(_), Some(_)) => Err(wrong("the cookie of the session stands twice".to_owned())),
+        (Some(_), Some(_)) => Err(wrong("the request has two session cookies; send one".to_owned())),
     }
 }
 
@@ -79,14 +79,14 @@ pub(super) fn check_csrf(token: &SessionToken, method: &Method, headers: &Header
 /// # Errors
 /// The session is unknown or has ended, or the database fails.
 pub(super) async fn look_up(state: &ApiState, token: &SessionToken) -> Result<Identity, ApiError> {
-    let (this, id) = (Recognising(()), token.id());
+    let (this, id) = (BeforeTenant(()), token.id());
     let found =
         state.recognise(&this, "find_session", async |conn: &mut Conn| Ok(sessions::find(conn, id).await?));
     let refused = |refusal: SessionRefusal| ApiError::Unauthenticated(Some(refusal.to_string()));
     let found = found.await?.ok_or_else(|| refused(SessionRefusal::Wrong))?;
     let permissions = found.judge(token, state.ring()).map_err(|refusal| {
         if let SessionRefusal::Unverifiable(error) = &refusal {
-            tracing::error!(session.id = %id, error = %error, "A session cannot be verified.");
+            tracing::error!(session.id = %id, error = %error, "session could not be verified");
             return refused(SessionRefusal::Wrong);
         }
         refused(refusal)
@@ -97,7 +97,7 @@ pub(super) async fn look_up(state: &ApiState, token: &SessionToken) -> Result<Id
             sessions::touch(conn, found.tenant, id, idle).await
         });
         if let Err(error) = touch.await {
-            tracing::warn!(error = error.with_causes(), "The last use of a session could not be noted.");
+            tracing::warn!(error = error.with_causes(), "could not record the last use of a session");
         }
     }
     Ok(Identity::of_session(found, permissions))
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_cookie_of_the_session_is_read_among_others() {
+    fn session_cookie_is_read_among_other_cookies() {
         let ours = format!("{SESSION_COOKIE}={}", token().text().expose_secret());
         for (cookies, expected) in [
             (vec![], Ok(false)),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_something_shows_the_token_once() {
+    fn changes_need_exactly_one_csrf_token() {
         let right = token().csrf();
         for (method, shown, is_let) in [
             (Method::GET, vec![], true),

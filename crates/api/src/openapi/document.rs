@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::naming::{self, Schemas};
 use crate::http::idempotency::is_about_secrets;
 use crate::http::route::{Needs, Operation, Path};
-use crate::openapi::operation::{EVENT_STREAM, Given, Says, Taken};
+use crate::openapi::operation::{EVENT_STREAM, OperationDoc, RequestBody, ResponseDoc};
 
 /// The document for these routes, which are below [`BASE_PATH`].
 pub(crate) fn document(table: &[Path]) -> Value {
@@ -30,7 +30,7 @@ pub(crate) fn document(table: &[Path]) -> Value {
         "info": {
             "title": "sched",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Jobs, when they are to run, and what became of every one of their fires.",
+            "description": "Jobs, their schedules, and the outcome of every fire.",
             "license": {"name": env!("CARGO_PKG_LICENSE")},
         },
         "servers": [{"url": "/"}],
@@ -38,7 +38,7 @@ pub(crate) fn document(table: &[Path]) -> Value {
         "paths": paths,
         // OpenAPI has no WebSockets.
         "x-websockets": {EVENTS_SOCKET: {
-            "summary": "Follow what happens over a WebSocket: the messages are those of `/api/v1/events/stream`, as JSON",
+            "summary": "Follow events over a WebSocket: the messages of `/api/v1/events/stream`, as JSON",
             "parameters": "those of `/api/v1/events/stream`",
             "x-permission": "runs:read",
         }},
@@ -96,7 +96,7 @@ impl Writing {
         value
     }
 
-    fn parameters(&mut self, path: &Path, method: &Method, says: &Says) -> Vec<Value> {
+    fn parameters(&mut self, path: &Path, method: &Method, says: &OperationDoc) -> Vec<Value> {
         let of_path = placeholders(path.pattern()).map(|name| {
             let (schema, description) = placeholder(name);
             json!({"name": name, "in": "path", "required": true, "schema": schema, "description": description})
@@ -114,25 +114,25 @@ impl Writing {
             header(
                 "If-Match",
                 json!({"type": "string", "pattern": "^(\\*|\"[^\"]*\")$"}),
-                "The `ETag` of what is to be changed: refused if it is another by now.",
+                "The `ETag` that the resource must still have; otherwise 412.",
             );
         }
         if says.is_conditional && method == Method::PUT {
             header(
                 "If-None-Match",
                 json!({"type": "string", "const": "*"}),
-                "`*`: refused if there is one already.",
+                "`*`: refused if the resource exists.",
             );
         }
         if takes_key(path, method, says) {
             header(
                 IDEMPOTENCY_KEY,
                 json!({"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"}),
-                "1 to 200 visible characters. The same request under the same key is done once and answered as the first time.",
+                "1 to 200 visible characters. A request that is repeated with its key takes effect once and gets the first answer.",
             );
         }
         if says.is_resumable {
-            header("Last-Event-ID", json!({"type": "string"}), "Go on after this event.");
+            header("Last-Event-ID", json!({"type": "string"}), "Continue after this event.");
         }
         parameters
     }
@@ -156,14 +156,14 @@ impl Writing {
         fields.into_iter().flatten().map(parameter).collect()
     }
 
-    fn body(&mut self, taken: &Taken) -> Value {
+    fn body(&mut self, taken: &RequestBody) -> Value {
         let schema = (taken.schema)(&mut self.taken).to_value();
         let content: Map<String, Value> =
             taken.media_types.iter().map(|kind| ((*kind).to_owned(), json!({"schema": schema}))).collect();
         json!({"required": taken.is_required, "content": content})
     }
 
-    fn responses(&mut self, path: &Path, method: &Method, says: &Says) -> Value {
+    fn responses(&mut self, path: &Path, method: &Method, says: &OperationDoc) -> Value {
         let mut responses = Map::new();
         for given in &says.answers {
             let mut answer = self.answer(given);
@@ -180,7 +180,7 @@ impl Writing {
         Value::Object(responses)
     }
 
-    fn answer(&mut self, given: &Given) -> Value {
+    fn answer(&mut self, given: &ResponseDoc) -> Value {
         let description = given.status.canonical_reason().unwrap_or("Answer");
         match given.schema {
             Some(schema) => {
@@ -228,13 +228,13 @@ impl Writing {
                     "type": "apiKey",
                     "in": "cookie",
                     "name": SESSION_COOKIE,
-                    "description": "A session: `POST /api/v1/sessions` answers it. `Authorization` counts before it.",
+                    "description": "A session, from `POST /api/v1/sessions`. `Authorization` takes precedence.",
                 },
                 "csrf": {
                     "type": "apiKey",
                     "in": "header",
                     "name": CSRF_TOKEN,
-                    "description": "The `csrf_token` of the session, besides its cookie, for what changes something.",
+                    "description": "The `csrf_token` of the session, beside its cookie, for requests that change something.",
                 },
             },
         })
@@ -245,7 +245,7 @@ impl Writing {
 fn event(data: &Value) -> Value {
     json!({
         "type": "object",
-        "description": "One event of the stream, by the fields of the format.",
+        "description": "One server-sent event.",
         "required": ["event", "data"],
         "properties": {
             "id": {"type": "string", "description": "The position after this event, for `Last-Event-ID`."},
@@ -301,26 +301,26 @@ fn not_null(mut schema: Value) -> Value {
 
 /// Statuses of refusals and their meaning.
 const REFUSALS: [(StatusCode, &str); 15] = [
-    (StatusCode::BAD_REQUEST, "The request cannot be understood; `errors` names the parameter."),
-    (StatusCode::UNAUTHORIZED, "Nobody knows who sends the request."),
-    (StatusCode::FORBIDDEN, "Who sends it may not."),
-    (StatusCode::NOT_FOUND, "There is no such thing in this tenant."),
-    (StatusCode::METHOD_NOT_ALLOWED, "The path does not take this method; `Allow` lists those it takes."),
+    (StatusCode::BAD_REQUEST, "The request is malformed; `errors` names the parameter."),
+    (StatusCode::UNAUTHORIZED, "The caller is unknown: no credentials, or invalid ones."),
+    (StatusCode::FORBIDDEN, "The caller lacks the permission."),
+    (StatusCode::NOT_FOUND, "The tenant has no such resource."),
+    (
+        StatusCode::METHOD_NOT_ALLOWED,
+        "The path does not support this method; `Allow` lists the supported ones.",
+    ),
     (StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time; nothing was done."),
-    (StatusCode::CONFLICT, "Things are not as they would have to be; at another time it may be right."),
-    (StatusCode::PRECONDITION_FAILED, "It was changed since: the `ETag` is another by now."),
+    (StatusCode::CONFLICT, "The present state does not allow the request; it may succeed later."),
+    (StatusCode::PRECONDITION_FAILED, "The resource was changed: it has another `ETag` now."),
     (StatusCode::PAYLOAD_TOO_LARGE, "The body is too long."),
     (StatusCode::UNSUPPORTED_MEDIA_TYPE, "The body is not JSON."),
     (StatusCode::MISDIRECTED_REQUEST, "The request is for another host."),
-    (StatusCode::UNPROCESSABLE_ENTITY, "The body is understood and wrong; `errors` points at each field."),
-    (StatusCode::TOO_MANY_REQUESTS, "Too many requests; `Retry-After` says when to come back."),
-    (
-        StatusCode::INTERNAL_SERVER_ERROR,
-        "Something went wrong inside; the log has it under the `request_id`.",
-    ),
+    (StatusCode::UNPROCESSABLE_ENTITY, "The body is invalid; `errors` points at each field."),
+    (StatusCode::TOO_MANY_REQUESTS, "Too many requests; retry after `Retry-After` seconds."),
+    (StatusCode::INTERNAL_SERVER_ERROR, "Internal error; the log has the cause under the `request_id`."),
     (
         StatusCode::SERVICE_UNAVAILABLE,
-        "The API or its database cannot serve it now; `Retry-After` says when to come back.",
+        "The API or its database is not available now; retry after `Retry-After` seconds.",
     ),
 ];
 
@@ -329,7 +329,7 @@ fn refusal(status: StatusCode) -> String {
 }
 
 /// The statuses with which an operation may refuse.
-fn refusals(path: &Path, method: &Method, says: &Says) -> Vec<StatusCode> {
+fn refusals(path: &Path, method: &Method, says: &OperationDoc) -> Vec<StatusCode> {
     let is_change = method != Method::GET;
     let names_things = placeholders(path.pattern()).next().is_some()
         || says.query.is_some()
@@ -351,14 +351,14 @@ fn refusals(path: &Path, method: &Method, says: &Says) -> Vec<StatusCode> {
 /// The header of a refusal and its meaning.
 fn told_with(status: StatusCode) -> Option<(&'static str, &'static str)> {
     match status {
-        StatusCode::UNAUTHORIZED => Some(("WWW-Authenticate", "How to say who one is.")),
-        StatusCode::METHOD_NOT_ALLOWED => Some(("Allow", "The methods that the path takes.")),
+        StatusCode::UNAUTHORIZED => Some(("WWW-Authenticate", "The accepted credentials.")),
+        StatusCode::METHOD_NOT_ALLOWED => Some(("Allow", "The supported methods.")),
         StatusCode::CONFLICT => Some((
             "Retry-After",
-            "Seconds, where a request under the same key is being done (`idempotency_key_in_flight`).",
+            "Seconds until a retry, when a request with the same key is running (`idempotency_key_in_flight`).",
         )),
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-            Some(("Retry-After", "After how many seconds to come back."))
+            Some(("Retry-After", "Seconds until a retry."))
         }
         _ => None,
     }
@@ -369,23 +369,23 @@ fn header(description: &str) -> Value {
 }
 
 /// Reports whether an operation accepts `Idempotency-Key`.
-fn takes_key(path: &Path, method: &Method, says: &Says) -> bool {
+fn takes_key(path: &Path, method: &Method, says: &OperationDoc) -> bool {
     says.is_repeatable || !method.is_safe() && !is_about_secrets(path.pattern())
 }
 
 /// The headers of an answer.
-fn headers(path: &Path, method: &Method, says: &Says, status: StatusCode) -> Map<String, Value> {
+fn headers(path: &Path, method: &Method, says: &OperationDoc, status: StatusCode) -> Map<String, Value> {
     let mut headers = Map::new();
     // A resource with conditional requests returns its tag, unless the answer reports its deletion.
     let has_tag = says.is_conditional || path.operations().any(|one| one.operation().is_conditional);
     if has_tag && method != Method::DELETE && matches!(status, StatusCode::OK | StatusCode::CREATED) {
-        headers.insert("ETag".to_owned(), header("What it is like, for `If-Match`."));
+        headers.insert("ETag".to_owned(), header("The entity tag of the resource, for `If-Match`."));
     }
     if matches!(status, StatusCode::CREATED | StatusCode::ACCEPTED) {
-        headers.insert("Location".to_owned(), header("Where that is which was made, if something was."));
+        headers.insert("Location".to_owned(), header("The URL of the new resource, if one was created."));
     }
     if takes_key(path, method, says) {
-        let text = "`true` when the request had been done before under the same key; absent otherwise.";
+        let text = "`true` when this is the stored answer of an earlier request with the same key; absent otherwise.";
         headers.insert("Idempotency-Replayed".to_owned(), header(text));
     }
     headers
@@ -402,9 +402,9 @@ fn placeholder(name: &str) -> (Value, &'static str) {
     match name {
         "job" => (text, "Id or name of the job."),
         "id" => (json!({"type": "string", "format": "uuid"}), "Identifier."),
-        "entry" => (json!({"type": "integer", "format": "int64"}), "Number of the entry."),
-        "event" => (text, "Id of the event, as lists and streams show it."),
-        "email" => (text, "E-mail of the user, whatever its case."),
+        "entry" => (json!({"type": "integer", "format": "int64"}), "Id of the audit event."),
+        "event" => (text, "Id of the event, from a list or a stream."),
+        "email" => (text, "E-mail of the user, in any case."),
         "key" => (text, "Id or prefix of the key."),
         _ => (text, "Name."),
     }

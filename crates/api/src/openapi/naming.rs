@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_and_what_refers_to_it_has_two_names() {
+    fn differing_schemas_and_their_users_get_two_names() {
         let reference = |name: &str| json!({"$ref": format!("{SCHEMAS}{name}")});
         let outer = json!({"properties": {"inner": [reference("Inner")], "plain": reference("Plain")}});
         let taken = schemas(json!({"Outer": outer, "Inner": {"required": []}, "Plain": {}}));

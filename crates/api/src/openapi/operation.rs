@@ -12,11 +12,11 @@ use crate::http::extract::MERGE_PATCH_JSON;
 pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Says {
+pub(crate) struct OperationDoc {
     pub(super) summary: &'static str,
     pub(super) query: Option<SchemaOf>,
-    pub(super) body: Option<Taken>,
-    pub(super) answers: Vec<Given>,
+    pub(super) body: Option<RequestBody>,
+    pub(super) answers: Vec<ResponseDoc>,
     pub(super) is_conditional: bool,
     pub(super) is_repeatable: bool,
     pub(super) is_resumable: bool,
@@ -25,14 +25,14 @@ pub(crate) struct Says {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Taken {
+pub(super) struct RequestBody {
     pub(super) schema: SchemaOf,
     pub(super) is_required: bool,
     pub(super) media_types: &'static [&'static str],
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Given {
+pub(super) struct ResponseDoc {
     pub(super) status: StatusCode,
     pub(super) media_type: &'static str,
     /// `None` for an answer without a body.
@@ -45,8 +45,8 @@ pub(super) const EVENT_STREAM: &str = "text/event-stream";
 const JSON: &[&str] = &["application/json"];
 
 /// An operation with this summary: an imperative sentence without a full stop.
-pub(crate) const fn operation(summary: &'static str) -> Says {
-    Says {
+pub(crate) const fn operation(summary: &'static str) -> OperationDoc {
+    OperationDoc {
         summary,
         query: None,
         body: None,
@@ -58,10 +58,10 @@ pub(crate) const fn operation(summary: &'static str) -> Says {
     }
 }
 
-impl Says {
+impl OperationDoc {
     /// Has query parameters: the fields of `T`.
     pub(crate) fn query<T: JsonSchema>(self) -> Self {
-        // Its fields become parameters, so it has no schema of its own.
+        // Its fields become parameters, so it has no own schema.
         Self { query: Some(T::json_schema), ..self }
     }
 
@@ -86,12 +86,12 @@ impl Says {
     }
 
     fn body(self, schema: SchemaOf, is_required: bool, media_types: &'static [&'static str]) -> Self {
-        Self { body: Some(Taken { schema, is_required, media_types }), ..self }
+        Self { body: Some(RequestBody { schema, is_required, media_types }), ..self }
     }
 
     /// Returns a `T` with this status.
     pub(crate) fn gives<T: JsonSchema>(self, status: StatusCode) -> Self {
-        self.given(Given { status, media_type: "application/json", schema: Some(schema_of::<T>) })
+        self.given(ResponseDoc { status, media_type: "application/json", schema: Some(schema_of::<T>) })
     }
 
     /// Returns a `T`.
@@ -111,17 +111,18 @@ impl Says {
 
     /// Returns no body.
     pub(crate) fn no_content(self) -> Self {
-        self.given(Given { status: StatusCode::NO_CONTENT, media_type: "", schema: None })
+        self.given(ResponseDoc { status: StatusCode::NO_CONTENT, media_type: "", schema: None })
     }
 
     /// Returns a stream of server-sent events with `T` as data, and continues after
     /// `Last-Event-ID`.
     pub(crate) fn streams<T: JsonSchema>(self) -> Self {
-        let given = Given { status: StatusCode::OK, media_type: EVENT_STREAM, schema: Some(schema_of::<T>) };
+        let given =
+            ResponseDoc { status: StatusCode::OK, media_type: EVENT_STREAM, schema: Some(schema_of::<T>) };
         Self { is_resumable: true, ..self.given(given) }
     }
 
-    fn given(mut self, given: Given) -> Self {
+    fn given(mut self, given: ResponseDoc) -> Self {
         self.answers.push(given);
         self
     }
@@ -143,7 +144,7 @@ impl Says {
 }
 
 fn patch_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
-    // No schema of its own: it differs from that of `T` in the required fields only.
+    // Inline: it differs from that of `T` in the required fields only.
     let mut schema = T::json_schema(generator);
     let required: Vec<String> = match schema.remove("required") {
         Some(Value::Array(names)) => {

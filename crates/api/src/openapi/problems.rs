@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_is_a_place_on_the_page() {
+    fn every_code_is_an_anchor_of_the_page() {
         let page = html(TEXT);
         assert!(page.contains("<h2 id=\"version_mismatch\">version_mismatch</h2>"), "{page}");
         assert_eq!(page.matches("<h2 ").count(), TEXT.matches("\n## ").count());

@@ -14,8 +14,8 @@ use sched_model::{Conn, events::append, identity::audit};
 use serde_json::{Value, json};
 
 use crate::error::ApiError;
-use crate::error::field_error::{Mistake, Reason};
-use crate::identity::{By, Identity};
+use crate::error::field_error::{FieldError, Reason};
+use crate::identity::{Actor, Identity};
 use crate::routes::operations::auditing::plain;
 
 /// The entity tag of a resource that was last changed then.
@@ -34,7 +34,7 @@ pub(super) fn named(name: &str, mut body: Value) -> Result<Value, ApiError> {
         let given = fields.entry("name").or_insert_with(|| name.into());
         if given.as_str().is_some_and(|given| given != name) {
             let message = format!("must be {name:?}, as in the path, or absent");
-            return Err(ApiError::Refused(vec![Mistake::invalid("/name", message)]));
+            return Err(ApiError::Refused(vec![FieldError::invalid("/name", message)]));
         }
     }
     Ok(body)
@@ -53,7 +53,7 @@ pub(super) fn no_such(kind: &'static str, name: &str) -> ApiError {
 /// Why a resource was not changed.
 pub(super) fn refused(error: ChangeError, kind: &'static str, name: &str) -> ApiError {
     let conflict =
-        |reason, message| ApiError::Refused(vec![Mistake { reason, pointer: String::new(), message }]);
+        |reason, message| ApiError::Refused(vec![FieldError { reason, pointer: String::new(), message }]);
     match error {
         ChangeError::NotFound => no_such(kind, name),
         ChangeError::OtherVersion(found) => ApiError::OtherVersion { found },
@@ -109,7 +109,7 @@ impl Switch<'_> {
         conn: &mut Conn,
         turn: Turn<'_>,
         project: Option<ProjectId>,
-        by: &By,
+        by: &Actor,
     ) -> Result<bool, ApiError> {
         let (kind, name) = self.named();
         let turned = pauses::turn(conn, self.tenant, self.target, turn, self.expected)

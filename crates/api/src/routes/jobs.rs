@@ -128,7 +128,7 @@ fn meant(query: JobsQuery) -> Result<(List, JobsQuery), ApiError> {
         project: query.project,
         queue: query.queue,
         job_type: query.job_type.map(IntoDomain::into_domain),
-        last_status: query.last_status.map(IntoDomain::into_domain),
+        last_status: query.last_status.map(IntoDomain::into_domain).unwrap_or_default(),
         template: query.template,
         order,
         after,

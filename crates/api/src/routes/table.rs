@@ -254,7 +254,7 @@ fn definitions() -> Vec<Path> {
             secrets::rotate,
             operation("Seal all secrets with the newest key").ok::<wire::SecretsRotated>(),
         ),
-        at("/task-functions").get(
+        at("/functions").get(
             P::JobsRead,
             functions::list,
             operation("List task functions").query::<wire::FunctionsQuery>().ok::<Page<wire::Function>>(),
@@ -387,17 +387,17 @@ fn fleet() -> Vec<Path> {
             operation("List workers").query::<wire::WorkersQuery>().ok::<Page<wire::Worker>>(),
         ),
         at("/workers/{id}").get(P::FleetRead, fleet::worker, operation("Show a worker").ok::<wire::Worker>()),
-        at("/scheduler-instances").get(
+        at("/schedulers").get(
             P::FleetRead,
             fleet::scheduler_instances,
             operation("List schedulers, and which leads").ok::<Page<wire::SchedulerInstance>>(),
         ),
-        at("/scheduler-instances/{id}").get(
+        at("/schedulers/{id}").get(
             P::FleetRead,
             fleet::scheduler_instance,
             operation("Show a scheduler").ok::<wire::SchedulerInstance>(),
         ),
-        at("/scheduler-instances/leader/step-down").post(
+        at("/schedulers/leader/step-down").post(
             P::SystemOperate,
             fleet::step_down,
             operation("Have the leader hand over")

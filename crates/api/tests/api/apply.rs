@@ -19,7 +19,7 @@ fn interval(name: &str, seconds: u32) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_apply_changes_only_differences() {
     let app = TestApp::start().await;
-    // The answer has the order of the manifest, whatever the order of the writes.
+    // The answer has the order of the manifest, not that of the writes.
     let manifest = |seconds| json!({"task_functions": [function("f"), function("e")], "jobs": [interval("z", seconds), manual("a")]});
     let first = app.apply(&manifest(5)).await;
     assert_eq!(

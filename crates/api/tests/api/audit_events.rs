@@ -110,3 +110,27 @@ async fn audit_log_is_private_and_append_only() {
         .await
         .unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_have_public_names_and_states() {
+    let app = TestApp::start().await;
+    let client = app.db.client().await;
+    // As earlier versions stored it.
+    client
+        .batch_execute(
+            r#"INSERT INTO audit_log (tenant_id, actor, action, target_type, target_id, before, after)
+               SELECT id, 'old', 'retry_dispatch', 'dispatch', 'x', '{"status": "IN_PROGRESS"}', '{"dispatch_id": "y"}'
+               FROM tenants WHERE slug = 'default'"#,
+        )
+        .await
+        .unwrap();
+    let page = app.get("/api/v1/audit-events?target_type=run&target_id=x").await.json();
+    let entry = &page["items"][0];
+    assert_eq!(
+        (&entry["target_type"], &entry["before"], &entry["after"]),
+        (&json!("run"), &json!({"status": "running"}), &json!({"run_id": "y"})),
+        "{page}"
+    );
+    let single = app.get(&format!("/api/v1/audit-events/{}", entry["id"])).await.json();
+    assert_eq!(&single, entry);
+}

@@ -78,8 +78,7 @@ async fn waiting_run_is_cancelled_at_once() {
          AND payload @> '{}'",
         json!({"reason": "wrong data", "by": test_support::identity::actor(), "job_name": "report"})
     );
-    let audited =
-        "SELECT count(*) FROM audit_log WHERE action = 'cancel_dispatch' AND target_type = 'run'
+    let audited = "SELECT count(*) FROM audit_log WHERE action = 'cancel_dispatch' AND target_type = 'run'
                    AND after->>'reason' = 'wrong data' AND request_id IS NOT NULL";
     assert_eq!((app.count(&told).await, app.count(audited).await), (1, 1));
     assert_eq!(

@@ -83,7 +83,8 @@ async fn stale_if_match_is_refused_and_changes_nothing() {
             let told = (refused.status, refused.json()["code"].clone());
             assert_eq!(told, (412, json!("version_mismatch")), "{method} {path}: {}", refused.body);
             assert!(
-                refused.body.contains("which If-Match does not name") && refused.body.contains("read it again"),
+                refused.body.contains("which If-Match does not name")
+                    && refused.body.contains("read it again"),
                 "{}",
                 refused.body
             );

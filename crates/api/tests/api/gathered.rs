@@ -1,4 +1,4 @@
-//! Batched triggers: each has the answer that it would have alone, whatever happens to the others.
+//! Batched triggers: each has the answer that it would have alone.
 
 use std::pin::pin;
 
@@ -60,7 +60,7 @@ async fn concurrent_triggers_share_one_transaction() {
     let release = async {
         // The first trigger, alone.
         wait_for_blocked(&app, 1).await;
-        // All others have arrived and wait for the first.
+        // All later triggers have arrived and wait for the first.
         let_the_others_arrive(&app).await;
         holder.batch_execute("COMMIT").await.unwrap();
     };

@@ -220,7 +220,7 @@ async fn key_cannot_exceed_its_creator() {
     let wide = post_as(&app, &admin, "/api/v1/api-keys", &create(json!(["members:write"]))).await;
     assert_eq!(wide.status, 403, "{}", wide.body);
     assert!(wide.body.contains("members:write"), "{}", wide.body);
-    // A key that a bounded key creates is bounded too, even without scopes of its own.
+    // A key that a bounded key creates is bounded too, even without own scopes.
     let bounds = json!({"name": "b", "scopes": ["keys:write", "jobs:read"]});
     let (bounded, _) = make_key(&app, &admin, &bounds).await;
     let (child, _) = make_key(&app, &bounded, &json!({"name": "c"})).await;

@@ -487,7 +487,7 @@ async fn matrix(two: &Two) {
         ("/jobs", "include=deleted&total=true", 200),
         ("/audit-events", &format!("target_id={job}"), 200),
         ("/audit-events", &format!("actor=ann@{MARK}.example"), 200),
-        // Events of a deleted job are found by its id, so an unknown id is no error and shows
+        // Events of a deleted job are found by its id, so an unknown id is accepted and shows
         // nothing.
         ("/events", &format!("job={job}"), 200),
         ("/events", &format!("job={MARK}"), 404),

@@ -344,13 +344,9 @@ async fn runs_are_filtered_and_sorted() {
             cursor = format!("&cursor={next}");
         }
         assert_eq!(seen, expected);
-        for path in [
-            "runs?limit=1",
-            "runs?queue=fast",
-            "attempts?limit=1",
-            "calendars?limit=1",
-            "users?limit=1",
-        ] {
+        for path in
+            ["runs?limit=1", "runs?queue=fast", "attempts?limit=1", "calendars?limit=1", "users?limit=1"]
+        {
             let refused = app.get(&format!("/api/v1/{path}{cursor}")).await;
             assert_eq!(refused.status, 400, "{path}: {}", refused.body);
             assert!(refused.body.contains("begin without a cursor"), "{path}: {}", refused.body);
@@ -368,7 +364,7 @@ async fn attempts_are_filtered_by_worker_and_time() {
     let app = TestApp::start().await;
     with_runs(&app).await;
     let worker = "0193a000-0000-7000-8000-000000000001";
-    // Ids have the time of the claim: c was claimed and started two hours before the others.
+    // Ids have the time of the claim: c was claimed and started two hours before a and b.
     let ran = format!(
         "INSERT INTO job_execution_log (id, tenant_id, project_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at,
              completed_at, duration_ms, claim_token, triggered_by, worker_id)

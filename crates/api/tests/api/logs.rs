@@ -9,7 +9,7 @@ use sched_model::running::attempts::{self, Ended, OutputChunk, Record};
 use sched_model::running::claims::{self, Claimed};
 use sched_model::running::live_output::{self, Piece, Told};
 use sched_model::running::workers::{self, NewWorker};
-use sched_wire::{RunStatus, LogEvent};
+use sched_wire::{LogEvent, RunStatus};
 use serde_json::json;
 use test_support::wait_for;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

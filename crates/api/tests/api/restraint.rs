@@ -183,7 +183,7 @@ async fn key_can_only_be_narrowed() {
     assert_eq!((&renamed["name"], &renamed["scopes"]), (&json!("deploy"), &made["scopes"]));
     assert_eq!((&renamed["expires_at"], &renamed["user"]), (&json!(end), &json!("admin@example.com")));
     assert_eq!(read(&key).await, 200);
-    // The earliest expiry is now, whatever the age of the key.
+    // The earliest expiry is now, also for an old key.
     app.db.client().await.batch_execute("UPDATE api_keys SET created_at = '2002-01-01'").await.unwrap();
     for (body, pointer, says) in [
         (json!({"expires_at": "2003-01-01T00:00:00Z"}), "/expires_at", "future"),

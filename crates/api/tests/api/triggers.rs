@@ -113,7 +113,7 @@ async fn trigger_with_stale_version_creates_nothing() {
 async fn concurrent_triggers_with_one_key_create_one_run() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
-    // Of concurrent requests one is first. The others get its answer, or 409 while it runs.
+    // One of the concurrent requests is first. The rest get its answer, or 409 while it runs.
     let done = async || loop {
         let answer = trigger(&app, "k-1", None).await;
         if answer.status != 409 {

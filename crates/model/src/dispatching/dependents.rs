@@ -9,7 +9,7 @@
 mod plan;
 mod write;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -20,10 +20,13 @@ use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
 use self::plan::{EdgesByJob, Plan};
-use crate::schema::job_ends;
+use super::insert;
+use super::room::{Instances, InstancesColumns};
+use crate::schema::{job_dispatch, job_ends};
 use crate::{Conn, DbResult};
 use sched_domain::dependency::{AfterCondition, AfterMode, Edge};
-use sched_domain::dispatch::DispatchStatus;
+use sched_domain::dispatch::{DispatchStatus, Trigger};
+use sched_domain::trace::TraceContext;
 use sched_domain::ids::{DispatchId, InstanceId, JobId, TenantId, Term};
 use sched_timetable::SkipReason;
 
@@ -83,7 +86,9 @@ pub async fn run_dependents(
         let edges = edges_of(conn, &dependents).await?;
         Plan::of(&ends, dependents, edges, now)
     };
-    let created = write::create(conn, instance, term, &plan.dispatches).await?;
+    let traces = traces_of(conn, &plan.dispatches).await?;
+    let new = write::with_traces(&plan.dispatches, &traces);
+    let created = insert::insert(conn, Some((instance, term)), Trigger::Dependency, &new).await?;
     write::skip(conn, term, &plan.skips).await?;
     write::mark(conn, &plan.marks).await?;
     diesel::delete(job_ends::table.filter(job_ends::id.eq_any(ends.iter().map(|end| end.id))))
@@ -93,7 +98,7 @@ pub async fn run_dependents(
         ends: ends.len(),
         dispatched: created.len(),
         skipped: plan.skips.iter().map(|skip| skip.reason).collect(),
-        queues: created.into_iter().filter(|(_, is_in_line)| !is_in_line).map(|(queue, _)| queue).collect(),
+        queues: created.iter().filter(|new| !new.is_queued).map(|new| new.queue.clone()).collect(),
     })
 }
 
@@ -119,7 +124,7 @@ statement! {
         tenants: &'a [Uuid] as Array<SqlUuid>,
         jobs: &'a [Uuid] as Array<SqlUuid>,
     ) -> (
-        SqlUuid, SqlUuid, Text, Jsonb, Text, Int2, Nullable<Int4>, Nullable<Text>, Bool, Bool, Bool,
+        SqlUuid, SqlUuid, Text, Jsonb, Text, Int2, Nullable<Int4>, InstancesColumns, Nullable<Text>, Bool, Bool, Bool,
     )
 }
 
@@ -132,8 +137,8 @@ struct Dependent {
     args: serde_json::Value,
     queue: String,
     priority: i16,
-    /// How many more dispatches may be open; `None` for any number.
-    room: Option<i32>,
+    start_within_seconds: Option<i32>,
+    instances: Instances,
     paused_by: Option<SkipReason>,
     is_enabled: bool,
     is_function_active: bool,
@@ -158,4 +163,23 @@ async fn edges_of(conn: &mut Conn, dependents: &[Dependent]) -> DbResult<EdgesBy
         edges.entry((tenant, job)).or_default().push(Edge { after, on, since, met_by, met_at });
     }
     Ok(edges)
+}
+
+/// The trace of each run after which others run. A run without one has its own trace.
+async fn traces_of(conn: &mut Conn, new: &[plan::Dispatch]) -> DbResult<HashMap<DispatchId, String>> {
+    if new.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let ended: BTreeSet<DispatchId> = new.iter().map(|new| new.run.by).collect();
+    let found: Vec<(DispatchId, Option<String>)> = job_dispatch::table
+        .filter(job_dispatch::id.eq_any(ended.iter().copied().collect::<Vec<_>>()))
+        .select((job_dispatch::id, job_dispatch::traceparent))
+        .load(conn)
+        .await?;
+    let mut found: HashMap<DispatchId, Option<String>> = found.into_iter().collect();
+    let trace = |id: DispatchId| {
+        let kept = found.remove(&id).flatten();
+        (id, kept.unwrap_or_else(|| TraceContext::of_dispatch(id, None).to_string()))
+    };
+    Ok(ended.into_iter().map(trace).collect())
 }

@@ -4,22 +4,18 @@
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel::sql_types::{
-    Array, BigInt, Bool, Int4, Jsonb, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid,
+    Array, BigInt, Bool, Nullable, Text, Uuid as SqlUuid,
 };
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
-use super::quotas::{self, DispatchesUsedUp};
 use crate::running::live_output::Progress;
 use crate::schema::{job_dispatch, live_progress, scheduled_jobs};
 use crate::{Conn, DbResult};
-use sched_domain::args_schema::{self, Misfit};
 use sched_domain::dispatch::{DispatchStatus, Trigger};
 use sched_domain::ids::{
     ClaimToken, DispatchId, FunctionId, InstanceId, JobId, ProjectId, TenantId, Term, WorkerId, first_of,
-    time_ordered,
 };
-use sched_domain::job::OverlapPolicy;
 
 /// Priority of dispatches when neither the job nor the queue names one.
 pub const STANDARD_PRIORITY: i16 = 50;
@@ -70,8 +66,8 @@ pub struct DispatchRow {
 pub struct Filter {
     /// Only of this job.
     pub job: Option<JobId>,
-    /// Only in this state.
-    pub status: Option<DispatchStatus>,
+    /// In one of these states; empty for any state.
+    pub status: &'static [DispatchStatus],
     /// Only those created then or later.
     pub since: Option<DateTime<Utc>>,
     /// Only those created before then.
@@ -116,9 +112,12 @@ macro_rules! filtered {
         if let Some(job) = filter.job {
             query = query.filter(d::job_id.eq(job));
         }
-        if let Some(status) = filter.status {
-            query = query.filter(d::status.eq(status));
-        }
+        query = match filter.status {
+            [] => query,
+            // `=` keeps the order of an index behind the state, which `= ANY` does not.
+            [status] => query.filter(d::status.eq(status)),
+            several => query.filter(d::status.eq_any(several)),
+        };
         if let Some(since) = filter.since {
             query = query.filter(d::id.ge(DispatchId(first_of(since))));
         }
@@ -154,7 +153,7 @@ statement! {
         tenant: TenantId as SqlUuid,
         first: Uuid as SqlUuid,
         last: Uuid as SqlUuid,
-        status: Option<DispatchStatus> as Nullable<Text>,
+        status: Option<&'a [DispatchStatus]> as Nullable<Array<Text>>,
         queue: Option<&'a str> as Nullable<Text>,
         worker: Option<WorkerId> as Nullable<SqlUuid>,
         triggered_by: Option<Trigger> as Nullable<Text>,
@@ -212,7 +211,7 @@ async fn of_few(
         tenant,
         first,
         last,
-        status: filter.status,
+        status: (!filter.status.is_empty()).then_some(filter.status),
         queue: filter.queue.as_deref(),
         worker: filter.worker,
         triggered_by: filter.triggered_by,
@@ -284,174 +283,4 @@ pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: DispatchId) -> DbResul
         .await
         .optional()?;
     Ok(dispatch)
-}
-
-/// A trigger by hand.
-#[derive(Debug, Clone)]
-pub struct NewTrigger<'a> {
-    /// Owner of the job.
-    pub tenant: TenantId,
-    /// The job.
-    pub job: JobId,
-    /// What creates it; never the scheduler.
-    pub triggered_by: Trigger,
-    /// Who asks for it.
-    pub user: &'a str,
-    /// Arguments instead of the job's own; an object.
-    pub args: Option<&'a serde_json::Value>,
-    /// The same key for the same job is the same dispatch.
-    pub idempotency_key: Option<&'a str>,
-    /// W3C trace context.
-    pub traceparent: Option<&'a str>,
-}
-
-/// What became of a trigger.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Triggered {
-    /// A dispatch was created, in this queue.
-    Created(DispatchId, String),
-    /// The key had been used: this is the dispatch it made.
-    Duplicate(DispatchId),
-    /// The key had been used with other arguments.
-    KeyReused(DispatchId),
-    /// There is no such job.
-    NoSuchJob,
-    /// The function of the job is inactive.
-    FunctionInactive,
-    /// The arguments are not what the function takes.
-    ArgsRefused(Vec<Misfit>),
-    /// The tenant has made as many dispatches in this minute as it may.
-    QuotaUsedUp(DispatchesUsedUp),
-}
-
-/// Creates a dispatch for a job, whatever its schedule says. Call it in a transaction, and
-/// [`crate::connection::notify::dispatches_waiting`] after it.
-///
-/// # Errors
-/// When the database cannot be asked.
-pub async fn trigger(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Triggered> {
-    let Some(job) = lock_job(conn, new).await? else { return Ok(Triggered::NoSuchJob) };
-    let (job_args, job_queue, job_priority, function, is_full, start_within) = job;
-    let args = new.args.unwrap_or(&job_args);
-    if let Some(earlier) = earlier_with_same_key(conn, new).await? {
-        return Ok(if earlier.1 == *args {
-            Triggered::Duplicate(earlier.0)
-        } else {
-            Triggered::KeyReused(earlier.0)
-        });
-    }
-    let look = Look {
-        tenant: new.tenant,
-        function,
-        queue: job_queue.as_deref(),
-        priority: job_priority,
-        standard_priority: STANDARD_PRIORITY,
-    };
-    let (queue, priority, is_active, args_schema, quota, now): Looked = look.get_result(conn).await?;
-    if !is_active {
-        return Ok(Triggered::FunctionInactive);
-    }
-    let misfits = args_schema::misfits(args_schema.as_ref(), args);
-    if !misfits.is_empty() {
-        return Ok(Triggered::ArgsRefused(misfits));
-    }
-    if let Some(limit) = quota {
-        let taken = quotas::take_dispatches(conn, new.tenant, limit, now, 1).await?;
-        if taken.granted == 0 {
-            return Ok(Triggered::QuotaUsedUp(taken.used_up));
-        }
-    }
-    let id = DispatchId(time_ordered(now));
-    Write {
-        id,
-        tenant: new.tenant,
-        job: new.job,
-        now,
-        is_in_line: is_full,
-        queue: &queue,
-        priority,
-        triggered_by: new.triggered_by,
-        user: new.user,
-        args,
-        idempotency_key: new.idempotency_key,
-        traceparent: new.traceparent,
-        start_within,
-    }
-    .execute(conn)
-    .await?;
-    Ok(Triggered::Created(id, queue))
-}
-
-/// Arguments, queue, priority, function, whether as many dispatches are open as may be, and within how many seconds they must start.
-type LockedJob = (serde_json::Value, Option<String>, Option<i16>, FunctionId, bool, Option<i32>);
-
-/// Queue, priority, whether the function is active, what arguments it takes, how many dispatches the tenant may make in a minute, and what
-/// time it is.
-type Looked = (String, i16, bool, Option<serde_json::Value>, Option<i64>, DateTime<Utc>);
-
-statement! {
-    Look<'a> = "dispatches/trigger_look.sql", (
-        tenant: TenantId as SqlUuid,
-        function: FunctionId as SqlUuid,
-        queue: Option<&'a str> as Nullable<Text>,
-        priority: Option<i16> as Nullable<SmallInt>,
-        standard_priority: i16 as SmallInt,
-    ) -> (Text, SmallInt, Bool, Nullable<Jsonb>, Nullable<BigInt>, Timestamptz)
-}
-
-statement! {
-    Write<'a> = "dispatches/trigger_write.sql", (
-        id: DispatchId as SqlUuid,
-        tenant: TenantId as SqlUuid,
-        job: JobId as SqlUuid,
-        now: DateTime<Utc> as Timestamptz,
-        is_in_line: bool as Bool,
-        queue: &'a str as Text,
-        priority: i16 as SmallInt,
-        triggered_by: Trigger as Text,
-        user: &'a str as Text,
-        args: &'a serde_json::Value as Jsonb,
-        idempotency_key: Option<&'a str> as Nullable<Text>,
-        traceparent: Option<&'a str> as Nullable<Text>,
-        start_within: Option<i32> as Nullable<Int4>,
-    ) -> ()
-}
-
-/// Locks the job alone, which orders a trigger with ticks, completions and other triggers of the same job.
-async fn lock_job(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Option<LockedJob>> {
-    let job = scheduled_jobs::table
-        .find((new.tenant, new.job))
-        .filter(scheduled_jobs::deleted_at.is_null())
-        .select((
-            scheduled_jobs::task_args,
-            scheduled_jobs::queue,
-            scheduled_jobs::priority,
-            scheduled_jobs::task_function_id,
-            scheduled_jobs::overlap_policy.ne(OverlapPolicy::Allow).and(
-                (scheduled_jobs::active_dispatches - scheduled_jobs::queued_dispatches)
-                    .ge(scheduled_jobs::max_instances),
-            ),
-            scheduled_jobs::start_within_seconds,
-        ))
-        .for_no_key_update()
-        .get_result(conn)
-        .await
-        .optional()?;
-    Ok(job)
-}
-
-async fn earlier_with_same_key(
-    conn: &mut Conn,
-    new: &NewTrigger<'_>,
-) -> DbResult<Option<(DispatchId, serde_json::Value)>> {
-    let Some(key) = new.idempotency_key else { return Ok(None) };
-    let earlier = job_dispatch::table
-        .filter(job_dispatch::tenant_id.eq(new.tenant))
-        .filter(job_dispatch::job_id.eq(new.job))
-        .filter(job_dispatch::idempotency_key.eq(key))
-        .select((job_dispatch::id, job_dispatch::args))
-        .get_result(conn)
-        .await
-        .optional()?;
-    Ok(earlier)
 }

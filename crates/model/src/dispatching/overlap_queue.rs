@@ -16,11 +16,11 @@ use crate::{Conn, DbResult};
 use sched_domain::ids::{JobId, TenantId};
 
 statement! {
-    Release<'a> = "overlap_queue/line_release.sql", (tenants: &'a [Uuid] as Array<SqlUuid>, jobs: &'a [Uuid] as Array<SqlUuid>) -> Text
+    Release<'a> = "overlap_queue/line_release.sql" after "room/room.sql", (tenants: &'a [Uuid] as Array<SqlUuid>, jobs: &'a [Uuid] as Array<SqlUuid>) -> Text
 }
 
 statement! {
-    WithRoom = "overlap_queue/line_with_room.sql", (limit: i64 as BigInt) -> (SqlUuid, SqlUuid)
+    WithRoom = "overlap_queue/line_with_room.sql" after "room/room.sql", (limit: i64 as BigInt) -> (SqlUuid, SqlUuid)
 }
 
 statement! {

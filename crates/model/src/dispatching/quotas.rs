@@ -112,7 +112,7 @@ pub(crate) struct Taken {
 /// # Errors
 /// When the database cannot be asked.
 pub(crate) async fn take_dispatches(
-    conn: &mut Conn,
+    conn: &Conn,
     tenant: TenantId,
     limit: i64,
     now: DateTime<Utc>,

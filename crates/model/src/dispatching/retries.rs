@@ -6,16 +6,22 @@
 //! again gives the same dispatch; if that fails too, it is retried in turn. Each function is to be called in a transaction; a process
 //! that dies before the commit has made nothing.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use chrono::{DateTime, TimeDelta, Utc};
 use diesel::prelude::*;
-use diesel::sql_types::{Array, Nullable, Text, Uuid as SqlUuid};
+use diesel::sql_types::{
+    Array, Bool, Int4, Jsonb, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid,
+};
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
 use crate::schema::{dead_letters, job_dispatch, scheduled_jobs, task_functions};
-use crate::{Conn, DbResult, connection::database_clock};
-use sched_domain::dispatch::DispatchStatus;
+use super::insert::{self, NewDispatch, Origin};
+use super::room::{Instances, InstancesColumns, Rooms};
+use crate::{Conn, DbResult};
+use sched_domain::dispatch::{DispatchStatus, Trigger};
 use sched_domain::ids::{DispatchId, JobId, ProjectId, TenantId, time_ordered};
 
 /// Who wants dispatches run again.
@@ -159,24 +165,98 @@ pub(crate) async fn lock_jobs(
 }
 
 statement! {
-    Make<'a> = "retries/retry_dispatches.sql", (
+    Sources<'a> = "retries/retry_sources.sql", (
         tenant: TenantId as SqlUuid,
-        by: &'a str as Text,
-        traceparent: Option<&'a str> as Nullable<Text>,
-        ids: &'a [Uuid] as Array<SqlUuid>,
-        new_ids: &'a [Uuid] as Array<SqlUuid>,
-    ) -> (SqlUuid, SqlUuid, SqlUuid, Text)
+        ids: &'a [DispatchId] as Array<SqlUuid>,
+    ) -> (
+        SqlUuid, SqlUuid, SqlUuid, Timestamptz, Jsonb, Bool, Nullable<Text>, Text, SmallInt, Nullable<Int4>, InstancesColumns, Timestamptz,
+    )
 }
 
-/// Makes a dispatch for each of these that can be run again and has not been. The caller has locked their jobs.
+/// A run that can be retried, and what its job gives the retry.
+#[derive(Queryable)]
+struct Source {
+    id: DispatchId,
+    /// Part of the unique key, the same for every retry of the run: so it is retried once.
+    key: Uuid,
+    job_id: JobId,
+    scheduled_for: DateTime<Utc>,
+    args: serde_json::Value,
+    is_catch_up: bool,
+    traceparent: Option<String>,
+    queue: String,
+    priority: i16,
+    start_within_seconds: Option<i32>,
+    instances: Instances,
+    now: DateTime<Utc>,
+}
+
+statement! {
+    SettleLetters<'a> = "retries/retry_settle.sql", (
+        tenant: TenantId as SqlUuid,
+        by: &'a str as Text,
+        at: DateTime<Utc> as Timestamptz,
+        ids: &'a [DispatchId] as Array<SqlUuid>,
+        retries: &'a [DispatchId] as Array<SqlUuid>,
+    ) -> ()
+}
+
+/// Creates a run for each of these that can be retried and was not yet. The caller has locked their jobs.
 pub(crate) async fn make(
     conn: &mut Conn,
     order: &RetryOrder<'_>,
     ids: &[DispatchId],
 ) -> DbResult<Vec<Retry>> {
     let RetryOrder { tenant, by, traceparent } = *order;
-    let now = database_clock::now(conn).await?;
-    let new_ids: Vec<Uuid> = ids.iter().map(|_| time_ordered(now)).collect();
-    let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
-    Ok(Make { tenant, by, traceparent, ids: &ids, new_ids: &new_ids }.load(conn).await?)
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let select = Sources { tenant, ids };
+    let sources: Vec<Source> = select.load(conn).await?;
+    let mut rooms = Rooms::default();
+    let new: Vec<NewDispatch<'_>> = sources
+        .iter()
+        .map(|source| NewDispatch {
+            id: DispatchId(time_ordered(source.now)),
+            tenant_id: tenant,
+            job_id: source.job_id,
+            scheduled_for: source.scheduled_for,
+            available_at: source.now,
+            is_queued: rooms.is_full_for((tenant, source.job_id), &source.instances),
+            expires_at: source.start_within_seconds.map(|span| source.now + TimeDelta::seconds(span.into())),
+            queue: source.queue.clone(),
+            priority: source.priority,
+            args: Some(Cow::Borrowed(&source.args)),
+            is_catch_up: source.is_catch_up,
+            follows: None,
+            origin: Origin {
+                user: Some(by),
+                trigger_id: Some(source.key),
+                retry_of: Some(source.id),
+                traceparent: traceparent.or(source.traceparent.as_deref()),
+                ..Origin::default()
+            },
+        })
+        .collect();
+    let mut created: Vec<Retry> = insert::insert(conn, None, Trigger::Retry, &new)
+        .await?
+        .into_iter()
+        .filter_map(|new| {
+            let of = new.origin.retry_of?;
+            Some(Retry { of, dispatch_id: new.id, job_id: new.job_id, queue: new.queue.clone() })
+        })
+        .collect();
+    created.sort_unstable_by_key(|retry| retry.dispatch_id);
+    let Some(Source { now: at, .. }) = sources.as_slice().first() else { return Ok(created) };
+    if !created.is_empty() {
+        let settle = SettleLetters {
+            tenant,
+            by,
+            at: *at,
+            ids: &created.iter().map(|retry| retry.of).collect::<Vec<_>>(),
+            retries: &created.iter().map(|retry| retry.dispatch_id).collect::<Vec<_>>(),
+        };
+        settle.execute(conn).await?;
+    }
+    Ok(created)
 }

@@ -19,8 +19,11 @@ use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
 use super::cancellations::{self, MakeRoom};
+use super::insert::{self, NewDispatch};
+use super::room::Instances;
 use crate::{Conn, DbError, DbResult, dispatching::overlap_queue};
-use sched_domain::ids::{DispatchId, InstanceId, JobId, ProjectId, TenantId, Term, WorkerId};
+use sched_domain::dispatch::Trigger;
+use sched_domain::ids::{InstanceId, JobId, ProjectId, TenantId, Term, WorkerId};
 use sched_domain::job::{MisfireKind, OverlapPolicy};
 use sched_timetable::{CalendarRoll, DstGap, DstOverlap, JobType, SkipReason};
 
@@ -70,6 +73,7 @@ pub struct DueJob {
     pub max_instances: i32,
     pub overlap_policy: OverlapPolicy,
     pub active_dispatches: i32,
+    pub queued_dispatches: i32,
     pub last_fire_at: Option<DateTime<Utc>>,
     pub dispatch_lock_until: Option<DateTime<Utc>>,
     pub args: serde_json::Value,
@@ -92,7 +96,7 @@ type DueColumns = (
     SqlUuid, SqlUuid, Nullable<SqlUuid>, Text, Timestamptz, Timestamptz,
     Text, Jsonb, Text, Nullable<Text>, Nullable<Text>,
     Nullable<Timestamptz>, Nullable<Timestamptz>, Nullable<BigInt>, Int4, Array<Text>, Text, Timestamptz, BigInt,
-    Text, Nullable<Int4>, Int4, Int4, Text, Int4,
+    Text, Nullable<Int4>, Int4, Int4, Text, Int4, Int4,
     Nullable<Timestamptz>, Nullable<Timestamptz>,
     Jsonb, Text, Int2, Nullable<Int4>, BigInt, Bool, Bool, Nullable<Text>, Nullable<Timestamptz>, Nullable<BigInt>,
 );
@@ -177,6 +181,19 @@ pub struct Outlook {
     due_then: i64,
 }
 
+impl DueJob {
+    /// What limits its runs.
+    #[must_use]
+    pub const fn instances(&self) -> Instances {
+        Instances {
+            overlap_policy: self.overlap_policy,
+            max_instances: self.max_instances,
+            active: self.active_dispatches,
+            queued: self.queued_dispatches,
+        }
+    }
+}
+
 impl Outlook {
     /// How many jobs are due, counted up to the limit.
     #[must_use]
@@ -204,7 +221,7 @@ pub async fn outlook(conn: &mut Conn, limit: i64) -> DbResult<Outlook> {
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
     /// Dispatches to create.
-    pub dispatches: Vec<NewDispatch>,
+    pub dispatches: Vec<NewDispatch<'static>>,
     /// Skips to record.
     pub skips: Vec<NewSkip>,
     /// Cursors to move: one for each job of the batch that is not held back.
@@ -223,25 +240,6 @@ pub struct Hold {
     pub tenant_id: TenantId,
     pub job_id: JobId,
     pub until: DateTime<Utc>,
-}
-
-/// A dispatch to create.
-#[derive(Debug, Clone)]
-pub struct NewDispatch {
-    pub id: DispatchId,
-    pub tenant_id: TenantId,
-    pub job_id: JobId,
-    pub scheduled_for: DateTime<Utc>,
-    pub available_at: DateTime<Utc>,
-    pub queue: String,
-    pub priority: i16,
-    pub args: serde_json::Value,
-    pub is_catch_up: bool,
-    /// Whether it waits in line behind others of its job ([`crate::dispatching::overlap_queue`]).
-    pub is_in_line: bool,
-    /// Fire time of the record before it.
-    pub follows: Option<DateTime<Utc>>,
-    pub expires_at: Option<DateTime<Utc>>,
 }
 
 /// A skip to record.
@@ -293,25 +291,6 @@ pub struct Written {
 }
 
 statement! {
-    InsertDispatches<'a> = "tick/tick_insert_dispatches.sql", (
-        instance: InstanceId as SqlUuid,
-        term: Term as BigInt,
-        ids: &'a [Uuid] as Array<SqlUuid>,
-        tenants: &'a [Uuid] as Array<SqlUuid>,
-        jobs: &'a [Uuid] as Array<SqlUuid>,
-        scheduled_for: &'a [DateTime<Utc>] as Array<Timestamptz>,
-        available_at: &'a [DateTime<Utc>] as Array<Timestamptz>,
-        queues: &'a [&'a str] as Array<Text>,
-        priorities: &'a [i16] as Array<Int2>,
-        args: &'a [&'a serde_json::Value] as Array<Jsonb>,
-        catch_ups: &'a [bool] as Array<Bool>,
-        in_line: &'a [bool] as Array<Bool>,
-        follows: &'a [Option<DateTime<Utc>>] as Array<Nullable<Timestamptz>>,
-        expire: &'a [Option<DateTime<Utc>>] as Array<Nullable<Timestamptz>>,
-    ) -> (SqlUuid, Bool)
-}
-
-statement! {
     InsertSkips<'a> = "tick/tick_insert_skips.sql", (
         term: Term as BigInt,
         tenants: &'a [Uuid] as Array<SqlUuid>,
@@ -356,7 +335,8 @@ statement! {
 pub async fn write(conn: &mut Conn, instance: InstanceId, term: Term, batch: &Batch) -> DbResult<Written> {
     // First, so that what is dispatched here is not among the oldest.
     let cancelled_on = cancellations::cancel_oldest(conn, &batch.rooms).await?;
-    let created = insert_dispatches(conn, instance, term, &batch.dispatches).await?;
+    let created =
+        insert::insert_uncounted(conn, Some((instance, term)), Trigger::Scheduler, &batch.dispatches).await?;
     insert_skips(conn, term, &batch.skips).await?;
     let moved = move_cursors(conn, &batch.cursors, &created).await?;
     if moved != batch.cursors.len() {
@@ -392,38 +372,6 @@ async fn hold_back(conn: &mut Conn, holds: &[Hold]) -> DbResult<()> {
     Ok(())
 }
 
-/// Returns the job of each dispatch that was created, and whether it waits in line.
-async fn insert_dispatches(
-    conn: &mut Conn,
-    instance: InstanceId,
-    term: Term,
-    new: &[NewDispatch],
-) -> DbResult<Vec<(Uuid, bool)>> {
-    if new.is_empty() {
-        return Ok(Vec::new());
-    }
-    let column = |value: fn(&NewDispatch) -> Uuid| -> Vec<Uuid> { new.iter().map(value).collect() };
-    let created = InsertDispatches {
-        instance,
-        term,
-        ids: &column(|d| d.id.0),
-        tenants: &column(|d| d.tenant_id.0),
-        jobs: &column(|d| d.job_id.0),
-        scheduled_for: &new.iter().map(|d| d.scheduled_for).collect::<Vec<_>>(),
-        available_at: &new.iter().map(|d| d.available_at).collect::<Vec<_>>(),
-        queues: &new.iter().map(|d| d.queue.as_str()).collect::<Vec<_>>(),
-        priorities: &new.iter().map(|d| d.priority).collect::<Vec<_>>(),
-        args: &new.iter().map(|d| &d.args).collect::<Vec<_>>(),
-        catch_ups: &new.iter().map(|d| d.is_catch_up).collect::<Vec<_>>(),
-        in_line: &new.iter().map(|d| d.is_in_line).collect::<Vec<_>>(),
-        follows: &new.iter().map(|d| d.follows).collect::<Vec<_>>(),
-        expire: &new.iter().map(|d| d.expires_at).collect::<Vec<_>>(),
-    }
-    .load(conn)
-    .await?;
-    Ok(created)
-}
-
 async fn insert_skips(conn: &mut Conn, term: Term, new: &[NewSkip]) -> DbResult<()> {
     if new.is_empty() {
         return Ok(());
@@ -444,17 +392,21 @@ async fn insert_skips(conn: &mut Conn, term: Term, new: &[NewSkip]) -> DbResult<
     Ok(())
 }
 
-async fn move_cursors(conn: &mut Conn, moves: &[CursorMove], created: &[(Uuid, bool)]) -> DbResult<usize> {
+async fn move_cursors(
+    conn: &mut Conn,
+    moves: &[CursorMove],
+    created: &[&NewDispatch<'_>],
+) -> DbResult<usize> {
     if moves.is_empty() {
         return Ok(0);
     }
-    let mut counted = HashMap::<Uuid, (i32, i32)>::new();
-    for (job, is_in_line) in created {
-        let (dispatched, in_line) = counted.entry(*job).or_default();
+    let mut counted = HashMap::<JobId, (i32, i32)>::new();
+    for new in created {
+        let (dispatched, queued) = counted.entry(new.job_id).or_default();
         *dispatched += 1;
-        *in_line += i32::from(*is_in_line);
+        *queued += i32::from(new.is_queued);
     }
-    let count = |m: &CursorMove| counted.get(&m.job_id.0).copied().unwrap_or_default();
+    let count = |m: &CursorMove| counted.get(&m.job_id).copied().unwrap_or_default();
     let moved = MoveCursors {
         tenants: &moves.iter().map(|m| m.tenant_id.0).collect::<Vec<_>>(),
         jobs: &moves.iter().map(|m| m.job_id.0).collect::<Vec<_>>(),

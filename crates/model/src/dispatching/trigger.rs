@@ -1,366 +1,450 @@
-//! Triggers of several jobs of a tenant in one transaction, for who gathers what many ask for at the same moment.
+//! Triggers: runs of a job outside its schedule. One implementation serves a single trigger and a
+//! batch of triggers of a tenant, with and without a quota.
 //!
-//! What [`dispatches::trigger`](super::dispatches::trigger) does for one trigger, by the same rules and under the same locks, in as many
-//! statements for a hundred of them as for one. Each has a fate of its own: what one is refused for stops no other. Nobody waits for a job that
-//! somebody else holds, a tick or the end of an attempt: its triggers are left alone ([`Fate::Busy`]) and have to wait by themselves. So are
-//! those whose arguments are to be held against a schema, which the database cannot do. Triggers with an `Idempotency-Key` are not taken.
+//! 1. The jobs are found and locked, in the order of their ids.
+//! 2. Each trigger gets its own outcome ([`Fate`]). A rejected trigger stops no other.
+//! 3. The runs, the counters of their jobs and an audit event for each run are written.
 //!
-//! Most go as one statement ([`at_once`]), because each message between two processes costs more than a trigger does. Those of a tenant with a quota
-//! of dispatches go in a transaction of the caller's ([`trigger_all`]). In either all of it is one transaction: who dies before the commit has
-//! made nothing.
+//! # A batch ([`trigger_batch`])
+//! It is its own transaction and takes three round trips, whatever its size: the begin travels with the
+//! locks, the runs travel with the audit events, and then comes the commit. A quota adds one. A batch
+//! never waits for a job that another transaction has locked, such as a tick or the end of an attempt.
+//! Its triggers of that job are not done ([`Fate::Busy`]); the caller repeats each of them alone. The
+//! same holds for a job whose arguments have a schema, so that a batch stays cheap.
+//!
+//! # A single trigger ([`trigger`])
+//! It runs in the transaction of the caller and first waits for the lock on its job, which orders it
+//! with ticks, completions and other triggers of the job. Only a single trigger has an idempotency key
+//! or the version that the job must have.
+//!
+//! # Locks
+//! `scheduled_jobs` in the order of their ids, then `tenant_usage` if the tenant has a quota of runs,
+//! then `job_dispatch`. See [`super::insert`].
+//!
+//! # Crashes
+//! Each function writes in one transaction. A process that dies before the commit has created nothing.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
+use diesel::prelude::*;
 use diesel::sql_types::{
     Array, BigInt, Bool, Int4, Jsonb, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid,
 };
 use diesel_async::RunQueryDsl;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::dispatches::STANDARD_PRIORITY;
+use super::insert::{self, NewDispatch, Origin};
 use super::quotas::{self, DispatchesUsedUp};
-use crate::{Conn, DbError, DbResult, connection::transaction};
+use super::room::{Instances, Rooms};
+use crate::connection::row_security::Scope;
+use crate::connection::pipelined::Pipelined;
+use crate::identity::audit::{self, AuditEntry};
+use crate::schema::job_dispatch;
+use crate::{Conn, DbError, DbResult};
+use sched_domain::args_schema::{self, Misfit};
 use sched_domain::dispatch::Trigger;
 use sched_domain::ids::{DispatchId, JobId, TenantId, time_ordered};
+use sched_domain::job::OverlapPolicy;
 
-/// One of several triggers.
+/// A trigger of a job.
 #[derive(Debug, Clone, Copy)]
 pub struct Order<'a> {
-    /// The job, by its id or its name. A name can look like an id; then the id counts.
+    /// The job, by id or name. A name can be the id of another job; then the id counts.
     pub job: &'a str,
-    /// Whether who asks may have built-in functions run.
+    /// Whether the user may run built-in functions.
     pub may_run_built_in: bool,
-    /// Who asks for it.
+    /// The user, for the run.
     pub user: &'a str,
-    /// Arguments instead of the job's own; an object.
-    pub args: Option<&'a serde_json::Value>,
+    /// Arguments instead of the job's; an object.
+    pub args: Option<&'a Value>,
     /// W3C trace context.
-    pub traceparent: &'a str,
-    /// Who asks, as the audit log says it.
+    pub traceparent: Option<&'a str>,
+    /// The user, for the audit log.
     pub actor: &'a str,
-    /// The id of the request, for the audit log.
+    /// Id of the request, for the audit log.
     pub request: &'a str,
-    /// The network address of who sent it, for the audit log.
+    /// Network address of the client, for the audit log.
     pub address: Option<&'a str>,
 }
 
-/// A dispatch that a trigger made.
+/// What only a single trigger may demand.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Demands<'a> {
+    /// The same key for the same job is the same run.
+    pub idempotency_key: Option<&'a str>,
+    /// The version that the job must have.
+    pub version: Option<i64>,
+}
+
+/// A run that a trigger created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Created {
-    /// Of this job.
     pub job: JobId,
-    /// The dispatch.
     pub dispatch: DispatchId,
-    /// It waits here.
     pub queue: String,
 }
 
-/// What became of one of several triggers.
+/// The outcome of a trigger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
-    /// It made a dispatch.
     Created(Created),
-    /// There is no such job.
+    /// The key was used before, for this run.
+    Duplicate(DispatchId),
+    /// The key was used before, for this run with other arguments.
+    KeyReused(DispatchId),
     NoSuchJob,
-    /// The function of the job is built in, and who asks may not have it run.
+    /// The function of the job is built in, and the user may not run it.
     BuiltIn,
     /// This function, of the job, is inactive.
     FunctionInactive(String),
-    /// The tenant has made as many dispatches in this minute as it may.
+    /// The function does not take these arguments.
+    ArgsRefused(Vec<Misfit>),
+    /// The quota of runs of the tenant is used up for this minute.
     QuotaUsedUp(DispatchesUsedUp),
-    /// Nothing was done: somebody else holds the job, and a trigger for it alone has to wait for them; or its function has a schema of arguments,
-    /// which is not looked at here.
+    /// The job has this version. Only now is it known, so the caller rolls its transaction back.
+    OtherVersion(i64),
+    /// Of a batch: not done. Another transaction has locked the job, or its arguments have a schema.
     Busy,
 }
 
-statement! {
-    /// Raw because it calls a function that does everything at once.
-    AtOnce<'a> = "trigger/triggers_at_once.sql", (
-        tenant: TenantId as SqlUuid,
-        standard_priority: i16 as SmallInt,
-        triggered_by: Trigger as Text,
-        ids: &'a [Option<Uuid>] as Array<Nullable<SqlUuid>>,
-        names: &'a [Option<&'a str>] as Array<Nullable<Text>>,
-        may_run_built_in: &'a [bool] as Array<Bool>,
-        users: &'a [&'a str] as Array<Text>,
-        args: &'a [Option<&'a serde_json::Value>] as Array<Nullable<Jsonb>>,
-        traceparents: &'a [&'a str] as Array<Text>,
-        actors: &'a [&'a str] as Array<Text>,
-        requests: &'a [&'a str] as Array<Text>,
-        addresses: &'a [Option<&'a str>] as Array<Nullable<Text>>,
-    ) -> (Text, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<Text>, Nullable<Text>)
-}
-
-/// The fate, the job, the dispatch, its queue, and the name of the function of the job.
-type Done = (String, Option<JobId>, Option<DispatchId>, Option<String>, Option<String>);
-
-/// Creates a dispatch for each job that is asked for, with its entry in the audit log, in a transaction of its own.
+/// Triggers jobs of a tenant in a transaction of its own, as the API's role in that tenant
+/// ([`crate::connection::row_security::API_ROLE`]). Returns the outcomes in the order of the triggers.
 ///
-/// In it the connection is what the API is ([`crate::connection::row_security::API_ROLE`]). Says what became of each order, in their order; `None` where the
-/// tenant has a quota of dispatches, and nothing was done. Tell the workers after it.
+/// Call [`crate::connection::notify::dispatches_waiting`] afterwards.
 ///
 /// # Errors
-/// When the database refuses one of them, so that none was done; or cannot be asked, so that nobody knows ([`DbError::is_outage`]).
-pub async fn at_once(
-    conn: &mut Conn,
-    tenant: TenantId,
-    triggered_by: Trigger,
-    orders: &[Order<'_>],
-) -> DbResult<Option<Vec<Fate>>> {
-    fn column<'a, T>(orders: &[Order<'a>], value: impl Fn(&Order<'a>) -> T) -> Vec<T> {
-        orders.iter().map(value).collect()
-    }
-    let (ids, names) = (asked_ids(orders), asked_names(orders));
-    let statement = AtOnce {
-        tenant,
-        standard_priority: STANDARD_PRIORITY,
-        triggered_by,
-        ids: &ids,
-        names: &names,
-        may_run_built_in: &column(orders, |order| order.may_run_built_in),
-        users: &column(orders, |order| order.user),
-        args: &column(orders, |order| order.args),
-        traceparents: &column(orders, |order| order.traceparent),
-        actors: &column(orders, |order| order.actor),
-        requests: &column(orders, |order| order.request),
-        addresses: &column(orders, |order| order.address),
-    };
-    let done: Vec<Done> = match statement.load(conn).await.map_err(DbError::from) {
-        Ok(done) => done,
-        Err(error) => {
-            transaction::leave_lost(conn, &error);
-            return Err(error);
-        }
-    };
-    if matches!(&done[..], [(fate, ..)] if fate == "quota") {
-        return Ok(None);
-    }
-    if done.len() != orders.len() {
-        return Err(corrupt(format!("{} orders have {} fates", orders.len(), done.len())));
-    }
-    done.into_iter().map(fate).collect::<DbResult<Vec<Fate>>>().map(Some)
-}
-
-fn fate((fate, job, dispatch, queue, function): Done) -> DbResult<Fate> {
-    match (fate.as_str(), job, dispatch, queue, function) {
-        ("created", Some(job), Some(dispatch), Some(queue), _) => {
-            Ok(Fate::Created(Created { job, dispatch, queue }))
-        }
-        ("no_such_job", ..) => Ok(Fate::NoSuchJob),
-        ("busy", ..) => Ok(Fate::Busy),
-        ("built_in", ..) => Ok(Fate::BuiltIn),
-        ("inactive", _, _, _, Some(function)) => Ok(Fate::FunctionInactive(function)),
-        (other, ..) => Err(corrupt(format!("one has the fate {other:?}"))),
-    }
-}
-
-fn corrupt(reason: String) -> DbError {
-    DbError::Corrupt { what: "triggers".to_owned(), reason }
-}
-
-fn asked_ids(orders: &[Order<'_>]) -> Vec<Option<Uuid>> {
-    orders.iter().map(|order| order.job.parse().ok()).collect()
-}
-
-/// No name holds a NUL, and the database takes none.
-fn asked_names<'a>(orders: &[Order<'a>]) -> Vec<Option<&'a str>> {
-    orders.iter().map(|order| Some(order.job).filter(|name| !name.contains('\0'))).collect()
-}
-
-/// Creates a dispatch for each job that is asked for, and says what became of each order, in their order. Call it in a transaction, and tell
-/// the workers after it ([`crate::connection::notify::dispatches_waiting`]).
-///
-/// # Errors
-/// When the database cannot be asked, or a row is not what it was found to be; nothing may be committed then.
-pub async fn trigger_all(
+/// If nothing was written; or, for an outage ([`DbError::is_outage`]), if it is unknown what was written.
+pub async fn trigger_batch(
     conn: &mut Conn,
     tenant: TenantId,
     triggered_by: Trigger,
     orders: &[Order<'_>],
 ) -> DbResult<Vec<Fate>> {
-    let (ids, names) = (asked_ids(orders), asked_names(orders));
-    let lock = Lock { tenant, standard_priority: STANDARD_PRIORITY, ids: &ids, names: &names };
-    let found: Vec<Found> = lock.load(conn).await?;
-    let Some(now) = found.iter().map(|found| found.9).max() else { return Ok(Vec::new()) };
-    let quota = found.iter().find_map(|found| found.8);
-    let judged: Vec<Result<Due, Fate>> =
-        found.into_iter().zip(orders).map(|(found, order)| judge(found, order)).collect();
-
-    let wanted = i64::try_from(judged.iter().filter(|one| one.is_ok()).count()).unwrap_or(i64::MAX);
-    let (granted, used_up) = match quota {
-        Some(limit) if wanted > 0 => {
-            let taken = quotas::take_dispatches(conn, tenant, limit, now, wanted).await?;
-            (taken.granted, Some(taken.used_up))
-        }
-        Some(_) | None => (wanted, None),
-    };
-    let (fates, writes) = shared_out(judged, orders, granted, used_up, now);
-    write(conn, tenant, triggered_by, now, &writes).await?;
-    Ok(fates)
-}
-
-/// Job, name of its function, whether that is built in, whether it is active, queue, priority, how many more may be open before others wait
-/// in line, within how many seconds it must start, how many dispatches the tenant may make in a minute, and what time it is. All but the
-/// first and the last two are missing of a job that somebody else holds.
-type Found = (
-    Option<JobId>,
-    Option<String>,
-    Option<bool>,
-    Option<bool>,
-    Option<String>,
-    i16,
-    Option<i32>,
-    Option<i32>,
-    Option<i64>,
-    DateTime<Utc>,
-);
-
-statement! {
-    /// Raw because it locks what it finds and leaves out what others hold.
-    Lock<'a> = "trigger/triggers_lock.sql", (
-        tenant: TenantId as SqlUuid,
-        standard_priority: i16 as SmallInt,
-        ids: &'a [Option<Uuid>] as Array<Nullable<SqlUuid>>,
-        names: &'a [Option<&'a str>] as Array<Nullable<Text>>,
-    ) -> (
-        Nullable<SqlUuid>, Nullable<Text>, Nullable<Bool>, Nullable<Bool>, Nullable<Text>, SmallInt, Nullable<Int4>, Nullable<Int4>,
-        Nullable<BigInt>, Timestamptz,
-    )
-}
-
-/// A trigger that nothing but a quota stands against.
-struct Due {
-    job: JobId,
-    queue: String,
-    priority: i16,
-    room: Option<i32>,
-    start_within: Option<i32>,
-}
-
-fn judge(found: Found, order: &Order<'_>) -> Result<Due, Fate> {
-    let (job, function, is_built_in, is_active, queue, priority, room, start_within, ..) = found;
-    let Some(job) = job else { return Err(Fate::NoSuchJob) };
-    let (Some(function), Some(is_built_in), Some(is_active), Some(queue)) =
-        (function, is_built_in, is_active, queue)
-    else {
-        return Err(Fate::Busy);
-    };
-    if is_built_in && !order.may_run_built_in {
-        return Err(Fate::BuiltIn);
+    if orders.is_empty() {
+        return Ok(Vec::new());
     }
-    if !is_active {
-        return Err(Fate::FunctionInactive(function));
-    }
-    Ok(Due { job, queue, priority, room, start_within })
-}
-
-/// What is written, column by column.
-#[derive(Default)]
-struct Writes<'a> {
-    ids: Vec<DispatchId>,
-    jobs: Vec<JobId>,
-    in_line: Vec<bool>,
-    queues: Vec<String>,
-    priorities: Vec<i16>,
-    users: Vec<&'a str>,
-    args: Vec<Option<&'a serde_json::Value>>,
-    traceparents: Vec<&'a str>,
-    start_within: Vec<Option<i32>>,
-}
-
-/// Gives dispatches to as many as there are, first come, first served. Those of one job count among each other: the first take what room
-/// it has, the others wait in line.
-fn shared_out<'a>(
-    judged: Vec<Result<Due, Fate>>,
-    orders: &[Order<'a>],
-    granted: i64,
-    used_up: Option<DispatchesUsedUp>,
-    now: DateTime<Utc>,
-) -> (Vec<Fate>, Writes<'a>) {
-    let (mut writes, mut left) = (Writes::default(), granted);
-    let mut rooms: HashMap<JobId, Option<i32>> = HashMap::new();
-    let mut fate = |due: Due, order: &Order<'a>| {
-        if let Some(used_up) = used_up.filter(|_| left <= 0) {
-            return Fate::QuotaUsedUp(used_up);
-        }
-        left -= 1;
-        let room = rooms.entry(due.job).or_insert(due.room);
-        let is_in_line = room.is_some_and(|room| room <= 0);
-        if !is_in_line {
-            *room = room.map(|room| room - 1);
-        }
-        let dispatch = DispatchId(time_ordered(now));
-        writes.ids.push(dispatch);
-        writes.jobs.push(due.job);
-        writes.in_line.push(is_in_line);
-        writes.queues.push(due.queue.clone());
-        writes.priorities.push(due.priority);
-        writes.users.push(order.user);
-        writes.args.push(order.args);
-        writes.traceparents.push(order.traceparent);
-        writes.start_within.push(due.start_within);
-        Fate::Created(Created { job: due.job, dispatch, queue: due.queue })
+    // The statements take lists of keys, so their plans do not depend on the parameters.
+    let scope = Scope::tenant(tenant).with_general_plans();
+    let names = Names::of(orders);
+    let pipelined = Pipelined::new(conn);
+    let work = async {
+        let lock = names.lock(tenant, false);
+        let found: Vec<Found> = pipelined.begin(scope, lock.load(&mut { pipelined.conn() })).await?;
+        let batch = Batch { tenant, triggered_by, orders, demands: Demands::default() };
+        batch.decide_and_write(pipelined.conn(), found).await
     };
-    let fates = judged
-        .into_iter()
-        .zip(orders)
-        .map(|(judged, order)| judged.map_or_else(|refused| refused, |due| fate(due, order)))
-        .collect();
-    (fates, writes)
+    let done = work.await;
+    pipelined.end(done).await
 }
 
-statement! {
-    /// Raw because it writes the jobs and their dispatches at once.
-    Write<'a> = "trigger/triggers_write.sql", (
-        tenant: TenantId as SqlUuid,
-        at: DateTime<Utc> as Timestamptz,
-        triggered_by: Trigger as Text,
-        ids: &'a [DispatchId] as Array<SqlUuid>,
-        jobs: &'a [JobId] as Array<SqlUuid>,
-        in_line: &'a [bool] as Array<Bool>,
-        queues: &'a [String] as Array<Text>,
-        priorities: &'a [i16] as Array<SmallInt>,
-        users: &'a [&'a str] as Array<Text>,
-        args: &'a [Option<&'a serde_json::Value>] as Array<Nullable<Jsonb>>,
-        traceparents: &'a [&'a str] as Array<Text>,
-        start_within: &'a [Option<i32>] as Array<Nullable<Int4>>,
-    ) -> ()
-}
-
-async fn write(
+/// Triggers one job, in the transaction of the caller, which holds no lock on a job yet.
+///
+/// Waits for the lock on the job, so it never returns [`Fate::Busy`]. Call
+/// [`crate::connection::notify::dispatches_waiting`] after the commit.
+pub async fn trigger(
     conn: &mut Conn,
     tenant: TenantId,
     triggered_by: Trigger,
-    at: DateTime<Utc>,
-    writes: &Writes<'_>,
-) -> DbResult<()> {
-    if writes.ids.is_empty() {
-        return Ok(());
+    order: &Order<'_>,
+    demands: Demands<'_>,
+) -> DbResult<Fate> {
+    let asked = Names::of(std::slice::from_ref(order));
+    let wait = Wait { tenant, id: asked.ids[0], name: asked.names[0] };
+    let job: Option<JobId> = wait.get_result(conn).await.optional()?;
+    let Some(job) = job else { return Ok(Fate::NoSuchJob) };
+    let names = Names { ids: vec![Some(job.0)], names: vec![None] };
+    let found: Vec<Found> = names.lock(tenant, true).load(conn).await?;
+    let batch = Batch { tenant, triggered_by, orders: std::slice::from_ref(order), demands };
+    match batch.decide_and_write(conn, found).await?.pop() {
+        Some(Fate::Busy) | None => Err(corrupt("the job of a single trigger was not locked".to_owned())),
+        Some(fate) => Ok(fate),
     }
-    let write = Write {
-        tenant,
-        at,
-        triggered_by,
-        ids: &writes.ids,
-        jobs: &writes.jobs,
-        in_line: &writes.in_line,
-        queues: &writes.queues,
-        priorities: &writes.priorities,
-        users: &writes.users,
-        args: &writes.args,
-        traceparents: &writes.traceparents,
-        start_within: &writes.start_within,
-    };
-    let written = write.execute(conn).await?;
-    if written == writes.ids.len() {
-        return Ok(());
+}
+
+statement! {
+    /// Raw because the two lookups are one statement with the lock.
+    Wait<'a> = "trigger/trigger_wait.sql", (
+        tenant: TenantId as SqlUuid,
+        id: Option<Uuid> as Nullable<SqlUuid>,
+        name: Option<&'a str> as Nullable<Text>,
+    ) -> SqlUuid
+}
+
+statement! {
+    /// Raw because it skips jobs that others have locked.
+    Lock<'a> = "trigger/triggers_lock.sql", (
+        tenant: TenantId as SqlUuid,
+        standard_priority: i16 as SmallInt,
+        is_alone: bool as Bool,
+        ids: &'a [Option<Uuid>] as Array<Nullable<SqlUuid>>,
+        names: &'a [Option<&'a str>] as Array<Nullable<Text>>,
+    ) -> FoundColumns
+}
+
+#[rustfmt::skip]
+type FoundColumns = (
+    Nullable<SqlUuid>, Nullable<Text>, Nullable<Bool>, Nullable<Bool>, Nullable<Jsonb>, Nullable<Text>, SmallInt,
+    Nullable<Text>, Nullable<Int4>, Nullable<Int4>, Nullable<Int4>, Nullable<Int4>, Nullable<BigInt>, Nullable<Jsonb>,
+    Nullable<BigInt>, Timestamptz,
+);
+
+/// The job of a trigger: without an id if there is none, and with nothing but its id if it is busy.
+#[derive(Queryable)]
+struct Found {
+    job: Option<JobId>,
+    function: Option<String>,
+    is_built_in: Option<bool>,
+    is_active: Option<bool>,
+    args_schema: Option<Value>,
+    queue: Option<String>,
+    priority: i16,
+    overlap_policy: Option<OverlapPolicy>,
+    max_instances: Option<i32>,
+    active: Option<i32>,
+    queued: Option<i32>,
+    start_within_seconds: Option<i32>,
+    version: Option<i64>,
+    args: Option<Value>,
+    /// Runs that the tenant may create in a minute.
+    quota: Option<i64>,
+    now: DateTime<Utc>,
+}
+
+/// A job that is locked.
+struct Locked {
+    id: JobId,
+    function: String,
+    is_built_in: bool,
+    is_active: bool,
+    args_schema: Option<Value>,
+    queue: String,
+    priority: i16,
+    instances: Instances,
+    start_within_seconds: Option<i32>,
+    version: i64,
+    /// Only of a single trigger.
+    args: Option<Value>,
+}
+
+impl Found {
+    fn locked(self) -> Result<Locked, Fate> {
+        let id = self.job.ok_or(Fate::NoSuchJob)?;
+        let locked = || {
+            Some(Locked {
+                id,
+                function: self.function?,
+                is_built_in: self.is_built_in?,
+                is_active: self.is_active?,
+                args_schema: self.args_schema,
+                queue: self.queue?,
+                priority: self.priority,
+                instances: Instances {
+                    overlap_policy: self.overlap_policy?,
+                    max_instances: self.max_instances?,
+                    active: self.active?,
+                    queued: self.queued?,
+                },
+                start_within_seconds: self.start_within_seconds,
+                version: self.version?,
+                args: self.args,
+            })
+        };
+        locked().ok_or(Fate::Busy)
     }
-    Err(DbError::Corrupt {
-        what: "the jobs of triggers".to_owned(),
-        reason: format!(
-            "{written} of {} dispatches were written, although their jobs are held",
-            writes.ids.len()
-        ),
-    })
+}
+
+/// The names of the jobs of triggers, column by column.
+struct Names<'a> {
+    ids: Vec<Option<Uuid>>,
+    names: Vec<Option<&'a str>>,
+}
+
+impl<'a> Names<'a> {
+    fn of(orders: &[Order<'a>]) -> Self {
+        Self {
+            ids: orders.iter().map(|order| order.job.parse().ok()).collect(),
+            // No name contains a NUL, and PostgreSQL rejects one.
+            names: orders.iter().map(|order| Some(order.job).filter(|name| !name.contains('\0'))).collect(),
+        }
+    }
+
+    fn lock(&self, tenant: TenantId, is_alone: bool) -> Lock<'_> {
+        let (ids, names) = (&self.ids, &self.names);
+        Lock { tenant, standard_priority: STANDARD_PRIORITY, is_alone, ids, names }
+    }
+}
+
+/// Triggers whose jobs are locked.
+struct Batch<'a> {
+    tenant: TenantId,
+    triggered_by: Trigger,
+    orders: &'a [Order<'a>],
+    demands: Demands<'a>,
+}
+
+impl<'a> Batch<'a> {
+    async fn decide_and_write(&self, conn: &Conn, found: Vec<Found>) -> DbResult<Vec<Fate>> {
+        if found.len() != self.orders.len() {
+            return Err(corrupt(format!("{} triggers have {} outcomes", self.orders.len(), found.len())));
+        }
+        let Some(now) = found.iter().map(|found| found.now).max() else { return Ok(Vec::new()) };
+        let quota = found.iter().find_map(|found| found.quota);
+        let mut decided = Vec::with_capacity(found.len());
+        for (found, order) in found.into_iter().zip(self.orders) {
+            decided.push(self.decide(conn, found, order).await?);
+        }
+
+        let wanted = i64::try_from(decided.iter().filter(|one| one.is_ok()).count()).unwrap_or(i64::MAX);
+        let (granted, used_up) = match quota {
+            Some(limit) if wanted > 0 => {
+                let taken = quotas::take_dispatches(conn, self.tenant, limit, now, wanted).await?;
+                (taken.granted, Some(taken.used_up))
+            }
+            Some(_) | None => (wanted, None),
+        };
+        let (fates, new) = self.share_out(decided, granted, used_up, now);
+        self.write(conn, &fates, &new).await?;
+        Ok(fates)
+    }
+
+    /// Everything that may reject a trigger except the quota and the version.
+    async fn decide(&self, conn: &Conn, found: Found, order: &Order<'_>) -> DbResult<Result<Locked, Fate>> {
+        let job = match found.locked() {
+            Ok(job) => job,
+            Err(fate) => return Ok(Err(fate)),
+        };
+        if job.is_built_in && !order.may_run_built_in {
+            return Ok(Err(Fate::BuiltIn));
+        }
+        let args = order.args.or(job.args.as_ref());
+        if let Some(key) = self.demands.idempotency_key
+            && let Some((earlier, its_args)) = earlier_with(conn, self.tenant, job.id, key).await?
+        {
+            let is_same = args == Some(&its_args);
+            return Ok(Err(if is_same { Fate::Duplicate(earlier) } else { Fate::KeyReused(earlier) }));
+        }
+        if !job.is_active {
+            return Ok(Err(Fate::FunctionInactive(job.function)));
+        }
+        let misfits = args.map(|args| args_schema::misfits(job.args_schema.as_ref(), args));
+        match misfits {
+            Some(misfits) if !misfits.is_empty() => Ok(Err(Fate::ArgsRefused(misfits))),
+            Some(_) | None => Ok(Ok(job)),
+        }
+    }
+
+    /// Gives the granted runs to the first triggers. Of one job, the first ones take its room and the
+    /// rest is queued.
+    fn share_out(
+        &self,
+        decided: Vec<Result<Locked, Fate>>,
+        granted: i64,
+        used_up: Option<DispatchesUsedUp>,
+        now: DateTime<Utc>,
+    ) -> (Vec<Fate>, Vec<NewDispatch<'a>>) {
+        let (mut new, mut left, mut rooms) = (Vec::new(), granted, Rooms::default());
+        let mut fate = |job: Locked, order: &Order<'a>| {
+            if let Some(used_up) = used_up.filter(|_| left <= 0) {
+                return Fate::QuotaUsedUp(used_up);
+            }
+            left -= 1;
+            if self.demands.version.is_some_and(|version| version != job.version) {
+                return Fate::OtherVersion(job.version);
+            }
+            let id = DispatchId(time_ordered(now));
+            new.push(NewDispatch {
+                id,
+                tenant_id: self.tenant,
+                job_id: job.id,
+                scheduled_for: now,
+                available_at: now,
+                is_queued: rooms.is_full_for((self.tenant, job.id), &job.instances),
+                expires_at: job.start_within_seconds.map(|span| now + TimeDelta::seconds(span.into())),
+                queue: job.queue.clone(),
+                priority: job.priority,
+                args: order.args.map(Cow::Borrowed),
+                is_catch_up: false,
+                follows: None,
+                origin: Origin {
+                    user: Some(order.user),
+                    trigger_id: Some(id.0),
+                    idempotency_key: self.demands.idempotency_key,
+                    traceparent: order.traceparent,
+                    ..Origin::default()
+                },
+            });
+            Fate::Created(Created { job: job.id, dispatch: id, queue: job.queue })
+        };
+        let fates = decided
+            .into_iter()
+            .zip(self.orders)
+            .map(|(decided, order)| decided.map_or_else(|rejected| rejected, |job| fate(job, order)))
+            .collect();
+        (fates, new)
+    }
+
+    /// Sends both statements before the first answer: neither needs the other.
+    async fn write(&self, conn: &Conn, fates: &[Fate], new: &[NewDispatch<'_>]) -> DbResult<()> {
+        if new.is_empty() {
+            return Ok(());
+        }
+        let created = fates.iter().zip(self.orders).filter_map(|(fate, order)| match fate {
+            Fate::Created(created) => Some(self.entry(created, order)),
+            _ => None,
+        });
+        let entries: Vec<AuditEntry> = created.collect();
+        let (inserted, noted) = futures_util::join!(
+            insert::insert(conn, None, self.triggered_by, new),
+            audit::insert(conn, &entries)
+        );
+        let inserted = inserted?;
+        noted?;
+        if inserted.len() == new.len() {
+            return Ok(());
+        }
+        Err(corrupt(format!(
+            "{} of {} runs were inserted, although their jobs are locked",
+            inserted.len(),
+            new.len()
+        )))
+    }
+
+    fn entry(&self, Created { job, dispatch, .. }: &Created, order: &Order<'_>) -> AuditEntry {
+        AuditEntry {
+            tenant_id: Some(self.tenant),
+            actor: order.actor.to_owned(),
+            action: "trigger_job",
+            target_type: "job",
+            target_id: job.to_string(),
+            before: None,
+            after: Some(json!({"dispatch_id": dispatch, "has_own_args": order.args.is_some()})),
+            request_id: Some(order.request.to_owned()),
+            address: order.address.map(str::to_owned),
+        }
+    }
+}
+
+/// The run that this key created for the job, and its arguments.
+async fn earlier_with(
+    conn: &Conn,
+    tenant: TenantId,
+    job: JobId,
+    key: &str,
+) -> DbResult<Option<(DispatchId, Value)>> {
+    let earlier = job_dispatch::table
+        .filter(job_dispatch::tenant_id.eq(tenant))
+        .filter(job_dispatch::job_id.eq(job))
+        .filter(job_dispatch::idempotency_key.eq(key))
+        .select((job_dispatch::id, job_dispatch::args))
+        .get_result(&mut { conn })
+        .await
+        .optional()?;
+    Ok(earlier)
+}
+
+fn corrupt(reason: String) -> DbError {
+    DbError::Corrupt { what: "triggers".to_owned(), reason }
 }

@@ -1,8 +1,9 @@
-//! What is in the way of dispatches that wait, and of the next runs of jobs: the facts, read.
+//! Reads the facts that block waiting runs and the next fires of jobs.
 //!
-//! Reads only, by key and bounded: the cost does not grow with what has finished, nor beyond a thousand entries with what waits. The
-//! statements follow each other without a transaction; what changes in between is told as it was seen by one or the other. What the facts
-//! come to is decided in [`sched_domain::explain::waits`].
+//! Reads only, by key and bounded: the cost does not grow with finished runs, nor beyond a thousand
+//! entries with waiting ones. The statements run one after another without a transaction; each
+//! change in between is visible to some of them. [`sched_domain::explain::waits`] evaluates the
+//! facts.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use diesel::sql_types::{Array, BigInt, Bool, Double, Int4, Nullable, Text, Times
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
+use crate::dispatching::room::{Instances, InstancesColumns};
 use crate::dispatching::tick::next_quota_window;
 use crate::jobs::Job;
 use crate::schema::{job_dependencies, scheduled_jobs};
@@ -27,10 +29,10 @@ use sched_domain::explain::waits::{
 use sched_domain::ids::{DispatchId, JobId, TenantId};
 use sched_domain::lease::Leadership;
 
-/// How far is counted; the statements read one more.
+/// Upper bound of counts; the statements read one row more.
 const MOST_COUNTED: i64 = 1_000;
 
-/// Most open dispatches that are named as being in the way of others of their job.
+/// Maximum number of open runs named as blockers of other runs of their job.
 const MOST_HOLDERS: i32 = 5;
 
 type Instant = DateTime<Utc>;
@@ -50,7 +52,7 @@ struct PendingRow {
     project_reason: Option<String>,
     function: Option<String>,
     function_reason: Option<String>,
-    is_job_full: bool,
+    instances: Instances,
     line: Option<i64>,
     counted: i64,
     due: i64,
@@ -59,7 +61,7 @@ struct PendingRow {
 #[rustfmt::skip]
 type PendingColumns = (
     SqlUuid, SqlUuid, Text, Timestamptz, Nullable<Timestamptz>, Int4, Nullable<Text>, Timestamptz, Bool,
-    Nullable<Text>, Nullable<Text>, Nullable<Text>, Nullable<Text>, Bool, Nullable<BigInt>, BigInt, BigInt,
+    Nullable<Text>, Nullable<Text>, Nullable<Text>, Nullable<Text>, InstancesColumns, Nullable<BigInt>, BigInt, BigInt,
 );
 
 statement! {
@@ -74,7 +76,7 @@ fn bounded(counted: i64, shown: i64) -> Bounded {
     Bounded { count, is_exact: counted <= MOST_COUNTED }
 }
 
-/// What those of the dispatches wait for that wait, each in order.
+/// The blockers of the runs that wait, each list in order.
 pub async fn of_dispatches(
     conn: &mut Conn,
     tenant: TenantId,
@@ -103,7 +105,7 @@ pub async fn of_dispatches(
             is_tenant_paused: row.is_tenant_paused,
             paused_project: row.project.map(|name| Paused { name, reason: row.project_reason }),
             paused_function: row.function.map(|name| Paused { name, reason: row.function_reason }),
-            is_job_full: row.is_job_full,
+            is_job_full: row.instances.room().is_some_and(|room| room <= 0),
         };
         (row.id, of_dispatch(row.now, &pending, queue, holders))
     };
@@ -144,7 +146,8 @@ statement! {
     ) -> QueueColumns
 }
 
-/// Queues by their names, in that order, with what is used of their limits and who serves them. One that is not kept has no limits.
+/// Queues by name, in that order, with limits, usage and workers. A queue without a row has no
+/// limits.
 pub async fn queue_facts(conn: &mut Conn, tenant: TenantId, names: &[String]) -> DbResult<Vec<QueueFacts>> {
     if names.is_empty() {
         return Ok(Vec::new());
@@ -231,14 +234,14 @@ statement! {
     ) -> JobColumns
 }
 
-/// How a job stands that was just read, where a leader counts as gone after `lease`.
+/// The current facts of a job; a leader counts as gone after `lease`.
 ///
 /// # Errors
-/// [`DbError::NotFound`] when the job has gone since, or when the database cannot be asked.
+/// [`DbError::NotFound`] if the job was deleted after it was read.
 pub async fn job_facts(conn: &mut Conn, tenant: TenantId, job: &Job, lease: Duration) -> DbResult<JobFacts> {
     let now = database_clock::now(conn).await?;
     let next_at = next_quota_window(now);
-    // The window is named by the minute that it ends in, and begins a second before it.
+    // The window is named by the minute in which it ends, and begins a second before it.
     let minute = next_at - TimeDelta::seconds(59);
     let found: Option<JobRow> =
         Surroundings { tenant, job: job.id, minute }.get_result(conn).await.optional()?;
@@ -281,10 +284,10 @@ pub async fn job_facts(conn: &mut Conn, tenant: TenantId, job: &Job, lease: Dura
     })
 }
 
-/// What a job runs after, by name. A job that was deleted never ends and is told all the same.
+/// The jobs that a job runs after, by name. Includes deleted ones, which never end.
 async fn upstream(conn: &mut Conn, tenant: TenantId, job: JobId) -> DbResult<Vec<Upstream>> {
     use job_dependencies as d;
-    let found: Vec<(String, AfterCondition, Option<Instant>)> = d::table
+    let found: Vec<(String, AfterCondition, Option<Uuid>, Option<Instant>)> = d::table
         .inner_join(
             scheduled_jobs::table
                 .on(scheduled_jobs::tenant_id.eq(d::tenant_id).and(scheduled_jobs::id.eq(d::after_job_id))),
@@ -292,8 +295,14 @@ async fn upstream(conn: &mut Conn, tenant: TenantId, job: JobId) -> DbResult<Vec
         .filter(d::tenant_id.eq(tenant))
         .filter(d::job_id.eq(job))
         .order(scheduled_jobs::name)
-        .select((scheduled_jobs::name, d::condition, d::met_at))
+        .select((scheduled_jobs::name, d::condition, d::met_by, d::met_at))
         .load(conn)
         .await?;
-    Ok(found.into_iter().map(|(job, on, met_at)| Upstream { job, on, met_at }).collect())
+    // A run uses up the end that met an edge: `met_by` is cleared, and `met_at` stays.
+    let of = |(job, on, met_by, met_at): (String, AfterCondition, Option<Uuid>, Option<Instant>)| Upstream {
+        job,
+        on,
+        met_at: met_by.and(met_at),
+    };
+    Ok(found.into_iter().map(of).collect())
 }

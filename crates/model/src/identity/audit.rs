@@ -1,4 +1,4 @@
-//! The audit log: who changed what, written in the transaction of the change and never updated.
+//! The audit log: entries are written in the transaction of the change and never updated.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -11,33 +11,31 @@ use crate::schema::audit_log;
 use crate::{Conn, DbResult};
 use sched_domain::ids::TenantId;
 
-/// One change.
 #[derive(Debug, Clone)]
 pub struct AuditEntry {
-    /// Tenant it happened in.
     pub tenant_id: Option<TenantId>,
-    /// Who did it.
+    /// The user, API key or component.
     pub actor: String,
-    /// What was done, in `snake_case`.
+    /// Action, in `snake_case`.
     pub action: &'static str,
-    /// Kind of thing it was done to.
+    /// Kind of the changed resource.
     pub target_type: &'static str,
-    /// Which one.
+    /// Name of the changed resource.
     pub target_id: String,
-    /// The thing before, without secrets.
+    /// The resource before, without secrets.
     pub before: Option<serde_json::Value>,
-    /// The thing after, without secrets.
+    /// The resource after, without secrets.
     pub after: Option<serde_json::Value>,
-    /// Request that caused it.
+    /// Id of the request.
     pub request_id: Option<String>,
-    /// Network address of who sent it; `None` for what no request did.
+    /// Client network address; `None` without a request.
     pub address: Option<String>,
 }
 
-/// Writes entries, and the events of those changes that others follow along.
+/// Writes entries, and the events of changes that have one.
 ///
 /// # Errors
-/// When the database cannot be asked; the change is then rolled back with it.
+/// The change then rolls back too.
 pub async fn write(conn: &mut Conn, entries: &[AuditEntry]) -> DbResult<()> {
     if entries.is_empty() {
         return Ok(());
@@ -47,7 +45,8 @@ pub async fn write(conn: &mut Conn, entries: &[AuditEntry]) -> DbResult<()> {
 }
 
 statement! {
-    /// Raw because the query builder writes rows out anew each time, as statements that are never prepared.
+    /// Raw SQL because the query builder generates a new text for each batch, which is never
+    /// prepared.
     Insert<'a> = "audit/audit_write.sql", (
         tenants: &'a [Option<TenantId>] as Array<Nullable<SqlUuid>>,
         actors: &'a [&'a str] as Array<Text>,
@@ -61,7 +60,8 @@ statement! {
     ) -> ()
 }
 
-async fn insert(conn: &mut Conn, entries: &[AuditEntry]) -> diesel::QueryResult<usize> {
+/// Writes entries of which no event is published.
+pub(crate) async fn insert(conn: &Conn, entries: &[AuditEntry]) -> diesel::QueryResult<usize> {
     fn column<'a, T>(entries: &'a [AuditEntry], value: impl Fn(&'a AuditEntry) -> T) -> Vec<T> {
         entries.iter().map(value).collect()
     }
@@ -76,11 +76,10 @@ async fn insert(conn: &mut Conn, entries: &[AuditEntry]) -> diesel::QueryResult<
         requests: &column(entries, |entry| entry.request_id.as_deref()),
         addresses: &column(entries, |entry| entry.address.as_deref()),
     }
-    .execute(conn)
+    .execute(&mut { conn })
     .await
 }
 
-/// An entry as it is kept.
 #[derive(Debug, Clone, Queryable)]
 pub struct AuditRecord {
     pub id: i64,
@@ -96,32 +95,30 @@ pub struct AuditRecord {
     pub address: Option<String>,
 }
 
-/// Which entries to list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditFilter {
-    /// Of this tenant.
     pub tenant: TenantId,
-    /// Those of the installation too.
+    /// Includes entries of the installation.
     pub with_installation: bool,
-    /// Only by whom.
+    /// Only this actor.
     pub actor: Option<String>,
-    /// Only what was done.
+    /// Only this action.
     pub action: Option<String>,
-    /// Only to this kind of thing.
+    /// Only this kind of resource.
     pub target_type: Option<String>,
-    /// Only to this thing.
+    /// Only this resource.
     pub target_id: Option<String>,
-    /// Only at this instant or later.
+    /// Inclusive.
     pub since: Option<DateTime<Utc>>,
-    /// Only before this instant.
+    /// Exclusive.
     pub until: Option<DateTime<Utc>>,
-    /// Only entries behind this one: the last of the page before.
+    /// The last item of the previous page.
     pub after: Option<i64>,
-    /// The oldest first, and not the newest.
+    /// Oldest first instead of newest first.
     pub oldest_first: bool,
 }
 
-/// Entries in the order that is asked for, at most `limit`.
+/// Entries in the requested order, at most `limit`.
 pub async fn list(conn: &mut Conn, filter: &AuditFilter, limit: i64) -> DbResult<Vec<AuditRecord>> {
     use audit_log as a;
     let mut query = a::table.limit(limit).into_boxed();
@@ -138,7 +135,10 @@ pub async fn list(conn: &mut Conn, filter: &AuditFilter, limit: i64) -> DbResult
         query = query.filter(a::action.eq(action));
     }
     if let Some(target_type) = &filter.target_type {
-        query = query.filter(a::target_type.eq(target_type));
+        // Earlier versions stored `dispatch` for a run.
+        let stored =
+            if target_type == "run" { vec!["run", "dispatch"] } else { vec![target_type.as_str()] };
+        query = query.filter(a::target_type.eq_any(stored));
     }
     if let Some(target) = &filter.target_id {
         query = query.filter(a::target_id.eq(target));
@@ -157,7 +157,8 @@ pub async fn list(conn: &mut Conn, filter: &AuditFilter, limit: i64) -> DbResult
     Ok(query.load(conn).await?)
 }
 
-/// The entry with this id, if it is of the tenant, or of the installation and that may be seen.
+/// The entry with this id, if it belongs to the tenant, or to the installation and the caller may
+/// see those.
 pub async fn by_id(
     conn: &mut Conn,
     tenant: TenantId,
@@ -174,7 +175,8 @@ pub async fn by_id(
     Ok(query.get_result(conn).await.optional()?)
 }
 
-/// The event of a change of a queue. Others are told by what makes them, with more to say.
+/// The event of a change of a queue. The writers of other changes append their own events with more
+/// details.
 fn told(entry: &AuditEntry) -> Option<NewEvent> {
     let event_type = match entry.action {
         "create_queue" => append::QUEUE_CREATED,
@@ -182,7 +184,7 @@ fn told(entry: &AuditEntry) -> Option<NewEvent> {
         _ => return None,
     };
     let name = entry.after.as_ref().or(entry.before.as_ref()).and_then(|shown| shown.get("name"));
-    // Who, as they are known to others: an address, or the public part of a key.
+    // The public name of the actor: an e-mail address, or the prefix of a key.
     let by = entry.actor.split_once(" via ").map_or(entry.actor.as_str(), |(who, _)| who);
     Some(NewEvent {
         tenant_id: entry.tenant_id,

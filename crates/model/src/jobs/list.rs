@@ -1,7 +1,8 @@
-//! Lists of jobs: which, in which order, from where on, and how many there are.
+//! Lists of jobs: filter, order, page and count.
 //!
-//! All of it reads the jobs of one tenant through their primary key or their names: no index serves the other orders, because every fire
-//! would pay for it. Fifty thousand jobs are sorted in some tens of milliseconds.
+//! Everything reads the jobs of one tenant through their primary key or their names. No other order
+//! has an index, because every fire would pay for it; sorting the jobs of one tenant is fast
+//! enough.
 
 use chrono::{DateTime, Utc};
 use diesel::dsl::sql;
@@ -17,33 +18,32 @@ use sched_domain::ids::{JobId, TenantId};
 use sched_domain::job::Scope;
 use sched_timetable::JobType;
 
-/// Which jobs a list shows, by who made them.
+/// Which jobs a list shows, by origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Shown {
-    /// Those that somebody has made.
+    /// Jobs that users created.
     #[default]
     Own,
-    /// The built-in ones too: those of built-in functions that belong to no project.
+    /// Built-in jobs too: jobs of built-in functions without a project.
     All,
 }
 
-/// What a job is at the moment.
+/// The current status of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobStatus {
     /// Its schedule fires.
     Enabled,
-    /// Its schedule does not fire for a while.
+    /// Its schedule is paused.
     Paused,
-    /// Somebody disabled it, or it is a built-in job that waits for its settings.
+    /// A user disabled it, or it is a built-in job that waits for its settings.
     Disabled,
-    /// The scheduler disabled it at a fire that it could not decide about, and says why.
+    /// The scheduler disabled it, with a reason, at a fire that it could not decide.
     Quarantined,
-    /// Somebody deleted it.
     Deleted,
 }
 
 impl JobStatus {
-    /// What a job is: of several the one that says most.
+    /// The status of a job; if several apply, the most specific.
     #[must_use]
     pub fn of(job: &Job) -> Self {
         match &job.state {
@@ -62,40 +62,37 @@ impl JobStatus {
     }
 }
 
-/// What jobs are sorted by; jobs that have no such thing come last in either direction, and equal ones by their id.
+/// Sort key. Jobs without the key come last in either direction; equal jobs are ordered by id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SortBy {
-    /// Their name.
     #[default]
     Name,
-    /// When they fire next.
+    /// The next fire time.
     NextRun,
-    /// When their latest finished attempt started.
+    /// Start of the latest finished attempt.
     LastRun,
-    /// When their settings last changed.
+    /// The last change of the settings.
     Updated,
 }
 
-/// The order of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Order {
-    /// By what.
     pub by: SortBy,
-    /// The greatest first.
+    /// Greatest first.
     pub is_descending: bool,
 }
 
-/// Where a page ended: what its last job was sorted by, and its id.
+/// End of a page: sort key and id of its last job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Position {
-    /// Its name.
+    /// Sorted by name.
     Name(String, JobId),
-    /// An instant, if it had one.
+    /// Sorted by a time, if the job has one.
     At(Option<DateTime<Utc>>, JobId),
 }
 
 impl Position {
-    /// Where a job stands in an order.
+    /// The position of a job in an order.
     #[must_use]
     pub fn of(job: &Job, by: SortBy) -> Self {
         match by {
@@ -107,43 +104,41 @@ impl Position {
     }
 }
 
-/// Which jobs are listed.
+/// Which jobs to list.
 #[derive(Debug, Clone, Default)]
 pub struct List {
-    /// By who made them.
     pub shown: Shown,
-    /// Deleted ones too.
+    /// Includes deleted jobs.
     pub with_deleted: bool,
-    /// Only those that are so.
+    /// Only jobs with this status.
     pub status: Option<JobStatus>,
-    /// Only those whose name or description has this text in it, whatever its case.
+    /// The name or description contains this text, ignoring case.
     pub text: Option<String>,
-    /// Only those whose name begins so.
+    /// The name starts with this text.
     pub name_prefix: Option<String>,
-    /// Only of this task function.
+    /// Only jobs of this task function.
     pub function: Option<String>,
-    /// Only of this project.
+    /// Only jobs of this project.
     pub project: Option<String>,
-    /// Only of this queue, which they or their function name.
+    /// Queue of the job or its function.
     pub queue: Option<String>,
-    /// Only of this kind of schedule.
+    /// Only this kind of schedule.
     pub job_type: Option<JobType>,
-    /// Only those whose latest finished dispatch ended so.
-    pub last_status: Option<DispatchStatus>,
-    /// Only those that were made from this template.
+    /// States of the latest finished run; empty for any.
+    pub last_status: &'static [DispatchStatus],
+    /// Only jobs created from this template.
     pub template: Option<String>,
-    /// In which order.
     pub order: Order,
-    /// Only those after this place in the order, which must be one of it.
+    /// Only jobs after this position, which must belong to the order.
     pub after: Option<Position>,
 }
 
-/// Text as a part of a pattern.
+/// Escapes text for a LIKE pattern.
 pub(in super::super) fn literally(text: &str) -> String {
     text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_")
 }
 
-/// Restricts a boxed query of jobs to those of a list, wherever a page begins.
+/// Applies the filters of a list to a boxed query of jobs, without the page position.
 macro_rules! listed {
     ($query:expr, $tenant:expr, $list:expr) => {{
         use scheduled_jobs as j;
@@ -191,8 +186,8 @@ macro_rules! listed {
         if let Some(job_type) = list.job_type {
             query = query.filter(j::job_type.eq(job_type));
         }
-        if let Some(status) = list.last_status {
-            query = query.filter(j::last_status.eq(status));
+        if !list.last_status.is_empty() {
+            query = query.filter(j::last_status.assume_not_null().eq_any(list.last_status));
         }
         if let Some(template) = &list.template {
             let named = sql::<Bool>("scheduled_jobs.made_from ->> 'template' = ").bind::<Text, _>(template);
@@ -202,7 +197,8 @@ macro_rules! listed {
     }};
 }
 
-/// Sorts a boxed query by an instant that may be missing, from a place on. What is missing comes last either way.
+/// Sorts a boxed query by an optional time, after a position. Missing values come last in either
+/// direction.
 macro_rules! sorted_by {
     ($query:expr, $column:expr, $order:expr, $after:expr) => {{
         use scheduled_jobs::id;
@@ -253,7 +249,7 @@ pub async fn list(conn: &mut Conn, tenant: TenantId, list: &List, limit: i64) ->
     Ok(rows.into_iter().map(into_job).collect())
 }
 
-/// How many jobs of the tenant a list has in all, counted up to `most`.
+/// Number of jobs of the tenant in a list, counted up to `most`.
 pub async fn count(conn: &mut Conn, tenant: TenantId, list: &List, most: i64) -> DbResult<usize> {
     let found: Vec<JobId> =
         listed!(all_with_names!(), tenant, list).select(scheduled_jobs::id).limit(most).load(conn).await?;

@@ -1,8 +1,9 @@
-//! Reading history: attempts and their output, wherever the scope of the job keeps them.
+//! Reading history: attempts and their output, from the public schema and from schema
+//! `maintenance`.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
@@ -15,15 +16,16 @@ use sched_domain::ids::{
 };
 use sched_domain::trace::TraceContext;
 
-/// Longer than any time between a claim and the start of what was claimed, and than any step of a clock between the two.
+/// Longer than any time between a claim and the start of its attempt, including a step of a clock
+/// between the two.
 const CLAIM_TO_START: TimeDelta = TimeDelta::hours(1);
 
-/// A finished attempt as it is kept, with the name of its job.
+/// A finished attempt, with the name of its job.
 #[derive(Debug, Clone, Queryable)]
 pub struct Execution {
     pub id: ExecutionId,
     pub job_id: JobId,
-    /// `None` when the job was purged.
+    /// `None` after the job was purged.
     pub job_name: Option<String>,
     pub dispatch_id: DispatchId,
     pub attempt: i32,
@@ -39,15 +41,16 @@ pub struct Execution {
     pub output_bytes: i64,
     pub worker_id: Option<WorkerId>,
     pub triggered_by: Trigger,
-    /// That of its dispatch, empty if it has none; `None` when the dispatch was one of the scheduler's, or is gone.
+    /// Trace context of its run, empty if the run has none; `None` if the scheduler dispatched the
+    /// run or the run was deleted.
     pub traceparent: Option<String>,
     pub metrics: Option<serde_json::Value>,
-    /// Only of one that is asked for by itself: it may be long.
+    /// Read only with a single attempt, because it may be long.
     pub traceback: Option<String>,
 }
 
 impl Execution {
-    /// Which span it was of which trace; `None` when its dispatch is gone, and with it what asked for it.
+    /// The span of this attempt; `None` if its run was deleted, and with it the parent context.
     #[must_use]
     pub fn trace(&self) -> Option<TraceContext> {
         let is_known = self.traceparent.is_some() || self.triggered_by == Trigger::Scheduler;
@@ -63,44 +66,40 @@ type Columns = (
     Nullable<Jsonb>, Nullable<Text>,
 );
 
-/// Which attempts to list.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only of this job.
     pub job: Option<JobId>,
-    /// Only of this dispatch.
     pub dispatch: Option<DispatchId>,
-    /// Only those that ended so.
-    pub status: Option<AttemptOutcome>,
-    /// Only those that this worker ran.
+    /// Any of these; empty for any outcome.
+    pub status: &'static [AttemptOutcome],
     pub worker: Option<WorkerId>,
-    /// Only of jobs that were of this project when they ran.
+    /// Project of the job when the attempt ran.
     pub project: Option<ProjectId>,
-    /// Only of jobs that run this function now.
+    /// Function of the job now.
     pub function: Option<FunctionId>,
-    /// Only of dispatches that this has made.
+    /// Creator of the run.
     pub triggered_by: Option<Trigger>,
-    /// Only those that started then or later.
+    /// Started at this time or later.
     pub since: Option<DateTime<Utc>>,
-    /// Only those that started before then.
+    /// Started before this time.
     pub until: Option<DateTime<Utc>>,
-    /// Only those that follow this one in the order: the last of the page before.
+    /// The last item of the previous page.
     pub after: Option<ExecutionId>,
-    /// The oldest first, by when they were claimed.
+    /// Ordered by claim time, oldest first.
     pub oldest_first: bool,
 }
 
-/// Declares a page of attempts, of a tenant or of a job of it, in one order.
+/// Declares the statement for a page of attempts, of a tenant or of one job, in one order.
 macro_rules! list {
     ($name:ident = $file:literal $(, of a $job:ident)?) => {
         statement! {
-            $name = $file after "executions/executions_page.sql", (
+            $name<'a> = $file after "executions/executions_page.sql", (
                 tenant: TenantId as SqlUuid,
                 $($job: JobId as SqlUuid,)?
                 beyond: ExecutionId as SqlUuid,
                 since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
                 until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
-                status: Option<AttemptOutcome> as Nullable<Text>,
+                status: Option<&'a [AttemptOutcome]> as Nullable<Array<Text>>,
                 dispatch: Option<DispatchId> as Nullable<SqlUuid>,
                 worker: Option<WorkerId> as Nullable<SqlUuid>,
                 project: Option<ProjectId> as Nullable<SqlUuid>,
@@ -117,12 +116,13 @@ list!(OldestFirst = "executions/executions_list_oldest.sql");
 list!(ListOfJob = "executions/executions_of_job.sql", of a job);
 list!(OldestOfJobFirst = "executions/executions_of_job_oldest.sql", of a job);
 
-/// Finished attempts of the tenant, newest first unless the filter says otherwise, at most `limit`.
+/// Finished attempts of the tenant, newest first by default, at most `limit`.
 pub async fn list(conn: &Conn, tenant: TenantId, filter: &Filter, limit: i64) -> DbResult<Vec<Execution>> {
     let job = job_of(conn, tenant, filter).await?;
     let (above, below) = bounds(filter);
     let beyond = if filter.oldest_first { above } else { below };
     let Filter { dispatch, status, worker, project, function, triggered_by, since, until, .. } = *filter;
+    let status = (!status.is_empty()).then_some(status);
     let conn = &mut { conn };
     macro_rules! page {
         ($statement:ident $(, $job:ident)?) => {
@@ -141,8 +141,8 @@ pub async fn list(conn: &Conn, tenant: TenantId, filter: &Filter, limit: i64) ->
     })
 }
 
-/// Between which ids what a filter means lies: ids are of the time of the claim, shortly before the start, so that what is older or newer
-/// need not be read.
+/// Id bounds of a filter. Ids contain the time of the claim, shortly before the start, so older and
+/// newer attempts need not be read.
 fn bounds(filter: &Filter) -> (ExecutionId, ExecutionId) {
     let since_claim = filter.since.and_then(|since| since.checked_sub_signed(CLAIM_TO_START));
     let until_claim = filter.until.and_then(|until| until.checked_add_signed(CLAIM_TO_START));
@@ -155,7 +155,8 @@ fn bounds(filter: &Filter) -> (ExecutionId, ExecutionId) {
     }
 }
 
-/// The job whose attempts a filter means. The attempts of a dispatch are found among those of its job, as long as it is there.
+/// The job of the filter. The attempts of a run are found through its job, as long as the run
+/// exists.
 async fn job_of(conn: &Conn, tenant: TenantId, filter: &Filter) -> DbResult<Option<JobId>> {
     match (filter.job, filter.dispatch) {
         (None, Some(dispatch)) => Ok(job_dispatch::table
@@ -170,13 +171,13 @@ async fn job_of(conn: &Conn, tenant: TenantId, filter: &Filter) -> DbResult<Opti
 }
 
 statement! {
-    Count = "executions/executions_count.sql", (
+    Count<'a> = "executions/executions_count.sql", (
         tenant: TenantId as SqlUuid,
         above: ExecutionId as SqlUuid,
         below: ExecutionId as SqlUuid,
         since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
         until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
-        status: Option<AttemptOutcome> as Nullable<Text>,
+        status: Option<&'a [AttemptOutcome]> as Nullable<Array<Text>>,
         dispatch: Option<DispatchId> as Nullable<SqlUuid>,
         worker: Option<WorkerId> as Nullable<SqlUuid>,
         project: Option<ProjectId> as Nullable<SqlUuid>,
@@ -187,14 +188,14 @@ statement! {
 }
 
 statement! {
-    CountOfJob = "executions/executions_count_of_job.sql", (
+    CountOfJob<'a> = "executions/executions_count_of_job.sql", (
         tenant: TenantId as SqlUuid,
         job: JobId as SqlUuid,
         above: ExecutionId as SqlUuid,
         below: ExecutionId as SqlUuid,
         since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
         until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
-        status: Option<AttemptOutcome> as Nullable<Text>,
+        status: Option<&'a [AttemptOutcome]> as Nullable<Array<Text>>,
         dispatch: Option<DispatchId> as Nullable<SqlUuid>,
         worker: Option<WorkerId> as Nullable<SqlUuid>,
         project: Option<ProjectId> as Nullable<SqlUuid>,
@@ -204,11 +205,12 @@ statement! {
     ) -> BigInt
 }
 
-/// How many attempts of the tenant a filter means in all, counted up to `most`.
+/// Number of attempts of the tenant that match a filter, counted up to `most`.
 pub async fn count(conn: &Conn, tenant: TenantId, filter: &Filter, most: i64) -> DbResult<usize> {
     let job = job_of(conn, tenant, filter).await?;
     let (above, below) = bounds(&Filter { after: None, ..*filter });
     let Filter { dispatch, status, worker, project, function, triggered_by, since, until, .. } = *filter;
+    let status = (!status.is_empty()).then_some(status);
     let conn = &mut { conn };
     macro_rules! count {
         ($statement:ident $(, $job:ident)?) => {
@@ -235,7 +237,7 @@ pub async fn by_id(conn: &Conn, tenant: TenantId, id: ExecutionId) -> DbResult<O
     Ok(ById { tenant, id }.get_result(&mut { conn }).await.optional()?)
 }
 
-/// A kept piece of output.
+/// A kept chunk of output.
 #[derive(Debug, Clone, Queryable)]
 pub struct Output {
     pub stream: String,
@@ -248,7 +250,6 @@ statement! {
     OutputOf = "executions/executions_output.sql", (tenant: TenantId as SqlUuid, id: ExecutionId as SqlUuid) -> (Text, Int4, Text, BigInt)
 }
 
-/// What an attempt wrote, by stream and position.
 pub async fn output(conn: &Conn, tenant: TenantId, id: ExecutionId) -> DbResult<Vec<Output>> {
     Ok(OutputOf { tenant, id }.load(&mut { conn }).await?)
 }

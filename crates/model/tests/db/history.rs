@@ -1,4 +1,5 @@
-//! History: attempts and their output are found wherever the scope of the job keeps them.
+//! History: attempts and their output are found in either schema, according to the scope of the
+//! job.
 
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::ids::{ExecutionId, TenantId};
@@ -11,7 +12,7 @@ use uuid::Uuid;
 use crate::attempts::{end, ended};
 use crate::fixture::{QUEUE, TENANT, World, settings};
 
-/// Begins a job of that scope.
+/// Starts a job of that scope.
 async fn begin(world: &World, name: &str, scope: Scope) -> Claimed {
     world.function(name).await;
     let project = (scope == Scope::Project).then(|| "default".to_owned());
@@ -22,7 +23,7 @@ async fn begin(world: &World, name: &str, scope: Scope) -> Claimed {
     world.claim(worker, 1).await.pop().unwrap()
 }
 
-/// Runs a job of that scope once; its output says the name of the job.
+/// Runs a job of that scope once; its output is the name of the job.
 async fn run(world: &World, name: &str, scope: Scope, outcome: AttemptOutcome) -> ExecutionId {
     let claimed = begin(world, name, scope).await;
     let mut ended = ended(&claimed, outcome, 1);
@@ -79,8 +80,10 @@ async fn history_is_paged_and_filtered() {
     let oldest_first = Filter { oldest_first: true, ..Filter::default() };
     assert_eq!(list(&world, &oldest_first, 2).await, [first, backup]);
     assert_eq!(list(&world, &Filter { oldest_first: true, ..next }, 2).await, [last]);
-    let failed = Filter { status: Some(AttemptOutcome::Failed), ..Filter::default() };
+    let failed = Filter { status: &[AttemptOutcome::Failed], ..Filter::default() };
     assert_eq!(list(&world, &failed, 10).await, [backup, first]);
+    let either = Filter { status: &[AttemptOutcome::Failed, AttemptOutcome::Completed], ..Filter::default() };
+    assert_eq!(list(&world, &either, 10).await, [last, backup, first]);
 
     let conn = world.conn().await;
     let execution = executions::by_id(&conn, TENANT, first).await.unwrap().unwrap();
@@ -99,7 +102,7 @@ async fn history_is_paged_and_filtered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_reads_the_history_of_another_tenant() {
+async fn history_is_isolated_by_tenant() {
     let world = World::new().await;
     let id = run(&world, "first", Scope::Project, AttemptOutcome::Completed).await;
     let stranger = TenantId(Uuid::new_v4());
@@ -111,7 +114,7 @@ async fn nobody_reads_the_history_of_another_tenant() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_is_in_the_trace_of_its_dispatch_as_long_as_that_is_known() {
+async fn attempt_has_the_trace_of_its_run() {
     let world = World::new().await;
     let id = run(&world, "first", Scope::Project, AttemptOutcome::Completed).await;
     let trace = async || {
@@ -125,7 +128,7 @@ async fn an_attempt_is_in_the_trace_of_its_dispatch_as_long_as_that_is_known() {
         ("api", "NULL", true),
         ("scheduler", "NULL", true),
     ] {
-        // The record of the attempt says what made its dispatch; the dispatch itself keeps to its constraints.
+        // History records the trigger of the run; the run itself satisfies its constraints.
         world.sql(&format!("UPDATE job_dispatch SET traceparent = {traceparent}")).await;
         world.sql(&format!("UPDATE job_execution_log SET triggered_by = '{made_by}'")).await;
         if is_gone {

@@ -1,4 +1,4 @@
-//! What dispatches and jobs wait for, each thing made to be in the way in a real database; and what of it the overview tells.
+//! Blockers of runs and jobs, each created in a real database; and their part in the overview.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ const LEADER: &str =
     "INSERT INTO scheduler_instances (id, hostname, pid, version, is_leader, leader_since, term)
      VALUES (gen_random_uuid(), 'leads', 41, '1.0', true, clock_timestamp(), 7)";
 
-/// The one dispatch that was made first.
+/// The run that was created first.
 async fn oldest(world: &World) -> DispatchId {
     world
         .text("SELECT id FROM job_dispatch ORDER BY scheduled_for, created_at, id LIMIT 1")
@@ -56,11 +56,12 @@ fn told(waits: &[Wait]) -> String {
     waits.iter().map(Wait::sentence).collect::<Vec<_>>().join("; ")
 }
 
-/// What one dispatch of the job `a` waits for after a change, and the sentence in which a word of it must stand.
+/// The blockers of one run of the job `a` after a change, and the sentence that must contain a
+/// word.
 #[tokio::test(flavor = "multi_thread")]
-async fn each_thing_in_the_way_of_a_dispatch_is_found() {
+async fn each_blocker_of_a_run_is_found() {
     let (future, used) = ("clock_timestamp() + interval '1 hour'", "ARRAY[clock_timestamp()], ARRAY[2]");
-    // What the leader does with what waits of a paused thing.
+    // The leader's treatment of waiting runs of a paused resource.
     let in_line = |table: &str| {
         format!(
             "UPDATE {table} SET is_paused = true; UPDATE job_dispatch SET claimable_at = 'infinity';
@@ -83,7 +84,7 @@ async fn each_thing_in_the_way_of_a_dispatch_is_found() {
         ("UPDATE queues SET is_paused = true, pause_reason = 'disk'", "queue_paused turn", "queue default is paused: disk"),
         ("UPDATE worker_registration SET queues = '{other}'", "no_worker turn", "no living worker serves the queue default"),
         ("UPDATE worker_registration SET status = 'OFFLINE', offline_since = now()", "no_worker turn", "no living worker"),
-        ("UPDATE worker_registration SET status = 'DRAINING'", "no_worker turn", "(1 finish what they run and take nothing new)"),
+        ("UPDATE worker_registration SET status = 'DRAINING'", "no_worker turn", "(1 finish their runs and claim nothing new)"),
         (
             "DELETE FROM worker_registration; INSERT INTO unserved_queues (queue, since) VALUES ('default', '2026-01-01T00:00:00Z')",
             "no_worker turn",
@@ -116,7 +117,7 @@ async fn each_thing_in_the_way_of_a_dispatch_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_that_runs_as_many_as_it_may_is_in_the_way_of_the_next() {
+async fn full_queue_blocks_the_next_run() {
     let world = World::new().await;
     let job = world.job("a").await;
     world.dispatches(job.id, QUEUE, 3).await;
@@ -134,7 +135,7 @@ async fn a_queue_that_runs_as_many_as_it_may_is_in_the_way_of_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_place_in_a_queue_is_counted_up_to_a_thousand_and_by_what_goes_before() {
+async fn queue_position_is_counted_up_to_a_thousand() {
     let world = World::new().await;
     let job = world.job("a").await;
     world.dispatches(job.id, QUEUE, 1_200).await;
@@ -171,7 +172,7 @@ async fn trigger(world: &World, job: JobId) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dispatch_in_line_and_the_next_fire_name_the_run_that_is_open() {
+async fn queued_run_names_the_open_run() {
     let world = World::new().await;
     world.sql(LEADER).await;
     let job = world.save(&narrow("a", OverlapPolicy::Skip)).await.job.id;
@@ -193,12 +194,12 @@ async fn a_dispatch_in_line_and_the_next_fire_name_the_run_that_is_open() {
     let waits = waits_of_job(&world, "a").await;
     assert_eq!(words(&waits), ["overlap", "fire_time"]);
     assert!(told(&waits).starts_with("1 of 1 runs of the job are open (run "), "{}", told(&waits));
-    assert!(told(&waits).contains("a fire meanwhile is skipped"), "{}", told(&waits));
+    assert!(told(&waits).contains("a new fire is skipped"), "{}", told(&waits));
 }
 
-/// What the job `a` waits for after a change, beside its next fire.
+/// The blockers of the job `a` after a change, beside its next fire.
 #[tokio::test(flavor = "multi_thread")]
-async fn each_thing_in_the_way_of_a_job_is_found() {
+async fn each_blocker_of_a_job_is_found() {
     let table = [
         ("SELECT 1", "fire_time", "its next fire time is"),
         ("UPDATE scheduled_jobs SET next_run_at = now() - interval '1 minute'", "fire_time", "the leader decides about it"),
@@ -247,7 +248,7 @@ async fn each_thing_in_the_way_of_a_job_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_calendar_and_other_jobs_are_in_the_way_of_a_job() {
+async fn calendars_and_dependencies_block_a_job() {
     let world = World::new().await;
     world.worker().await;
     world.sql(LEADER).await;
@@ -270,10 +271,13 @@ async fn a_calendar_and_other_jobs_are_in_the_way_of_a_job() {
     let waits = waits_of_job(&world, "b").await;
     assert_eq!(
         (words(&waits), told(&waits).as_str()),
-        (vec!["dependency"], "others are to end first: job a to fail")
+        (vec!["dependency"], "other jobs must end first: job a to fail")
     );
+    // The last end is used up by a run of the job, so the next one is needed.
     world.sql("UPDATE job_dependencies SET met_at = '2026-01-01T00:00:00Z'").await;
-    assert!(told(&waits_of_job(&world, "b").await).ends_with("job a has at 2026-01-01T00:00:00.000Z"));
+    assert_eq!(told(&waits_of_job(&world, "b").await), "other jobs must end first: job a to fail");
+    world.sql("UPDATE job_dependencies SET met_by = gen_random_uuid()").await;
+    assert!(told(&waits_of_job(&world, "b").await).contains("job a has at 2026-01-01T00:00:00.000Z"));
 }
 
 async fn explained(world: &World, id: DispatchId) -> Dispatched {
@@ -283,7 +287,7 @@ async fn explained(world: &World, id: DispatchId) -> Dispatched {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dispatch_that_made_room_names_the_fire_that_took_its_place() {
+async fn replaced_run_names_its_replacement() {
     let world = World::new().await;
     let job = world.save(&narrow("a", OverlapPolicy::CancelOldest)).await.job.id;
     trigger(&world, job).await;
@@ -305,7 +309,7 @@ async fn a_dispatch_that_made_room_names_the_fire_that_took_its_place() {
     let cancelled = explained(&world, first).await;
     assert_eq!(cancelled.successor.map(|successor| successor.id), Some(second));
     assert!(
-        cancelled.sentence().contains(&format!("cancel_oldest): dispatch {second} of ")),
+        cancelled.sentence().contains(&format!("cancel_oldest): run {second} of ")),
         "{}",
         cancelled.sentence()
     );
@@ -313,7 +317,7 @@ async fn a_dispatch_that_made_room_names_the_fire_that_took_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_overview_names_queues_leaders_and_jobs_that_need_somebody() {
+async fn overview_names_problems() {
     let world = World::new().await;
     let job = world.job("a").await;
     world.job("broken").await;
@@ -353,12 +357,12 @@ async fn the_overview_names_queues_leaders_and_jobs_that_need_somebody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn built_in_jobs_are_listed_when_they_are_asked_for_and_are_not_quarantined() {
+async fn built_in_jobs_are_listed_on_request() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     built_in::install(&mut conn).await.unwrap();
     world.job("mine").await;
-    // A job of a project is somebody's own, whatever it runs.
+    // A job of a project belongs to a user, whatever it runs.
     world.save(&JobSettings { function: "sched.retention".into(), ..settings("sched.mine") }).await;
     let names = async |shown| {
         let found =

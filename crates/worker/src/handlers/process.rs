@@ -54,6 +54,7 @@ mod progress;
 mod result_file;
 mod running;
 mod spawn;
+mod start_error;
 mod supervise;
 mod users;
 mod workspace;
@@ -66,22 +67,22 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use sched_model::domain::handler_config::{FieldError, ProcessConfig};
+use sched_model::domain::handler_config::ProcessConfig;
 use sched_runtime::monotonic_clock::monotonic;
 use tokio_util::sync::CancellationToken;
 
 use super::capture::Captured;
 use super::metrics::Metrics;
 use super::report::{Again, ErrorClass, Outcome, Report};
-use super::{Execution, Handler, MissingSecret};
+use super::{Execution, Handler};
 use crate::handlers::process::dir_pool::DirPool;
-use cgroups::{AttemptGroups, Cgroups, Entrance, LimitError};
+use cgroups::{AttemptGroups, Cgroups, Entrance};
 use confine::{Confinement, Directory};
 use launch::{Launcher, PreparedProgram};
 use pipes::Pipes;
-use programs::ProgramRefused;
+use start_error::StartError;
 use supervise::TimeLimits;
-use users::{Identity, RunAsError};
+use users::Identity;
 use workspace::Workspace;
 
 pub use environment::SAFE_PATH;
@@ -131,57 +132,6 @@ pub enum PrepareError {
         #[source]
         source: std::io::Error,
     },
-}
-
-/// Why a program did not start.
-#[derive(Debug, thiserror::Error)]
-enum StartError {
-    #[error("handler_config is not valid: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-    Config(Vec<FieldError>),
-    #[error(transparent)]
-    Secret(#[from] MissingSecret),
-    #[error("program {program:?} was not found in PATH ({SAFE_PATH}) on this worker")]
-    NotInPath { program: String },
-    #[error("program {program:?} does not exist on this worker")]
-    NoSuchProgram { program: String },
-    #[error(transparent)]
-    Refused(#[from] ProgramRefused),
-    #[error("working directory {cwd:?} is not a directory on this worker")]
-    NoSuchDirectory { cwd: String },
-    #[error("this worker could not create a process for {program:?}")]
-    Shortage { program: String, source: std::io::Error },
-    #[error("failed to start {program:?}")]
-    Spawn { program: String, source: std::io::Error },
-    #[error("failed to start {program:?}: the interpreter named by its first line or its format is missing")]
-    NoInterpreter { program: String, source: std::io::Error },
-    #[error("failed to create the private directory of the attempt in {root}", root = root.display())]
-    Workspace { root: PathBuf, source: std::io::Error },
-    #[error(transparent)]
-    RunAs(#[from] RunAsError),
-    #[error(transparent)]
-    Limit(#[from] LimitError),
-    #[error("the launcher of processes has stopped")]
-    LauncherGone,
-}
-
-impl StartError {
-    fn class(&self) -> ErrorClass {
-        match self {
-            Self::Config(_) => ErrorClass::InvalidConfig,
-            Self::Secret(_) => ErrorClass::MissingSecret,
-            Self::NotInPath { .. } | Self::NoSuchProgram { .. } => ErrorClass::ProgramNotFound,
-            Self::Refused(_) => ErrorClass::ProgramRefused,
-            Self::NoSuchDirectory { .. } | Self::NoInterpreter { .. } | Self::Spawn { .. } => {
-                ErrorClass::SpawnFailed
-            }
-            Self::RunAs(_) => ErrorClass::RunAsUnavailable,
-            Self::Limit(LimitError::Unavailable { .. }) => ErrorClass::LimitsUnavailable,
-            Self::Shortage { .. }
-            | Self::Workspace { .. }
-            | Self::Limit(LimitError::Group { .. })
-            | Self::LauncherGone => ErrorClass::Worker,
-        }
-    }
 }
 
 /// Runs functions of type `process`.

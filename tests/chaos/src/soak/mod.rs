@@ -160,7 +160,7 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
     let follower = Follower::start(apis.clone(), Arc::clone(&told)).await?;
     history::fill(&place.client().await?, length, jobs::rate(cli.jobs) + THEIR_RATE).await?;
     // A leader that has looked at the oldest looks there again after an hour; the next one begins there.
-    let step_down = "/api/v1/scheduler-instances/leader/step-down";
+    let step_down = "/api/v1/schedulers/leader/step-down";
     let answer = http::request(api, "POST", step_down, &[], Some(&json!({}))).await?;
     ensure!(answer.status < 300, "the leader does not step down: {}", answer.body);
 

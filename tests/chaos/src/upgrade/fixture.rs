@@ -99,7 +99,7 @@ async fn use_it(api: SocketAddr) -> anyhow::Result<()> {
         ("POST", "queues/reports/pause", json!({"reason": "a fixture"})),
         ("POST", "jobs/broken/trigger", json!({})),
         ("POST", "projects/billing/pause", json!({"reason": "a fixture"})),
-        ("POST", "scheduler-instances/leader/step-down", json!({})),
+        ("POST", "schedulers/leader/step-down", json!({})),
     ];
     for (number, (method, path, body)) in asked.into_iter().enumerate() {
         let (path, key) = (format!("/api/v1/{path}"), format!("fixture-{number}"));

@@ -174,7 +174,7 @@ async fn files_are_rehearsed_applied_exported_and_pruned_from_the_command_line()
 
     let dry = system.schedctl(&["jobs", "apply", "-f", &all, "--dry-run"]).await;
     assert_eq!(dry.status.code(), Some(0), "{dry:?}");
-    assert!(dry.stderr.contains("a dry run: nothing was written"), "{}", dry.stderr);
+    assert!(dry.stderr.contains("dry run: nothing was written"), "{}", dry.stderr);
     assert_eq!((dry.stdout.matches("created").count(), system.count(jobs).await), (4, 0), "{}", dry.stdout);
     let applied = printed(&system.schedctl(&["jobs", "apply", "-f", &all, "-o", "json"]).await);
     assert_eq!((applied["results"].as_array().unwrap().len(), system.count(jobs).await), (4, 3));

@@ -17,7 +17,7 @@ async fn one_manual_job_is_dispatched_claimed_executed_logged_and_seen() {
     let dispatch = system.trigger("one").await;
 
     let execution = wait_for("the execution", PATIENCE, async || {
-        let page = system.get(&format!("/api/v1/attempts?dispatch={dispatch}")).await;
+        let page = system.get(&format!("/api/v1/attempts?run={dispatch}")).await;
         page["items"].get(0).cloned().ok_or_else(|| page.to_string())
     })
     .await;

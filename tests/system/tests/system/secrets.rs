@@ -49,7 +49,7 @@ async fn run(installation: &Installation) -> Value {
     let dispatch = installation.trigger("job").await;
     let ended = format!("SELECT count(*) FROM job_execution_log WHERE dispatch_id = '{dispatch}'");
     installation.wait_count("the attempt to end", &ended, 1).await;
-    installation.get(&format!("/api/v1/attempts?dispatch={dispatch}")).await["items"][0].clone()
+    installation.get(&format!("/api/v1/attempts?run={dispatch}")).await["items"][0].clone()
 }
 
 async fn output(installation: &Installation, execution: &Value) -> String {

@@ -84,7 +84,7 @@ async fn trigger(system: &Installation, job: &str, traceparent: &str) -> String 
 async fn execution(system: &Installation, dispatch: &str) -> Value {
     let ended = format!("SELECT count(*) FROM job_execution_log WHERE dispatch_id = '{dispatch}'");
     system.wait_count("the attempt to end", &ended, 1).await;
-    system.get(&format!("/api/v1/attempts?dispatch={dispatch}")).await["items"][0].clone()
+    system.get(&format!("/api/v1/attempts?run={dispatch}")).await["items"][0].clone()
 }
 
 /// All daemons, which know this collector.

@@ -15,9 +15,9 @@ use sched_wire::IDEMPOTENCY_KEY;
 
 use super::operator;
 use crate::error::ApiError;
-use crate::error::field_error::{Mistake, Reason};
+use crate::error::field_error::{FieldError, Reason};
 use crate::http::reply::{Reply, note_replay};
-use crate::identity::{By, Identity};
+use crate::identity::{Actor, Identity};
 use crate::state::ApiState;
 
 /// The result of a write.
@@ -68,7 +68,7 @@ impl ApiState {
     pub(crate) async fn write<T, F>(
         &self,
         who: &Identity,
-        by: &By,
+        by: &Actor,
         name: &'static str,
         work: F,
     ) -> Result<Written<T>, ApiError>
@@ -89,7 +89,7 @@ impl ApiState {
     pub(crate) async fn write_installation<T, F>(
         &self,
         who: &Identity,
-        by: &By,
+        by: &Actor,
         name: &'static str,
         work: F,
     ) -> Result<Written<T>, ApiError>
@@ -107,7 +107,7 @@ impl ApiState {
         &self,
         scope: Scope,
         who: &Identity,
-        by: &By,
+        by: &Actor,
         name: &'static str,
         work: F,
     ) -> Result<Written<T>, ApiError>
@@ -192,7 +192,7 @@ async fn answered_before(conn: &mut Conn, asked: &Asked<'_>) -> Result<Option<Re
         Begun::First => Ok(None),
         Begun::Again(kept) => Reply::of_kept(kept).map(Some),
         Begun::InFlight => Err(ApiError::InFlight),
-        Begun::OtherRequest => Err(ApiError::Refused(vec![Mistake {
+        Begun::OtherRequest => Err(ApiError::Refused(vec![FieldError {
             reason: Reason::KeyReused,
             pointer: IDEMPOTENCY_KEY.to_owned(),
             message: "was used for another request; send a new key for a new request".to_owned(),

@@ -3,8 +3,6 @@
 //! Read as a whole before anything looks at it, and within a time of its own: of a request that is refused for that nothing was begun, which
 //! cannot be said of one that runs out of its time later ([`crate::http::middleware`]).
 
-use std::time::Duration;
-
 use actix_web::dev::Payload;
 use actix_web::error::PayloadError;
 use actix_web::http::Method;
@@ -16,16 +14,11 @@ use futures_util::future::{FutureExt, LocalBoxFuture};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::limits::{BODY_WITHIN, MAX_BODY_BYTES};
 use super::strict_json;
 use crate::error::ApiError;
 use crate::error::field_error;
-use crate::identity::{By, Signed};
-
-/// Longest body taken: a thousand jobs with room for their arguments.
-pub(crate) const MAX_BODY_BYTES: usize = 1024 * 1024;
-
-/// Longest time that a body takes to arrive. Far below that of a request ([`crate::http::middleware`]), and enough for the longest over a slow line.
-pub(crate) const BODY_WITHIN: Duration = Duration::from_secs(10);
+use crate::identity::{Actor, RequestActor};
 
 /// What the body of a `PATCH` may say that it is, besides plain JSON.
 pub(crate) const MERGE_PATCH_JSON: &str = "application/merge-patch+json";
@@ -75,7 +68,7 @@ async fn read(request: &HttpRequest, payload: Payload) -> Result<Body, ApiError>
     }
     let bytes =
         tokio::time::timeout(BODY_WITHIN, collect(payload)).await.map_err(|_late| ApiError::SlowBody)??;
-    if let Some(Signed(By { once: Some(once), .. })) = request.extensions().get() {
+    if let Some(RequestActor(Actor { once: Some(once), .. })) = request.extensions().get() {
         once.note_body(&bytes);
     }
     if bytes.is_empty() {

@@ -8,7 +8,7 @@ use std::future::{Ready, ready};
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest};
-use sched_wire::plainly;
+use sched_wire::plain_error;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use url::form_urlencoded;
@@ -51,7 +51,7 @@ fn parse<T: DeserializeOwned>(query: &str) -> Result<T, ApiError> {
     let source = serde_urlencoded::Deserializer::new(pairs());
     serde_path_to_error::deserialize(source).map_err(|error| {
         let name = error.path().to_string();
-        let told = plainly(&error.into_inner().to_string());
+        let told = plain_error(&error.into_inner().to_string());
         ApiError::parameter(told.missing.as_deref().unwrap_or(&name), told.message)
     })
 }
@@ -73,7 +73,7 @@ fn is_text(raw: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use sched_wire::{RunStatus, RunsQuery};
+    use sched_wire::{RunFilter, RunsQuery};
 
     use super::*;
 
@@ -81,7 +81,7 @@ mod tests {
     fn parameters_are_read_by_name() {
         let query: RunsQuery = parse("job=a%2Fb&status=waiting&limit=5").unwrap();
         assert_eq!((query.job.as_deref(), query.limit), (Some("a/b"), Some(5)));
-        assert_eq!(query.status, Some(RunStatus::Waiting));
+        assert_eq!(query.status, Some(RunFilter::Waiting));
         let odd: RunsQuery = parse("job=%E2%82%AC%zz%+1%25ff+%EF%BF%BD%").unwrap();
         assert_eq!(odd.job.as_deref(), Some("\u{20ac}%zz% 1%ff \u{fffd}%"));
         assert_eq!(parse::<RunsQuery>("").unwrap(), RunsQuery::default());
@@ -91,7 +91,7 @@ mod tests {
     fn mistakes_name_the_parameter() {
         for (query, name, text) in [
             ("statu=PENDING", "statu", "status"),
-            ("status=pending", "status", "IN_PROGRESS"),
+            ("status=PENDING", "status", "running"),
             ("limit=ten", "limit", "whole number"),
             ("limit=-1", "limit", "whole number"),
             ("job=a&job=b", "job", "twice"),

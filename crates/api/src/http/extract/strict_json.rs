@@ -9,7 +9,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde_json::{Map, Number, Value};
 
 use crate::error::ApiError;
-use crate::error::field_error::{Mistake, escaped};
+use crate::error::field_error::{FieldError, escaped};
 
 /// Reads a whole body.
 pub(super) fn parse(bytes: &[u8]) -> Result<Value, ApiError> {
@@ -20,12 +20,12 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Value, ApiError> {
     if found.is_empty() { Ok(value) } else { Err(ApiError::Refused(found)) }
 }
 
-fn find_nul(value: &Value, at: &mut String, found: &mut Vec<Mistake>) {
+fn find_nul(value: &Value, at: &mut String, found: &mut Vec<FieldError>) {
     const MESSAGE: &str = "contains a NUL character, which cannot be stored";
     let length = at.len();
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
-        Value::String(text) if text.contains('\0') => found.push(Mistake::invalid(at.as_str(), MESSAGE)),
+        Value::String(text) if text.contains('\0') => found.push(FieldError::invalid(at.as_str(), MESSAGE)),
         Value::String(_) => {}
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
@@ -37,7 +37,7 @@ fn find_nul(value: &Value, at: &mut String, found: &mut Vec<Mistake>) {
         Value::Object(map) => {
             for (key, item) in map {
                 if key.contains('\0') {
-                    found.push(Mistake::invalid(at.as_str(), format!("the key {key:?} {MESSAGE}")));
+                    found.push(FieldError::invalid(at.as_str(), format!("the key {key:?} {MESSAGE}")));
                     continue;
                 }
                 at.push('/');

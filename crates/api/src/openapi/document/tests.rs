@@ -23,7 +23,7 @@ fn references(value: &Value) -> Vec<String> {
 }
 
 #[test]
-fn every_route_is_in_it_and_nothing_else() {
+fn document_lists_exactly_the_routes() {
     let (table, document) = (table(), the_document());
     let mut routes = BTreeSet::new();
     for path in &table {
@@ -44,7 +44,7 @@ fn every_route_is_in_it_and_nothing_else() {
 }
 
 #[test]
-fn every_reference_leads_somewhere_and_every_schema_is_used() {
+fn references_resolve_and_schemas_are_used() {
     let document = the_document();
     let mut used = BTreeSet::new();
     for reference in references(&document) {
@@ -59,7 +59,7 @@ fn every_reference_leads_somewhere_and_every_schema_is_used() {
 }
 
 #[test]
-fn operations_have_names_of_their_own_and_say_what_they_need() {
+fn operation_ids_are_unique_and_permissions_documented() {
     let document = the_document();
     let mut names = BTreeSet::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
@@ -80,7 +80,7 @@ fn operations_have_names_of_their_own_and_say_what_they_need() {
 }
 
 #[test]
-fn what_clients_send_is_closed_and_what_they_read_is_whole() {
+fn request_schemas_are_closed_and_answer_schemas_complete() {
     let document = the_document();
     let schemas = &document["components"]["schemas"];
     for spec in ["JobSpec", "QueueSpec", "FunctionSpec", "PauseRequest"] {
@@ -96,7 +96,7 @@ fn what_clients_send_is_closed_and_what_they_read_is_whole() {
 }
 
 #[test]
-fn answers_say_what_they_come_with_and_every_refusal_is_told() {
+fn headers_and_refusals_are_documented() {
     let document = the_document();
     let job = &document["paths"]["/api/v1/jobs/{job}"];
     for (method, status, name, is_there) in [
@@ -128,7 +128,7 @@ fn answers_say_what_they_come_with_and_every_refusal_is_told() {
 }
 
 #[test]
-fn a_merge_patch_takes_away_what_may_be_absent_and_nothing_else() {
+fn merge_patch_removes_only_optional_fields() {
     let document = the_document();
     let patch = &document["paths"]["/api/v1/jobs/{job}"]["patch"]["requestBody"]["content"]["application/json"]
         ["schema"];

@@ -18,11 +18,11 @@ use secrecy::ExposeSecret as _;
 
 use crate::convert::identity::{api_key, scopes, scopes_left};
 use crate::error::ApiError;
-use crate::error::field_error::{self, Mistake, Reason};
+use crate::error::field_error::{self, FieldError, Reason};
 use crate::http::extract::{Body, NoParameters, Query};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
-use crate::identity::{Identity, Known};
+use crate::identity::{Caller, Identity};
 use crate::routes::operations::auditing::people;
 use crate::routes::{Answer, Id, State};
 
@@ -153,7 +153,7 @@ enum Whose {
 }
 
 impl Whose {
-    fn of(known: &Known, all: Permission) -> Self {
+    fn of(known: &Caller, all: Permission) -> Self {
         match known.user {
             _ if known.permissions.has(all) => Self::All,
             Some(user) if !known.is_bounded => Self::Own(user),
@@ -164,7 +164,7 @@ impl Whose {
 
 /// The scopes that a key gets: those that were asked for, or those of its maker where the maker is bounded.
 fn bounded(
-    maker: &Known,
+    maker: &Caller,
     is_of_tenant: bool,
     asked: Option<Permissions>,
 ) -> Result<Option<Permissions>, ApiError> {
@@ -176,7 +176,7 @@ fn bounded(
         None if maker.is_bounded => Ok(Some(maker.permissions)),
         None if is_of_tenant => {
             let message = "must name what the key may do, since no role bounds a key of the tenant";
-            Err(ApiError::Refused(vec![Mistake::invalid("/scopes", message)]))
+            Err(ApiError::Refused(vec![FieldError::invalid("/scopes", message)]))
         }
         None => Ok(None),
     }
@@ -198,7 +198,7 @@ fn no_longer(
 fn too_many() -> ApiError {
     let message =
         format!("you have {MOST_OWN} API keys that can be used; revoke one, or let one expire, first");
-    ApiError::Refused(vec![Mistake { reason: Reason::QuotaExceeded, pointer: String::new(), message }])
+    ApiError::Refused(vec![FieldError { reason: Reason::QuotaExceeded, pointer: String::new(), message }])
 }
 
 fn refused(error: DbError) -> ApiError {
@@ -261,7 +261,7 @@ pub(crate) async fn patch(
 }
 
 /// As whom somebody revokes and changes keys.
-fn revoker<'a>(known: &Known, source: &'a str) -> Revoker<'a> {
+fn revoker<'a>(known: &Caller, source: &'a str) -> Revoker<'a> {
     // Who may take the role from an owner may take the key.
     let may_owners = known.permissions.has(Permission::MembersWrite);
     let (user, may_others) = match Whose::of(known, Permission::KeysWrite) {
@@ -273,22 +273,22 @@ fn revoker<'a>(known: &Known, source: &'a str) -> Revoker<'a> {
 }
 
 fn past() -> ApiError {
-    ApiError::Refused(vec![Mistake::invalid("/expires_at", "must lie in the future")])
+    ApiError::Refused(vec![FieldError::invalid("/expires_at", "must lie in the future")])
 }
 
 fn over() -> ApiError {
     let message = "the key is revoked or has expired, and stays so; make a new one".to_owned();
-    ApiError::Refused(vec![Mistake { reason: Reason::Inactive, pointer: String::new(), message }])
+    ApiError::Refused(vec![FieldError { reason: Reason::Inactive, pointer: String::new(), message }])
 }
 
 fn wider(scope: Permission) -> ApiError {
     let message = format!("the key does not have {scope} and never comes to do more; make a new one");
-    ApiError::Refused(vec![Mistake::invalid("/scopes", message)])
+    ApiError::Refused(vec![FieldError::invalid("/scopes", message)])
 }
 
 fn no_later(end: DateTime<Utc>, what: &str) -> ApiError {
     let message = format!("must not be later than {}, {what}", end.to_rfc3339());
-    ApiError::Refused(vec![Mistake::invalid("/expires_at", message)])
+    ApiError::Refused(vec![FieldError::invalid("/expires_at", message)])
 }
 
 /// `DELETE /api-keys/{id-or-prefix}`

@@ -5,19 +5,19 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::identity::sign_ins;
-use sched_model::identity::tenants::{self, TenantRecord};
+use sched_model::identity::tenants;
 use sched_model::{Conn, identity::audit};
 use sched_wire::{Me, PasswordChange};
 use secrecy::SecretString;
 
 use super::sessions::{self, Place};
 use super::users::{hash, read_with_secrets};
-use crate::convert::identity::{check_password_change, tenant};
+use crate::convert::identity::{check_password_change, me};
 use crate::error::ApiError;
-use crate::error::field_error::Mistake;
+use crate::error::field_error::FieldError;
 use crate::http::extract::{Body, NoParameters, Query};
 use crate::http::reply::Reply;
-use crate::identity::{self, Claim, Identity, Vain, Verdict};
+use crate::identity::{self, Claim, FailedSignIn, Identity, Verdict};
 use crate::routes::operations::auditing::people;
 use crate::routes::{Answer, Id, State};
 
@@ -26,20 +26,7 @@ pub(crate) async fn get(state: State, identity: Identity, _: Query<NoParameters>
     let id = identity.tenant();
     let own =
         state.read(&identity, "show_me", async |conn: &mut Conn| Ok(tenants::by_id(conn, id).await?)).await?;
-    Ok(web::Json(of(&identity, own)))
-}
-
-/// What callers are told of themselves.
-pub(crate) fn of(identity: &Identity, own: TenantRecord) -> Me {
-    let known = identity.known();
-    Me {
-        tenant: tenant(own),
-        actor: identity.actor().to_owned(),
-        user: known.email.clone(),
-        role: known.role.map(|role| role.to_string()),
-        api_key: known.api_key.clone(),
-        permissions: known.permissions.iter().map(|permission| permission.to_string()).collect(),
-    }
+    Ok(web::Json(me(&identity, own)))
 }
 
 /// `PUT /me/password`
@@ -55,7 +42,7 @@ pub(crate) async fn change_password(
     let asked: PasswordChange = read_with_secrets(body.required()?, &["old_password", "new_password"])?;
     let (old, new) = (SecretString::from(asked.old_password), SecretString::from(asked.new_password));
     check_password_change(&old, &new).map_err(ApiError::Refused)?;
-    let one = |pointer: &str, message: &str| ApiError::Refused(vec![Mistake::invalid(pointer, message)]);
+    let one = |pointer: &str, message: &str| ApiError::Refused(vec![FieldError::invalid(pointer, message)]);
     let known = identity.known();
     let (Some(user), Some(email)) = (known.user, known.email.as_deref()) else {
         return Err(one("", "a key of the tenant has no password; show that you are a user"));
@@ -68,9 +55,10 @@ pub(crate) async fn change_password(
         Verdict::Right { .. } => return Err(wrong()),
         Verdict::Wrong { account, failures } => {
             if let Some(account) = account {
-                let attempt = Vain { failures: Some(failures), address: place.address };
+                let attempt = FailedSignIn { failures: Some(failures), address: place.address };
                 let tenants = [identity.tenant()];
-                identity::note_vain(&state, &tenants, &account, attempt, &request.0.request).await;
+                identity::record_failed_sign_in(&state, &tenants, &account, attempt, &request.0.request)
+                    .await;
             }
             return Err(wrong());
         }

@@ -10,7 +10,7 @@ use sched_wire::{Membership, MembershipSpec, Page, PageQuery};
 
 use crate::convert::identity::{membership, role};
 use crate::error::ApiError;
-use crate::error::field_error::{self, Mistake, Reason};
+use crate::error::field_error::{self, FieldError, Reason};
 use crate::http::cursor::mark;
 use crate::http::extract::{Body, NoParameters, Query, condition};
 use crate::http::pagination::Pages;
@@ -70,7 +70,7 @@ pub(crate) async fn put(
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let condition = condition(&http)?;
-    let refused_one = |mistake: Mistake| ApiError::Refused(vec![mistake]);
+    let refused_one = |mistake: FieldError| ApiError::Refused(vec![mistake]);
     let spec: MembershipSpec = field_error::read(body.required()?, "").map_err(refused_one)?;
     let role = role(&spec).map_err(refused_one)?;
     check_email(&email).map_err(|message| ApiError::parameter("email", message))?;
@@ -122,7 +122,7 @@ pub(crate) async fn delete(
 pub(crate) fn refused(error: MemberError) -> ApiError {
     match error {
         MemberError::NoSuchUser(email) => ApiError::NotFound { kind: "user", name: email },
-        MemberError::LastOwner => ApiError::Refused(vec![Mistake {
+        MemberError::LastOwner => ApiError::Refused(vec![FieldError {
             reason: Reason::LastOwner,
             pointer: String::new(),
             message: MemberError::LastOwner.to_string(),

@@ -20,14 +20,13 @@ use sched_wire::{OwnSession, Page, Session, SignIn};
 use secrecy::SecretString;
 use uuid::Uuid;
 
-use super::me;
-use crate::convert::identity::{check_sign_in, session};
+use crate::convert::identity::{check_sign_in, me, session};
 use crate::error::ApiError;
-use crate::error::field_error::Mistake;
+use crate::error::field_error::FieldError;
 use crate::http::client_address;
 use crate::http::extract::{Body, NoParameters, Query};
 use crate::http::reply::Reply;
-use crate::identity::{self, By, Claim, Identity, Vain, Verdict};
+use crate::identity::{self, Actor, Claim, FailedSignIn, Identity, Verdict};
 use crate::routes::operations::auditing::people;
 use crate::routes::{Answer, Id, State};
 
@@ -46,15 +45,15 @@ pub(crate) async fn create(
     let password = SecretString::from(std::mem::take(&mut asked.password));
     check_sign_in(&asked, &password).map_err(ApiError::Refused)?;
     let place = Place::of(&http, &state);
-    state.identities.admit_stranger(place.address)?;
+    state.identities.admit_unauthenticated(place.address)?;
     let claim = Claim { email: &asked.email, password, address: place.address };
     let slug = asked.tenant.as_deref();
     let (account, verified, subjects) = match identity::verify(&state, claim).await? {
         Verdict::Right { account, verified, subjects } => (account, verified, subjects),
         Verdict::Wrong { account, failures } => {
             tracing::info!(client.address = ?place.address, "An attempt to sign in failed.");
-            let attempt = Vain { failures: Some(failures), address: place.address };
-            note_vain(&state, account, attempt, slug, &request.0.request);
+            let attempt = FailedSignIn { failures: Some(failures), address: place.address };
+            record_failed_sign_in(&state, account, attempt, slug, &request.0.request);
             return Err(ApiError::SignInFailed("the address or the password is wrong"));
         }
     };
@@ -64,11 +63,11 @@ pub(crate) async fn create(
     let Some(membership) = chosen(&account, slug) else {
         identity::forgive(&state, &subjects).await?;
         let refused = ApiError::Refused(vec![which_tenant(&account)]);
-        let attempt = Vain { failures: None, address: place.address };
-        note_vain(&state, Some(account), attempt, slug, &request.0.request);
+        let attempt = FailedSignIn { failures: None, address: place.address };
+        record_failed_sign_in(&state, Some(account), attempt, slug, &request.0.request);
         return Err(refused);
     };
-    state.identities.know_stranger(place.address);
+    state.identities.admit_authenticated(place.address);
     let begun = Begun { account: &account, membership, verified: &verified, subjects: &subjects };
     begun.begin(&state, &request.0, &place).await
 }
@@ -83,18 +82,24 @@ fn chosen<'a>(account: &'a Account, slug: Option<&str>) -> Option<&'a AccountMem
 }
 
 /// What is told of tenants to somebody whose password was right.
-fn which_tenant(account: &Account) -> Mistake {
+fn which_tenant(account: &Account) -> FieldError {
     let slugs: Vec<&str> = account.memberships.iter().map(|one| one.slug.as_str()).collect();
     let message = match slugs.as_slice() {
         [] => "there is no tenant that you are a member of; an owner of one makes you one".to_owned(),
         slugs => format!("must be a tenant that you are a member of: {}", slugs.join(", ")),
     };
-    Mistake::invalid("/tenant", message)
+    FieldError::invalid("/tenant", message)
 }
 
 /// Has it written that an attempt led to no session, while the answer goes out: in the tenant that was meant, and where that is none of the user's
 /// in all of these, so that nobody keeps it out of the log by naming another.
-fn note_vain(state: &State, account: Option<Account>, attempt: Vain, slug: Option<&str>, request: &str) {
+fn record_failed_sign_in(
+    state: &State,
+    account: Option<Account>,
+    attempt: FailedSignIn,
+    slug: Option<&str>,
+    request: &str,
+) {
     let Some(account) = account else { return };
     let tenants: Vec<TenantId> = match chosen(&account, slug) {
         Some(membership) => vec![membership.tenant],
@@ -102,7 +107,9 @@ fn note_vain(state: &State, account: Option<Account>, attempt: Vain, slug: Optio
     };
     let (state, request) = (state.clone(), request.to_owned());
     // Ends by itself: a statement for each, with its own time limit.
-    rt::spawn(async move { identity::note_vain(&state, &tenants, &account, attempt, &request).await });
+    rt::spawn(
+        async move { identity::record_failed_sign_in(&state, &tenants, &account, attempt, &request).await },
+    );
 }
 
 /// Where a request comes from, as it is kept.
@@ -132,7 +139,7 @@ pub(crate) struct Begun<'a> {
 
 impl Begun<'_> {
     /// Begins it.
-    async fn begin(&self, state: &State, request: &By, place: &Place) -> Result<HttpResponse, ApiError> {
+    async fn begin(&self, state: &State, request: &Actor, place: &Place) -> Result<HttpResponse, ApiError> {
         let token = new_token();
         let identity = Identity::of_new_session(self.account, self.membership, token.id());
         let by = identity.signs(&request.request, request.address.clone(), request.trace, None).0;
@@ -163,7 +170,7 @@ pub(crate) async fn begin(
     conn: &mut Conn,
     state: &State,
     identity: &Identity,
-    by: &By,
+    by: &Actor,
     (token, place): (&SessionToken, &Place),
 ) -> Result<OwnSession, ApiError> {
     let hash = token.hash(state.ring());
@@ -200,7 +207,7 @@ async fn own(
     Ok(OwnSession {
         csrf_token: token.csrf(),
         session: session(record, Some(token.id())),
-        me: me::of(identity, tenant),
+        me: me(identity, tenant),
     })
 }
 

@@ -13,10 +13,10 @@ use sched_wire::Usage;
 
 use crate::convert::identity;
 use crate::error::ApiError;
-use crate::error::field_error::{self, Mistake, Reason};
+use crate::error::field_error::{self, FieldError, Reason};
 use crate::http::extract::{Body, NoParameters, Query, expected};
 use crate::http::reply::Reply;
-use crate::identity::{By, Identity};
+use crate::identity::{Actor, Identity};
 use crate::routes::etag::{Switch, can_be_there, no_such, refused, tag};
 use crate::routes::operations::auditing::people;
 use crate::routes::runs::cancellations::reason;
@@ -61,7 +61,7 @@ pub(crate) async fn patch(
         (Ok(quotas), None) => quotas,
         (quotas, wrong_name) => {
             let mut mistakes = quotas.err().unwrap_or_default();
-            mistakes.extend(wrong_name.map(|message| Mistake::invalid("/name", message)));
+            mistakes.extend(wrong_name.map(|message| FieldError::invalid("/name", message)));
             return Err(ApiError::Refused(mistakes));
         }
     };
@@ -95,7 +95,7 @@ pub(crate) async fn delete(
     let (expected, by, own) = (expected(&http)?, &request.0, identity.tenant());
     let in_use = |why: String| {
         let message = format!("the {KIND} {:?} {why}", slug.as_str());
-        Err(ApiError::Refused(vec![Mistake { reason: Reason::InUse, pointer: String::new(), message }]))
+        Err(ApiError::Refused(vec![FieldError { reason: Reason::InUse, pointer: String::new(), message }]))
     };
     let written = state
         .write_installation(&identity, by, "delete_tenant", async |conn: &mut Conn| {
@@ -156,7 +156,7 @@ pub(crate) async fn resume(
 async fn turn(
     state: &State,
     identity: &Identity,
-    by: &By,
+    by: &Actor,
     http: &HttpRequest,
     slug: &str,
     turn: Turn<'_>,

@@ -12,7 +12,7 @@ use sched_wire::{Page, PageQuery, Tenant, TenantSpec};
 use super::memberships::refused as member_refused;
 use crate::convert::identity::{check_tenant, tenant};
 use crate::error::ApiError;
-use crate::error::field_error::{self, Mistake, Reason};
+use crate::error::field_error::{self, FieldError, Reason};
 use crate::http::extract::{Body, NoParameters, Query};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
@@ -74,14 +74,14 @@ pub(crate) async fn create(
 fn refused(error: MemberError, spec: &TenantSpec) -> ApiError {
     match error {
         MemberError::Database(DbError::Constraint { name, .. }) if name == "tenants_slug_key" => {
-            ApiError::Refused(vec![Mistake {
+            ApiError::Refused(vec![FieldError {
                 reason: Reason::AlreadyExists,
                 pointer: "/slug".to_owned(),
                 message: format!("a tenant {:?} exists already", spec.slug),
             }])
         }
         MemberError::NoSuchUser(email) => {
-            ApiError::Refused(vec![Mistake::invalid("/owner", format!("there is no user {email:?}"))])
+            ApiError::Refused(vec![FieldError::invalid("/owner", format!("there is no user {email:?}"))])
         }
         error => member_refused(error),
     }

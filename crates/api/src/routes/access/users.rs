@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::convert::identity::{check_user, check_user_patch, user};
 use crate::error::ApiError;
-use crate::error::field_error::{self, Mistake, Reason};
+use crate::error::field_error::{self, FieldError, Reason};
 use crate::http::extract::{Body, NoParameters, Query, condition};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
@@ -75,7 +75,7 @@ pub(crate) async fn create(
 
 fn not_made(error: DbError, email: &str) -> ApiError {
     match error.constraint() {
-        Some("users_email_key") => ApiError::Refused(vec![Mistake {
+        Some("users_email_key") => ApiError::Refused(vec![FieldError {
             reason: Reason::AlreadyExists,
             pointer: "/email".to_owned(),
             message: format!("a user {email:?} exists already"),
@@ -93,7 +93,7 @@ pub(crate) fn read_with_secrets<T: DeserializeOwned>(body: Value, fields: &[&str
     let is_shown =
         |field: &&&str| body.get(**field).is_some_and(|value| !value.is_string() && !value.is_null());
     if let Some(field) = fields.iter().find(is_shown) {
-        return Err(ApiError::Refused(vec![Mistake::invalid(format!("/{field}"), "must be a text")]));
+        return Err(ApiError::Refused(vec![FieldError::invalid(format!("/{field}"), "must be a text")]));
     }
     field_error::read(body, "").map_err(|mistake| ApiError::Refused(vec![mistake]))
 }
@@ -208,7 +208,7 @@ pub(crate) async fn delete(
             if own == Some(deleted.id) {
                 let message = "this is who asks; have another operator of the installation do it".to_owned();
                 let pointer = String::new();
-                return Err(ApiError::Refused(vec![Mistake { reason: Reason::InUse, pointer, message }]));
+                return Err(ApiError::Refused(vec![FieldError { reason: Reason::InUse, pointer, message }]));
             }
             let entry = people::of_user("delete_user", Some(&deleted), &deleted, by);
             audit::write(conn, &[AuditEntry { after: None, ..entry }]).await?;
@@ -287,5 +287,5 @@ fn not_shut_out(error: ActiveError) -> ApiError {
         ActiveError::LastOperator => Reason::LastOperator,
         ActiveError::Database(error) => return error.into(),
     };
-    ApiError::Refused(vec![Mistake { reason, pointer: String::new(), message }])
+    ApiError::Refused(vec![FieldError { reason, pointer: String::new(), message }])
 }

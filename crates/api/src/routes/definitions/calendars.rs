@@ -17,11 +17,11 @@ use serde_json::Value;
 use crate::convert::calendar::{read_calendar, show};
 use crate::convert::spec::LONGEST_NAME;
 use crate::error::ApiError;
-use crate::error::field_error::{self, Mistake, Reason};
+use crate::error::field_error::{self, FieldError, Reason};
 use crate::http::extract::{Body, NoParameters, Query, condition};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
-use crate::identity::{By, Identity};
+use crate::identity::{Actor, Identity};
 use crate::routes::etag::{can_be_there, named, no_such, version_tag};
 use crate::routes::{Answer, Id, State, compute, operations::auditing};
 
@@ -139,7 +139,7 @@ pub(crate) async fn write(
     conn: &mut Conn,
     tenant: TenantId,
     settings: &CalendarSettings,
-    by: &By,
+    by: &Actor,
     entries: &mut Vec<AuditEntry>,
 ) -> Result<SavedCalendar, SaveError> {
     let saved = calendars::save(conn, tenant, settings, &by.source).await?;
@@ -162,7 +162,7 @@ fn settings(name: &str, body: Value) -> Result<CalendarSettings, ApiError> {
 
 fn refused(error: DeleteError) -> ApiError {
     match error {
-        DeleteError::InUse { .. } => ApiError::Refused(vec![Mistake {
+        DeleteError::InUse { .. } => ApiError::Refused(vec![FieldError {
             reason: Reason::InUse,
             pointer: String::new(),
             message: format!("{error}; take it from them first"),

@@ -18,11 +18,11 @@ use serde_json::json;
 use crate::convert::manifest::Checked;
 use crate::convert::{IntoDomain, hidden, response, spec};
 use crate::error::ApiError;
-use crate::error::field_error::{Mistake, Reason};
+use crate::error::field_error::{FieldError, Reason};
 use crate::http::extract::{Body, NoParameters, Query, expected};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
-use crate::identity::{By, Identity};
+use crate::identity::{Actor, Identity};
 use crate::routes::etag::{Switch, can_be_there, event, may_touch_built_in, named, no_such, refused, tag};
 use crate::routes::jobs::apply::missing_secrets;
 use crate::routes::runs::cancellations::reason;
@@ -31,7 +31,7 @@ use crate::routes::{Answer, Id, State, operations::auditing};
 /// What it is, in messages.
 const KIND: &str = "task function";
 
-/// `GET /task-functions`
+/// `GET /functions`
 pub(crate) async fn list(
     state: State,
     identity: Identity,
@@ -39,7 +39,7 @@ pub(crate) async fn list(
 ) -> Answer<Page<Function>> {
     let tenant = identity.tenant();
     let which = FunctionsQuery { limit: None, cursor: None, ..query.clone() };
-    let pages = Pages::of(&("task-functions", which), query.limit, query.cursor.as_deref())?;
+    let pages = Pages::of(&("functions", which), query.limit, query.cursor.as_deref())?;
     let filter = functions::Filter {
         name_prefix: query.name_prefix,
         queue: query.queue,
@@ -54,7 +54,7 @@ pub(crate) async fn list(
     Ok(web::Json(pages.page(rows, |function| function.settings.name.clone(), response::function)))
 }
 
-/// `GET /task-functions/{name}`
+/// `GET /functions/{name}`
 pub(crate) async fn get(
     state: State,
     identity: Identity,
@@ -70,7 +70,7 @@ pub(crate) async fn get(
     Ok(HttpResponse::Ok().insert_header(etag).json(response::function(found)))
 }
 
-/// `PUT /task-functions/{name}`
+/// `PUT /functions/{name}`
 pub(crate) async fn put(
     state: State,
     identity: Identity,
@@ -103,7 +103,7 @@ async fn write(
     tenant: TenantId,
     mut settings: FunctionSettings,
     expected: sched_model::definitions::resources::Expected,
-    by: &By,
+    by: &Actor,
 ) -> Result<(Reply, Change), ApiError> {
     let name = settings.name.clone();
     let name = name.as_str();
@@ -122,7 +122,7 @@ async fn write(
     let Some((_, settings)) = checked.functions.first() else { return Err(ApiError::Broken) };
     if before.as_ref().is_some_and(|function| function.is_system && function.settings != *settings) {
         let message = format!("the {KIND} {name:?} is built in and cannot be changed");
-        return Err(ApiError::Refused(vec![Mistake {
+        return Err(ApiError::Refused(vec![FieldError {
             reason: Reason::BuiltIn,
             pointer: String::new(),
             message,
@@ -139,7 +139,7 @@ async fn write(
     let etag = tag(after.updated_at);
     let reply = match change {
         Change::Created => {
-            Reply::created(&response::function(after))?.location(format!("{BASE_PATH}/task-functions/{name}"))
+            Reply::created(&response::function(after))?.location(format!("{BASE_PATH}/functions/{name}"))
         }
         Change::Updated | Change::Unchanged => Reply::ok(&response::function(after))?,
     };
@@ -147,7 +147,7 @@ async fn write(
 }
 
 /// The event of a function that was written, which changed something.
-pub(crate) fn written(tenant: TenantId, change: Change, name: &str, by: &By) -> NewEvent {
+pub(crate) fn written(tenant: TenantId, change: Change, name: &str, by: &Actor) -> NewEvent {
     let event_type = match change {
         Change::Created => append::FUNCTION_CREATED,
         Change::Updated | Change::Unchanged => append::FUNCTION_UPDATED,
@@ -155,19 +155,19 @@ pub(crate) fn written(tenant: TenantId, change: Change, name: &str, by: &By) -> 
     told(tenant, event_type, name, by)
 }
 
-fn told(tenant: TenantId, event_type: &'static str, name: &str, by: &By) -> NewEvent {
+fn told(tenant: TenantId, event_type: &'static str, name: &str, by: &Actor) -> NewEvent {
     event(tenant, None, event_type, json!({"name": name, "by": by.source}))
 }
 
 fn no_queue(error: DbError, queue: &str) -> ApiError {
     if error.constraint() == Some("task_functions_queue_fkey") {
         let message = format!("there is no queue named {queue:?}");
-        return ApiError::Refused(vec![Mistake::invalid("/queue", message)]);
+        return ApiError::Refused(vec![FieldError::invalid("/queue", message)]);
     }
     error.into()
 }
 
-/// `DELETE /task-functions/{name}`
+/// `DELETE /functions/{name}`
 pub(crate) async fn delete(
     state: State,
     identity: Identity,
@@ -194,7 +194,7 @@ pub(crate) async fn delete(
     Ok(written.response)
 }
 
-/// `POST /task-functions/{name}/activate`
+/// `POST /functions/{name}/activate`
 pub(crate) async fn activate(
     state: State,
     identity: Identity,
@@ -208,7 +208,7 @@ pub(crate) async fn activate(
     set_active(&state, &identity, &request.0, &http, &name, true).await
 }
 
-/// `POST /task-functions/{name}/deactivate`
+/// `POST /functions/{name}/deactivate`
 pub(crate) async fn deactivate(
     state: State,
     identity: Identity,
@@ -225,7 +225,7 @@ pub(crate) async fn deactivate(
 async fn set_active(
     state: &State,
     identity: &Identity,
-    by: &By,
+    by: &Actor,
     http: &HttpRequest,
     name: &str,
     is_active: bool,
@@ -264,7 +264,7 @@ async fn set_active(
     Ok(written.response)
 }
 
-/// `POST /task-functions/{name}/pause`
+/// `POST /functions/{name}/pause`
 pub(crate) async fn pause(
     state: State,
     identity: Identity,
@@ -278,7 +278,7 @@ pub(crate) async fn pause(
     turn(&state, &identity, &request.0, &http, &name, Turn::Pause(reason.as_deref())).await
 }
 
-/// `POST /task-functions/{name}/resume`
+/// `POST /functions/{name}/resume`
 pub(crate) async fn resume(
     state: State,
     identity: Identity,
@@ -295,7 +295,7 @@ pub(crate) async fn resume(
 async fn turn(
     state: &State,
     identity: &Identity,
-    by: &By,
+    by: &Actor,
     http: &HttpRequest,
     name: &str,
     turn: Turn<'_>,
@@ -331,7 +331,7 @@ async fn tell(
     tenant: TenantId,
     event_type: &'static str,
     name: &str,
-    by: &By,
+    by: &Actor,
 ) -> Result<(), ApiError> {
     Ok(append::append(conn, &[told(tenant, event_type, name, by)]).await?)
 }

@@ -20,11 +20,11 @@ use serde_json::json;
 
 use crate::convert::spec::{LONGEST_DESCRIPTION, LONGEST_NAME};
 use crate::error::ApiError;
-use crate::error::field_error::{self, Mistake, Reason};
+use crate::error::field_error::{self, FieldError, Reason};
 use crate::http::extract::{Body, NoParameters, Query, expected};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
-use crate::identity::{By, Identity};
+use crate::identity::{Actor, Identity};
 use crate::routes::etag::{Switch, can_be_there, event, no_such, refused, tag};
 use crate::routes::jobs::{Told, tell_of_cancelled, tell_within};
 use crate::routes::operations::auditing::plain;
@@ -168,7 +168,7 @@ pub(crate) async fn delete(
 /// Why a project was not deleted, and what to do about it.
 fn not_deleted(error: DeleteError, name: &str) -> ApiError {
     let in_use = |message: String| {
-        ApiError::Refused(vec![Mistake { reason: Reason::InUse, pointer: String::new(), message }])
+        ApiError::Refused(vec![FieldError { reason: Reason::InUse, pointer: String::new(), message }])
     };
     match error {
         DeleteError::Change(ChangeError::InUse(users)) => in_use(format!(
@@ -216,7 +216,7 @@ pub(crate) async fn resume(
 async fn turn(
     state: &State,
     identity: &Identity,
-    by: &By,
+    by: &Actor,
     http: &HttpRequest,
     name: &str,
     turn: Turn<'_>,
@@ -251,11 +251,11 @@ fn settings(name: &str, body: Body) -> Result<ProjectSettings, ApiError> {
     let display_name = spec.display_name.unwrap_or_else(|| name.to_owned());
     let mut mistakes = Vec::new();
     if let Err(message) = check_display_name(&display_name) {
-        mistakes.push(Mistake::invalid("/display_name", message));
+        mistakes.push(FieldError::invalid("/display_name", message));
     }
     if spec.description.chars().count() > LONGEST_DESCRIPTION {
         let message = format!("must be no longer than {LONGEST_DESCRIPTION} characters");
-        mistakes.push(Mistake::invalid("/description", message));
+        mistakes.push(FieldError::invalid("/description", message));
     }
     if !mistakes.is_empty() {
         return Err(ApiError::Refused(mistakes));
@@ -268,7 +268,7 @@ fn entry(
     action: &'static str,
     before: Option<&ProjectSettings>,
     after: Option<&Kept>,
-    by: &By,
+    by: &Actor,
 ) -> AuditEntry {
     let name = after.map(|project| &project.settings).or(before).map(|settings| settings.name.clone());
     AuditEntry {

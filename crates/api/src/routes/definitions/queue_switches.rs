@@ -13,7 +13,7 @@ use crate::convert::queue::show;
 use crate::error::ApiError;
 use crate::http::extract::{Body, NoParameters, Query, expected};
 use crate::http::reply::Reply;
-use crate::identity::{By, Identity};
+use crate::identity::{Actor, Identity};
 use crate::routes::etag::{
     Switch, can_be_there, event, is_system_queue, may_touch_built_in, no_such, refused, tag,
 };
@@ -54,7 +54,7 @@ pub(crate) async fn resume(
 async fn turn(
     state: &State,
     identity: &Identity,
-    by: &By,
+    by: &Actor,
     http: &HttpRequest,
     name: &str,
     turn: Turn<'_>,

@@ -20,7 +20,7 @@ use crate::error::ApiError;
 use crate::http::extract::{Body, NoParameters, Query, condition};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
-use crate::identity::{By, Identity};
+use crate::identity::{Actor, Identity};
 use crate::routes::etag::{is_system_queue, may_touch_built_in, tag};
 use crate::routes::notes::Notes;
 use crate::routes::{Answer, Id, State, operations::auditing};
@@ -108,7 +108,7 @@ pub(crate) async fn put(
 }
 
 /// What the audit log says of a write, if it changed anything.
-fn entry(tenant: TenantId, saved: &SavedQueue, by: &By) -> Option<AuditEntry> {
+fn entry(tenant: TenantId, saved: &SavedQueue, by: &Actor) -> Option<AuditEntry> {
     let is_changed = saved.change != Change::Unchanged;
     is_changed.then(|| auditing::of_queue(tenant, saved.before.as_ref(), &saved.after, by))
 }
@@ -116,7 +116,7 @@ fn entry(tenant: TenantId, saved: &SavedQueue, by: &By) -> Option<AuditEntry> {
 /// Writes a queue of a manifest, whose pause is not said there.
 pub(crate) async fn write(
     conn: &mut Conn,
-    (tenant, by): (TenantId, &By),
+    (tenant, by): (TenantId, &Actor),
     settings: &QueueSettings,
     notes: &mut Notes,
 ) -> DbResult<Applied> {

@@ -16,7 +16,7 @@ use sched_wire::{DeleteSecretQuery, Page, PageQuery, Secret, SecretQuery, Secret
 
 use crate::convert::secret::{read_value, show};
 use crate::error::ApiError;
-use crate::error::field_error::{Mistake, Reason};
+use crate::error::field_error::{FieldError, Reason};
 use crate::http::extract::{Body, NoParameters, Query, condition};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
@@ -219,7 +219,7 @@ fn put_refused(error: PutError, project: Option<&str>) -> ApiError {
 
 fn delete_refused(error: DeleteError) -> ApiError {
     match error {
-        DeleteError::InUse { .. } => ApiError::Refused(vec![Mistake {
+        DeleteError::InUse { .. } => ApiError::Refused(vec![FieldError {
             reason: Reason::InUse,
             pointer: String::new(),
             message: format!("{error}; take it from them first, or delete it with force=true"),

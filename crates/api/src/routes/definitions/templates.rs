@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 
 use crate::convert::template::{Made, read_template, show, spec_of};
 use crate::error::ApiError;
-use crate::error::field_error::{self, Mistake, Reason};
+use crate::error::field_error::{self, FieldError, Reason};
 use crate::http::extract::{Body, NoParameters, Query, condition, if_match};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
-use crate::identity::{By, Identity};
+use crate::identity::{Actor, Identity};
 use crate::routes::etag::{can_be_there, event, named, no_such, version_tag};
 use crate::routes::notes::Notes;
 use crate::routes::operations::auditing::plain;
@@ -187,7 +187,7 @@ async fn make(
     identity: &Identity,
     made: &Made,
     replaces: bool,
-    by: &By,
+    by: &Actor,
 ) -> Result<(Reply, (String, String)), ApiError> {
     let (tenant, settings) = (identity.tenant(), &made.settings);
     let mut functions = vec![settings.function.as_str()];
@@ -238,7 +238,11 @@ fn taken(job: &Job, template: &str) -> ApiError {
         "a job named {:?} exists already and was not made from the template {template:?}; delete it first, or give another name",
         job.settings.name
     );
-    ApiError::Refused(vec![Mistake { reason: Reason::AlreadyExists, pointer: "/name".to_owned(), message }])
+    ApiError::Refused(vec![FieldError {
+        reason: Reason::AlreadyExists,
+        pointer: "/name".to_owned(),
+        message,
+    }])
 }
 
 /// Writes a template, in the caller's transaction, with what is to be told of it.
@@ -246,7 +250,7 @@ pub(crate) async fn write(
     conn: &mut Conn,
     tenant: TenantId,
     settings: &TemplateSettings,
-    by: &By,
+    by: &Actor,
     notes: &mut Notes,
 ) -> DbResult<SavedTemplate> {
     let saved = templates::save(conn, tenant, settings, &by.source).await?;
@@ -260,7 +264,7 @@ pub(crate) async fn write(
     Ok(saved)
 }
 
-fn told(tenant: TenantId, event_type: &'static str, template: &TemplateRecord, by: &By) -> NewEvent {
+fn told(tenant: TenantId, event_type: &'static str, template: &TemplateRecord, by: &Actor) -> NewEvent {
     let payload = json!({"name": template.name, "version": template.version, "by": by.source});
     event(tenant, None, event_type, payload)
 }
@@ -270,7 +274,7 @@ fn entry(
     action: &'static str,
     before: Option<&TemplateSettings>,
     after: Option<&TemplateSettings>,
-    by: &By,
+    by: &Actor,
 ) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),

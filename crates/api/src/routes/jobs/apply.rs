@@ -35,11 +35,11 @@ use serde_json::Value;
 use crate::convert::manifest::{self, Checked};
 use crate::convert::{IntoWire, hidden};
 use crate::error::ApiError;
-use crate::error::field_error::{self, Mistake, Reason};
+use crate::error::field_error::{self, FieldError, Reason};
 use crate::http::extract::{Body, Query};
 use crate::http::reply::Reply;
 use crate::http::route::allowed;
-use crate::identity::{By, Identity};
+use crate::identity::{Actor, Identity};
 use crate::routes::etag::{is_system_queue, may_touch_built_in};
 use crate::routes::jobs::{Told, tell};
 use crate::routes::notes::Notes;
@@ -110,7 +110,7 @@ async fn judge(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> Result<(
 }
 
 /// Calendars, functions, projects and other jobs that jobs name and nobody has, and what functions, notification channels and rules do.
-async fn look_up(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResult<Vec<Mistake>> {
+async fn look_up(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResult<Vec<FieldError>> {
     let own: BTreeSet<&str> = checked.function_names.iter().map(String::as_str).collect();
     // Each with the schema of its arguments.
     let mut functions: HashMap<&str, Option<Option<Value>>> = HashMap::new();
@@ -146,12 +146,12 @@ async fn look_up(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResu
 }
 
 /// What is wrong with the arguments of a job that stands at `at`, by the schema of its function.
-fn unfit_args(schema: Option<&Value>, at: &str, job: &JobSettings) -> Vec<Mistake> {
+fn unfit_args(schema: Option<&Value>, at: &str, job: &JobSettings) -> Vec<FieldError> {
     let misfits = args_schema::misfits(schema, &job.task_args).into_iter();
     misfits.map(|misfit| field_error::unfit(misfit, at)).collect()
 }
 
-async fn missing_jobs(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResult<Vec<Mistake>> {
+async fn missing_jobs(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResult<Vec<FieldError>> {
     let own: BTreeSet<&str> = checked.job_names.iter().map(String::as_str).collect();
     let named = checked.jobs.iter().flat_map(|(_, job)| &job.after).map(|after| after.job.as_str());
     let others: BTreeSet<&str> = named.filter(|name| !own.contains(name)).collect();
@@ -165,7 +165,11 @@ async fn missing_jobs(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> D
     Ok(mistakes)
 }
 
-async fn missing_calendars(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResult<Vec<Mistake>> {
+async fn missing_calendars(
+    conn: &mut Conn,
+    tenant: TenantId,
+    checked: &Checked,
+) -> DbResult<Vec<FieldError>> {
     let mut known: BTreeSet<&str> = checked.calendar_names.iter().map(String::as_str).collect();
     let named = || checked.jobs.iter().flat_map(|(_, job)| &job.calendars);
     let unknown: BTreeSet<&String> = named().filter(|name| !known.contains(name.as_str())).collect();
@@ -187,7 +191,7 @@ pub(crate) async fn missing_secrets(
     conn: &mut Conn,
     tenant: TenantId,
     checked: &Checked,
-) -> DbResult<Vec<Mistake>> {
+) -> DbResult<Vec<FieldError>> {
     let of_function = |(at, function): &(String, FunctionSettings)| {
         let named = named_secrets(&function.handler_config).into_iter();
         named.map(|named| (format!("{at}/handler_config{}", named.pointer), named.name)).collect::<Vec<_>>()
@@ -199,19 +203,19 @@ pub(crate) async fn missing_secrets(
     let mistake = |(pointer, name): &(String, String)| {
         let message =
             format!("there is no secret named {name:?}; make it first: `schedctl secrets set {name}`");
-        Mistake::invalid(pointer.as_str(), message)
+        FieldError::invalid(pointer.as_str(), message)
     };
     Ok(missing.map(mistake).collect())
 }
 
-fn missing(pointer: String, kind: &str, name: &str) -> Mistake {
-    Mistake::invalid(pointer, format!("there is no {kind} named {name:?}"))
+fn missing(pointer: String, kind: &str, name: &str) -> FieldError {
+    FieldError::invalid(pointer, format!("there is no {kind} named {name:?}"))
 }
 
 /// One manifest being written.
 struct Work<'a> {
     tenant: TenantId,
-    by: &'a By,
+    by: &'a Actor,
     checked: &'a Checked,
     /// The item at work, for the error that may come of it: the transaction's own error has no place for it.
     at: Mutex<String>,
@@ -421,7 +425,7 @@ impl Work<'_> {
             let message =
                 format!("{what} of this name was made by another request at the same moment; send it again");
             let pointer = format!("{at}/name");
-            ApiError::Refused(vec![Mistake { reason: Reason::Concurrent, pointer, message }])
+            ApiError::Refused(vec![FieldError { reason: Reason::Concurrent, pointer, message }])
         };
         match &error {
             SaveError::Dependency { job, .. } => {

@@ -18,10 +18,10 @@ use crate::convert::merge_patch::merged;
 use crate::convert::{response, spec};
 use crate::database::access::Written;
 use crate::error::ApiError;
-use crate::error::field_error::{self, Mistake};
+use crate::error::field_error::{self, FieldError};
 use crate::http::extract::{Body, Condition, NoParameters, Query, condition};
 use crate::http::reply::Reply;
-use crate::identity::{By, Identity};
+use crate::identity::{Actor, Identity};
 use crate::routes::{Id, State};
 
 /// How often a change is computed anew because somebody else was faster.
@@ -70,7 +70,7 @@ pub(crate) async fn patch(
 ) -> Result<HttpResponse, ApiError> {
     let patch = body.required()?;
     if !patch.is_object() {
-        return Err(ApiError::Refused(vec![Mistake::invalid(
+        return Err(ApiError::Refused(vec![FieldError::invalid(
             "",
             "must be an object of the fields to change",
         )]));
@@ -147,7 +147,7 @@ async fn earlier(
     let found = jobs::versions::list(conn, tenant, job.id, version.checked_add(1), 1).await?.pop();
     let found = found.filter(|found| found.version == version).ok_or_else(|| {
         let message = format!("the job has no version {version}; it is at {}", job.state.version);
-        ApiError::Refused(vec![Mistake::invalid("/version", message)])
+        ApiError::Refused(vec![FieldError::invalid("/version", message)])
     })?;
     let settings: JobSettings = serde_json::from_value(found.settings).map_err(|error| DbError::Corrupt {
         what: format!("version {version} of job {}", job.id),
@@ -155,7 +155,8 @@ async fn earlier(
     })?;
     let settings = JobSettings { name: job.settings.name.clone(), ..settings };
     // Rules may be stricter than they were then.
-    let mistakes: Vec<Mistake> = settings.check().iter().map(|error| Mistake::of_field("", error)).collect();
+    let mistakes: Vec<FieldError> =
+        settings.check().iter().map(|error| FieldError::of_field("", error)).collect();
     if mistakes.is_empty() { Ok(settings) } else { Err(ApiError::Refused(mistakes)) }
 }
 
@@ -163,7 +164,7 @@ async fn earlier(
 async fn modify(
     state: &State,
     identity: &Identity,
-    by: &By,
+    by: &Actor,
     condition: Condition,
     job: &str,
     how: How<'_>,
@@ -206,7 +207,7 @@ async fn write(
     tenant: TenantId,
     settings: &JobSettings,
     how: How<'_>,
-    by: &By,
+    by: &Actor,
 ) -> Result<SavedJob, SaveError> {
     match how {
         How::Patch(_) => jobs::save(conn, tenant, settings, SaveMode::Upsert, &by.source).await,
@@ -222,7 +223,7 @@ fn named(name: &str, mut body: Value, timezone: &str) -> Result<JobSettings, Api
             let message = format!(
                 "must be {name:?} or absent: a job keeps its name, by which files and other jobs know it"
             );
-            return Err(ApiError::Refused(vec![Mistake::invalid("/name", message)]));
+            return Err(ApiError::Refused(vec![FieldError::invalid("/name", message)]));
         }
     }
     spec::job(body, "", timezone).map_err(ApiError::Refused)
@@ -243,7 +244,7 @@ async fn note(
     tenant: TenantId,
     saved: &SavedJob,
     action: Option<&'static str>,
-    by: &By,
+    by: &Actor,
 ) -> Result<(Reply, Option<Job>), ApiError> {
     let (entry, event_type) = match saved.change {
         Change::Unchanged => return Ok((shown(conn, tenant, saved.job.clone()).await?, None)),

@@ -12,7 +12,7 @@ use sched_wire::{JobDeleted, RestoreRequest};
 
 use super::{Told, auditing, built_in, entity_tag, find, no_such_job, shown, tell, tell_of_cancelled};
 use crate::error::ApiError;
-use crate::error::field_error::{self, Mistake, Reason};
+use crate::error::field_error::{self, FieldError, Reason};
 use crate::http::extract::{Body, NoParameters, Query, if_match};
 use crate::http::reply::Reply;
 use crate::identity::Identity;
@@ -71,7 +71,7 @@ fn followed(names: &[String]) -> ApiError {
         if names.len() == 1 { "runs" } else { "run" },
         if names.len() == 1 { "that job" } else { "those jobs" },
     );
-    ApiError::Refused(vec![Mistake { reason: Reason::InUse, pointer: String::new(), message }])
+    ApiError::Refused(vec![FieldError { reason: Reason::InUse, pointer: String::new(), message }])
 }
 
 /// `POST /jobs/{id-or-name}/restore`
@@ -87,7 +87,7 @@ pub(crate) async fn restore(
     let (tenant, version, by) = (identity.tenant(), if_match(&http)?, &request.0);
     let asked: RestoreRequest = body.read_or_default()?;
     if let Some(Err(message)) = asked.name.as_deref().map(|name| check_name(name, LONGEST_NAME)) {
-        return Err(ApiError::Refused(vec![Mistake::invalid("/name", message)]));
+        return Err(ApiError::Refused(vec![FieldError::invalid("/name", message)]));
     }
     let written = state
         .write(&identity, by, "restore_job", async |conn: &mut Conn| {
@@ -154,11 +154,19 @@ fn refused(error: SaveError) -> ApiError {
     let message = format!(
         "a job named {name:?} is there by now; send a `name` to restore this one under, or delete that one first"
     );
-    ApiError::Refused(vec![Mistake { reason: Reason::AlreadyExists, pointer: "/name".to_owned(), message }])
+    ApiError::Refused(vec![FieldError {
+        reason: Reason::AlreadyExists,
+        pointer: "/name".to_owned(),
+        message,
+    }])
 }
 
 fn keeps_its_name(name: &str) -> ApiError {
     let message =
         format!("the job is there, as {name:?}; only one that is deleted is restored under another name");
-    ApiError::Refused(vec![Mistake { reason: Reason::AlreadyExists, pointer: "/name".to_owned(), message }])
+    ApiError::Refused(vec![FieldError {
+        reason: Reason::AlreadyExists,
+        pointer: "/name".to_owned(),
+        message,
+    }])
 }

@@ -13,9 +13,9 @@ use serde_json::json;
 
 use crate::convert::moment::moment;
 use crate::error::ApiError;
-use crate::error::field_error::{self, Mistake};
+use crate::error::field_error::{self, FieldError};
 use crate::http::extract::{Body, NoParameters, Query, if_match};
-use crate::identity::{By, Identity};
+use crate::identity::{Actor, Identity};
 use crate::routes::jobs::{find, no_such_job, shown};
 use crate::routes::{Id, State, built_in, operations::auditing};
 
@@ -86,7 +86,7 @@ pub(crate) async fn disable(
 async fn simply(
     state: &State,
     identity: &Identity,
-    by: &By,
+    by: &Actor,
     http: &HttpRequest,
     job: &str,
     body: Body,
@@ -142,13 +142,13 @@ impl<'a> Wanted<'a> {
 }
 
 fn refused(pointer: &str, message: String) -> ApiError {
-    ApiError::Refused(vec![Mistake::invalid(pointer, message)])
+    ApiError::Refused(vec![FieldError::invalid(pointer, message)])
 }
 
 async fn turn(
     state: &State,
     identity: &Identity,
-    by: &By,
+    by: &Actor,
     http: &HttpRequest,
     job: &str,
     wanted: Wanted<'_>,
@@ -186,7 +186,7 @@ async fn turn(
     Ok(written.response)
 }
 
-fn event(tenant: TenantId, event_type: &'static str, after: &Job, by: &By) -> NewEvent {
+fn event(tenant: TenantId, event_type: &'static str, after: &Job, by: &Actor) -> NewEvent {
     NewEvent {
         tenant_id: Some(tenant),
         project_id: None,

@@ -9,7 +9,7 @@ use sched_model::jobs::Job;
 use sched_model::{Conn, DbResult, identity::tenants};
 use serde_json::json;
 
-use crate::identity::By;
+use crate::identity::Actor;
 
 /// What became of a job.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +25,7 @@ pub(in crate::routes) async fn tell(
     conn: &mut Conn,
     tenant: TenantId,
     told: &[Told<'_>],
-    by: &By,
+    by: &Actor,
 ) -> DbResult<()> {
     let mut projects: HashMap<&str, Option<ProjectId>> = HashMap::new();
     let mut new = Vec::new();
@@ -52,7 +52,7 @@ pub(in crate::routes) async fn tell_within(
     tenant: TenantId,
     project: Option<ProjectId>,
     told: &[Told<'_>],
-    by: &By,
+    by: &Actor,
 ) -> DbResult<()> {
     let event = |Told { event_type, job }: &Told<'_>| event(tenant, project, event_type, job, by);
     append::append(conn, &told.iter().map(event).collect::<Vec<_>>()).await
@@ -63,7 +63,7 @@ fn event(
     project_id: Option<ProjectId>,
     event_type: &'static str,
     job: &Job,
-    by: &By,
+    by: &Actor,
 ) -> NewEvent {
     NewEvent {
         tenant_id: Some(tenant),

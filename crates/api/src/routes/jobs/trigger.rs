@@ -20,10 +20,10 @@ use serde_json::Value;
 
 use crate::database::trigger_batcher::{self, LONGEST_ARGS, Order};
 use crate::error::ApiError;
-use crate::error::field_error::{self, Mistake, Reason};
+use crate::error::field_error::{self, FieldError, Reason};
 use crate::http::extract::{Body, NoParameters, Query, if_match};
 use crate::http::reply::note_replay;
-use crate::identity::{By, Identity};
+use crate::identity::{Actor, Identity};
 use crate::routes::jobs::{find, no_such_job};
 use crate::routes::runs::retries::accepted;
 use crate::routes::{Id, State, built_in};
@@ -64,7 +64,7 @@ pub(crate) async fn trigger(
 async fn alone(
     state: &State,
     identity: &Identity,
-    by: &By,
+    by: &Actor,
     job: &str,
     version: Option<i64>,
     args: Option<&Value>,
@@ -131,7 +131,7 @@ const fn quota(DispatchesUsedUp { limit, after_seconds }: DispatchesUsedUp) -> A
 }
 
 fn key_reused(dispatch: DispatchId) -> ApiError {
-    ApiError::Refused(vec![Mistake {
+    ApiError::Refused(vec![FieldError {
         reason: Reason::KeyReused,
         pointer: IDEMPOTENCY_KEY.to_owned(),
         message: format!(
@@ -151,7 +151,7 @@ fn unfit(mut misfits: Vec<Misfit>, is_of_request: bool) -> ApiError {
 }
 
 fn inactive(function: &str) -> ApiError {
-    ApiError::Refused(vec![Mistake {
+    ApiError::Refused(vec![FieldError {
         reason: Reason::Inactive,
         pointer: String::new(),
         message: format!("the task function {function:?} of the job is inactive"),

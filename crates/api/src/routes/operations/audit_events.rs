@@ -6,6 +6,7 @@ use sched_model::{Conn, connection::database_clock};
 use sched_wire::{AuditEvent, AuditQuery, Page, TimeSort};
 
 use super::events::{instant, sees_installation};
+use crate::convert::stored::{public_target_type, public_value};
 use crate::error::ApiError;
 use crate::http::extract::{NoParameters, Query};
 use crate::http::pagination::Pages;
@@ -75,10 +76,10 @@ fn show(entry: AuditRecord) -> AuditEvent {
         at: entry.created_at,
         actor: entry.actor,
         action: entry.action,
-        target_type: entry.target_type,
+        target_type: public_target_type(entry.target_type),
         target_id: entry.target_id,
-        before: entry.before,
-        after: entry.after,
+        before: entry.before.map(public_value),
+        after: entry.after.map(public_value),
         request_id: entry.request_id,
         address: entry.address,
         is_installation: entry.tenant_id.is_none(),

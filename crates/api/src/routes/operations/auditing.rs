@@ -21,10 +21,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::convert::hidden::hide_variables;
-use crate::identity::By;
+use crate::identity::Actor;
 
 /// A job that was created or changed.
-pub(crate) fn of_job(tenant: TenantId, saved: &SavedJob, by: &By) -> AuditEntry {
+pub(crate) fn of_job(tenant: TenantId, saved: &SavedJob, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
         actor: by.actor.clone(),
@@ -44,7 +44,7 @@ pub(crate) fn of_changed_job(
     action: &'static str,
     job: JobId,
     (before, after): (Option<&JobSettings>, Option<&JobSettings>),
-    by: &By,
+    by: &Actor,
 ) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
@@ -65,7 +65,7 @@ pub(crate) fn of_switched_job(
     action: &'static str,
     before: &Job,
     after: &Job,
-    by: &By,
+    by: &Actor,
 ) -> AuditEntry {
     let flags = |job: &Job| {
         json!({
@@ -95,7 +95,7 @@ pub(crate) fn of_function(
     id: FunctionId,
     before: Option<&FunctionSettings>,
     after: &FunctionSettings,
-    by: &By,
+    by: &Actor,
 ) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
@@ -111,7 +111,7 @@ pub(crate) fn of_function(
 }
 
 /// A function that was deleted.
-pub(crate) fn of_deleted_function(tenant: TenantId, function: &Function, by: &By) -> AuditEntry {
+pub(crate) fn of_deleted_function(tenant: TenantId, function: &Function, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
         actor: by.actor.clone(),
@@ -126,7 +126,7 @@ pub(crate) fn of_deleted_function(tenant: TenantId, function: &Function, by: &By
 }
 
 /// A calendar that was created or changed.
-pub(crate) fn of_calendar(tenant: TenantId, saved: &SavedCalendar, by: &By) -> AuditEntry {
+pub(crate) fn of_calendar(tenant: TenantId, saved: &SavedCalendar, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
         actor: by.actor.clone(),
@@ -141,7 +141,7 @@ pub(crate) fn of_calendar(tenant: TenantId, saved: &SavedCalendar, by: &By) -> A
 }
 
 /// A calendar that was deleted.
-pub(crate) fn of_deleted_calendar(tenant: TenantId, calendar: &CalendarRecord, by: &By) -> AuditEntry {
+pub(crate) fn of_deleted_calendar(tenant: TenantId, calendar: &CalendarRecord, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
         actor: by.actor.clone(),
@@ -160,7 +160,7 @@ pub(crate) fn of_queue(
     tenant: TenantId,
     before: Option<&QueueSettings>,
     after: &QueueSettings,
-    by: &By,
+    by: &Actor,
 ) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
@@ -176,7 +176,7 @@ pub(crate) fn of_queue(
 }
 
 /// A queue that was deleted.
-pub(crate) fn of_deleted_queue(tenant: TenantId, queue: &QueueSettings, by: &By) -> AuditEntry {
+pub(crate) fn of_deleted_queue(tenant: TenantId, queue: &QueueSettings, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
         actor: by.actor.clone(),
@@ -191,7 +191,12 @@ pub(crate) fn of_deleted_queue(tenant: TenantId, queue: &QueueSettings, by: &By)
 }
 
 /// A secret that was given a value.
-pub(crate) fn of_secret(tenant: TenantId, project: Option<&str>, saved: &SavedSecret, by: &By) -> AuditEntry {
+pub(crate) fn of_secret(
+    tenant: TenantId,
+    project: Option<&str>,
+    saved: &SavedSecret,
+    by: &Actor,
+) -> AuditEntry {
     let is_new = saved.change == Change::Created;
     AuditEntry {
         tenant_id: Some(tenant),
@@ -211,7 +216,7 @@ pub(crate) fn of_deleted_secret(
     tenant: TenantId,
     project: Option<&str>,
     deleted: &SecretRecord,
-    by: &By,
+    by: &Actor,
 ) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
@@ -227,7 +232,7 @@ pub(crate) fn of_deleted_secret(
 }
 
 /// Secrets, of whatever tenants, that were encrypted anew.
-pub(crate) fn of_rotation(key: &str, rotated: usize, by: &By) -> AuditEntry {
+pub(crate) fn of_rotation(key: &str, rotated: usize, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: None,
         actor: by.actor.clone(),
@@ -252,7 +257,7 @@ pub(crate) fn of_cancelled_dispatch(
     id: DispatchId,
     stopped: &Stopped,
     order: &Order<'_>,
-    by: &By,
+    by: &Actor,
 ) -> AuditEntry {
     let is_closed = !stopped.closed.is_empty();
     AuditEntry {
@@ -276,7 +281,7 @@ pub(crate) fn of_cancelled_job(
     stricken: &Stricken,
     stopped: &Stopped,
     order: &Order<'_>,
-    by: &By,
+    by: &Actor,
 ) -> AuditEntry {
     let (cancelled, requested) = (stopped.closed.len(), stopped.requested.len());
     AuditEntry {
@@ -293,7 +298,7 @@ pub(crate) fn of_cancelled_job(
 }
 
 /// A run that is run again.
-pub(crate) fn of_retry(tenant: TenantId, retry: &Retry, by: &By) -> AuditEntry {
+pub(crate) fn of_retry(tenant: TenantId, retry: &Retry, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
         actor: by.actor.clone(),
@@ -308,7 +313,7 @@ pub(crate) fn of_retry(tenant: TenantId, retry: &Retry, by: &By) -> AuditEntry {
 }
 
 /// A dead letter that was discarded.
-pub(crate) fn of_discarded(tenant: TenantId, id: DispatchId, reason: Option<&str>, by: &By) -> AuditEntry {
+pub(crate) fn of_discarded(tenant: TenantId, id: DispatchId, reason: Option<&str>, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
         actor: by.actor.clone(),
@@ -329,7 +334,7 @@ pub(crate) fn of_dead_letters(
     command: &DeadLettersCommand,
     done: usize,
     refused: usize,
-    by: &By,
+    by: &Actor,
 ) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
@@ -345,7 +350,7 @@ pub(crate) fn of_dead_letters(
 }
 
 /// A leader that was asked to step down.
-pub(crate) fn of_step_down(tenant: TenantId, leader: &Instance, by: &By) -> AuditEntry {
+pub(crate) fn of_step_down(tenant: TenantId, leader: &Instance, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
         actor: by.actor.clone(),

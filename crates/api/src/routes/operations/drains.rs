@@ -15,7 +15,7 @@ use crate::convert::response;
 use crate::error::ApiError;
 use crate::http::extract::{self, Body, NoParameters, Query};
 use crate::http::reply::Reply;
-use crate::identity::{By, Identity};
+use crate::identity::{Actor, Identity};
 use crate::routes::etag::no_such;
 use crate::routes::{Id, State};
 
@@ -48,7 +48,7 @@ pub(crate) async fn undrain(
 async fn set(
     state: &State,
     identity: &Identity,
-    by: &By,
+    by: &Actor,
     id: &str,
     is_wanted: bool,
 ) -> Result<HttpResponse, ApiError> {

@@ -12,7 +12,7 @@ use sched_wire::{Event, EventStreamQuery, EventType, EventsQuery, Page, StreamMe
 use super::event_list::Listing;
 use crate::convert::moment::moment;
 use crate::error::ApiError;
-use crate::events::listener::{Asked, Listener, Start};
+use crate::events::listener::{Listener, Start, StreamRequest};
 use crate::events::{Position, show_at};
 use crate::http::extract::{NoParameters, Query};
 use crate::http::pagination::Limit;
@@ -38,8 +38,7 @@ pub(crate) async fn list(
         None => EventKey::LAST,
     };
     let (asked, query) = (&identity, &query);
-    let meant =
-        Meant { job: query.job.as_deref(), project: query.project.as_deref(), dispatch: query.dispatch };
+    let meant = Meant { job: query.job.as_deref(), project: query.project.as_deref(), dispatch: query.run };
     let prepare = async |conn: &mut Conn| {
         let mut filter = meant.find(conn, asked, types.clone()).await?;
         let now = database_clock::now(conn).await?;
@@ -118,12 +117,11 @@ pub(crate) async fn asked(
     identity: Identity,
     headers: &HeaderMap,
     query: &EventStreamQuery,
-) -> Result<Asked, ApiError> {
+) -> Result<StreamRequest, ApiError> {
     let types = types(query.event_type.as_deref())?;
     let header = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok());
     let after = header.or(query.after.as_deref()).map(|after| position(after, "after")).transpose()?;
-    let meant =
-        Meant { job: query.job.as_deref(), project: query.project.as_deref(), dispatch: query.dispatch };
+    let meant = Meant { job: query.job.as_deref(), project: query.project.as_deref(), dispatch: query.run };
     let (who, types) = (&identity, &types);
     let filter = state
         .read(who, "find_meant", async |conn: &mut Conn| {
@@ -137,7 +135,7 @@ pub(crate) async fn asked(
         (None, Some(since)) => Start::At(since),
         (None, None) => Start::Now,
     };
-    Ok(Asked { state, identity, headers: headers.clone(), filter, start })
+    Ok(StreamRequest { state, identity, headers: headers.clone(), filter, start })
 }
 
 pub(crate) fn instant(

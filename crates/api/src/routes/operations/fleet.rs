@@ -92,7 +92,7 @@ pub(crate) async fn worker(
     Ok(web::Json(response::worker(found)))
 }
 
-/// `GET /scheduler-instances`
+/// `GET /schedulers`
 pub(crate) async fn scheduler_instances(
     state: State,
     identity: Identity,
@@ -106,7 +106,7 @@ pub(crate) async fn scheduler_instances(
     Ok(web::Json(whole(found, |found| response::instance(found, now, state.leader_lease))))
 }
 
-/// `GET /scheduler-instances/{id}`
+/// `GET /schedulers/{id}`
 pub(crate) async fn scheduler_instance(
     state: State,
     identity: Identity,
@@ -124,7 +124,7 @@ pub(crate) async fn scheduler_instance(
     Ok(web::Json(response::instance(found, now, state.leader_lease)))
 }
 
-/// `POST /scheduler-instances/leader/step-down`
+/// `POST /schedulers/leader/step-down`
 pub(crate) async fn step_down(
     state: State,
     identity: Identity,

@@ -79,23 +79,9 @@ const DEFAULT_HOURS: u32 = 24;
 /// And at most: a month.
 const MOST_HOURS: u32 = 744;
 
-/// What was found by looking into the database; why not, in words that name no host or role.
-pub(crate) type Looked = Result<Seen, String>;
-
-/// What the database says of itself and of the installation.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Seen {
-    pub(crate) round_trip: Duration,
-    /// Version of the newest migration that is applied.
-    pub(crate) version: Option<String>,
-    /// Why the schema is not the one of this program.
-    pub(crate) misfit: Option<String>,
-    pub(crate) health: health::Health,
-}
-
 impl crate::database::access::Sessions {
     /// Looks at the database and, through it, at the installation.
-    async fn look_around(&self) -> Looked {
+    async fn look_around(&self) -> show::ProbeResult {
         let told = |error: sched_model::DbError| {
             tracing::debug!(error = error.with_causes(), "The installation could not be looked at.");
             show::NO_ANSWER.to_owned()
@@ -117,6 +103,6 @@ impl crate::database::access::Sessions {
             .await
             .map_err(told)?;
         let version = states.iter().rfind(|state| state.is_applied).map(|state| state.version.clone());
-        Ok(Seen { round_trip, version, misfit, health })
+        Ok(show::DatabaseFacts { round_trip, version, misfit, health })
     }
 }

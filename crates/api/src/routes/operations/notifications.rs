@@ -15,12 +15,12 @@ use serde::Serialize;
 use super::auditing::plain;
 use crate::convert::manifest::MOST_NOTIFICATIONS;
 use crate::error::ApiError;
-use crate::error::field_error::Mistake;
-use crate::identity::By;
+use crate::error::field_error::FieldError;
+use crate::identity::Actor;
 
 /// The entry of the audit log for a change of a channel or a rule.
 fn entry<T: Serialize>(
-    (tenant, by): (TenantId, &By),
+    (tenant, by): (TenantId, &Actor),
     (action, target_type, name): (&'static str, &'static str, &str),
     before: Option<&T>,
     after: Option<&T>,
@@ -47,5 +47,5 @@ fn at_most(count: usize, at: &str, kind: &str) -> Result<(), ApiError> {
         return Ok(());
     }
     let message = format!("the tenant would have more than {MOST_NOTIFICATIONS}; delete a {kind} first");
-    Err(ApiError::Refused(vec![Mistake::invalid(at, message)]))
+    Err(ApiError::Refused(vec![FieldError::invalid(at, message)]))
 }

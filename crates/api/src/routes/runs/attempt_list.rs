@@ -41,8 +41,8 @@ pub(crate) async fn page(
     let triggered_by = maker(query.triggered_by.as_deref())?;
     let read = async |conn: &Conn, function: Option<FunctionId>, project: Option<ProjectId>| {
         let (since, until) = window(conn, query.since.as_deref(), query.until.as_deref()).await?;
-        let dispatch = query.dispatch.map(DispatchId);
-        let status = query.status.map(IntoDomain::into_domain);
+        let dispatch = query.run.map(DispatchId);
+        let status = query.status.map(IntoDomain::into_domain).unwrap_or_default();
         let worker = query.worker.map(WorkerId);
         let filter = Filter {
             job: id,
@@ -76,7 +76,7 @@ pub(crate) async fn page(
         Ok((rows, counted))
     };
     // Of these much history may have to be read for each that is found.
-    let is_rare = query.dispatch.is_some()
+    let is_rare = query.run.is_some()
         || query.worker.is_some()
         || query.function.is_some()
         || query.project.is_some()

@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::convert::IntoWire;
 use crate::error::ApiError;
 use crate::error::conflict::Conflict;
-use crate::error::field_error::Mistake;
+use crate::error::field_error::FieldError;
 use crate::http::extract::{Body, NoParameters, Query, id};
 use crate::http::reply::Reply;
 use crate::identity::Identity;
@@ -35,7 +35,7 @@ pub(crate) fn reason(body: Body) -> Result<Option<String>, ApiError> {
 pub(crate) fn checked_reason(reason: Option<String>) -> Result<Option<String>, ApiError> {
     if reason.as_ref().is_some_and(|reason| reason.chars().count() > LONGEST_REASON) {
         let message = format!("must be no longer than {LONGEST_REASON} characters");
-        return Err(ApiError::Refused(vec![Mistake::invalid("/reason", message)]));
+        return Err(ApiError::Refused(vec![FieldError::invalid("/reason", message)]));
     }
     Ok(reason)
 }

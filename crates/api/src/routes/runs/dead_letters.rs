@@ -27,7 +27,7 @@ use crate::convert::moment::moment;
 use crate::convert::response;
 use crate::error::ApiError;
 use crate::error::conflict::{Conflict, code_of};
-use crate::error::field_error::Mistake;
+use crate::error::field_error::FieldError;
 use crate::http::extract::{Body, NoParameters, Query, id};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
@@ -138,7 +138,7 @@ pub(crate) async fn retry_many(
     let command = command(body)?;
     if command.reason.is_some() {
         let message = "is taken by discarding only";
-        return Err(ApiError::Refused(vec![Mistake::invalid("/reason", message)]));
+        return Err(ApiError::Refused(vec![FieldError::invalid("/reason", message)]));
     }
     if command.dry_run {
         return dry_run(&state, &identity, &command).await;
@@ -223,7 +223,7 @@ fn command(body: Body) -> Result<DeadLettersCommand, ApiError> {
         (true, true) => "must not be given beside a filter",
         (true, false) | (false, true) => return Ok(command),
     };
-    Err(ApiError::Refused(vec![Mistake::invalid("/all", message)]))
+    Err(ApiError::Refused(vec![FieldError::invalid("/all", message)]))
 }
 
 async fn dry_run(
@@ -274,7 +274,8 @@ async fn meant_by(conn: &mut Conn, who: &Identity, command: &DeadLettersCommand)
     // What is wrong stands in a body here.
     let meant = meant(conn, who.tenant(), &query, Chosen::Open).await.map_err(|error| match error {
         ApiError::Parameters(mistakes) => {
-            let in_body = |mistake: Mistake| Mistake { pointer: format!("/{}", mistake.pointer), ..mistake };
+            let in_body =
+                |mistake: FieldError| FieldError { pointer: format!("/{}", mistake.pointer), ..mistake };
             ApiError::Refused(mistakes.into_iter().map(in_body).collect())
         }
         error => error,

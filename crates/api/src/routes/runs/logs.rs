@@ -23,7 +23,7 @@ use sched_wire::{LogEvent, LogsQuery};
 use crate::error::ApiError;
 use crate::http::extract::{Query, id};
 use crate::http::stream::server_sent;
-use crate::http::stream_limits::Place;
+use crate::http::stream_limits::StreamSlot;
 use crate::identity::{self, Identity};
 use crate::routes::State;
 use follow::Follower;
@@ -107,7 +107,7 @@ struct Stream {
     waiting: Seen,
     is_over: bool,
     last_sent: Instant,
-    _place: Place,
+    _place: StreamSlot,
 }
 
 impl Stream {

@@ -16,7 +16,7 @@ use crate::error::ApiError;
 use crate::error::conflict::Conflict;
 use crate::http::extract::{Body, NoParameters, Query, id};
 use crate::http::reply::Reply;
-use crate::identity::{By, Identity};
+use crate::identity::{Actor, Identity};
 use crate::routes::{Id, State, built_in, operations::auditing};
 
 /// `POST /runs/{id}/retry`
@@ -57,7 +57,7 @@ async fn again(
     identity: &Identity,
     id: DispatchId,
     of: Of,
-    request: &By,
+    request: &Actor,
 ) -> Result<HttpResponse, ApiError> {
     let (tenant, traceparent) = (identity.tenant(), request.trace.to_string());
     let order = RetryOrder { tenant, by: &request.actor, traceparent: Some(&traceparent) };

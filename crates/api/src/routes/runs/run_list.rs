@@ -41,7 +41,7 @@ pub(crate) async fn page(
         .read(identity, "list_dispatches", async |conn: &mut Conn| {
             let job = listed_of(conn, tenant, of, query.job.as_deref()).await?;
             let (since, until) = window(conn, query.since.as_deref(), query.until.as_deref()).await?;
-            let status = query.status.map(IntoDomain::into_domain);
+            let status = query.status.map(IntoDomain::into_domain).unwrap_or_default();
             let filter = Filter {
                 job,
                 status,

@@ -68,7 +68,7 @@ fn in_projects() -> Vec<Path> {
 fn of_functions() -> Vec<Path> {
     let turned = |summary| operation(summary).if_match().ok::<wire::Function>();
     vec![
-        at("/task-functions/{name}")
+        at("/functions/{name}")
             .get(P::JobsRead, functions::get, operation("Show a task function").ok::<wire::Function>())
             .put(
                 P::JobsWrite,
@@ -83,23 +83,23 @@ fn of_functions() -> Vec<Path> {
                 functions::delete,
                 operation("Delete a task function that no job runs").if_match().no_content(),
             ),
-        at("/task-functions/{name}/activate").post(
+        at("/functions/{name}/activate").post(
             P::JobsWrite,
             functions::activate,
             turned("Have a task function accept jobs"),
         ),
-        at("/task-functions/{name}/deactivate").post(
+        at("/functions/{name}/deactivate").post(
             P::JobsWrite,
             functions::deactivate,
             turned("Have a task function accept no jobs; those it has are disabled as they come due"),
         ),
-        at("/task-functions/{name}/pause").post(
+        at("/functions/{name}/pause").post(
             P::JobsOperate,
             functions::pause,
             turned("Stop dispatching and claiming any job of a task function")
                 .may_take::<wire::ReasonRequest>(),
         ),
-        at("/task-functions/{name}/resume").post(
+        at("/functions/{name}/resume").post(
             P::JobsOperate,
             functions::resume,
             turned("End the pause of a task function"),

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{Dependent, ToldEnd};
+use crate::dispatching::room::Rooms;
 use sched_domain::dependency::{Edge, End, Run, follow};
 use sched_domain::ids::{DispatchId, JobId, TenantId, time_ordered};
 use sched_timetable::SkipReason;
@@ -15,14 +16,14 @@ pub(super) type EdgesByJob = HashMap<(TenantId, JobId), Vec<Edge>>;
 /// What a batch will write.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    pub(super) dispatches: Vec<NewDispatch>,
+    pub(super) dispatches: Vec<Dispatch>,
     pub(super) skips: Vec<NewSkip>,
     pub(super) marks: Vec<Mark>,
 }
 
 /// A dispatch to create.
 #[derive(Debug)]
-pub(super) struct NewDispatch {
+pub(super) struct Dispatch {
     pub(super) id: DispatchId,
     pub(super) tenant_id: TenantId,
     pub(super) job_id: JobId,
@@ -30,7 +31,8 @@ pub(super) struct NewDispatch {
     pub(super) queue: String,
     pub(super) priority: i16,
     pub(super) args: serde_json::Value,
-    pub(super) is_in_line: bool,
+    pub(super) is_queued: bool,
+    pub(super) expires_at: Option<DateTime<Utc>>,
 }
 
 /// A run that is not dispatched, to be recorded.
@@ -91,9 +93,10 @@ impl Plan {
 
     /// Beyond `max_instances` they wait in line, like triggers by hand.
     fn dispatch(&mut self, dependent: Dependent, runs: Vec<Run>, now: DateTime<Utc>) {
-        let Dependent { tenant_id, id: job_id, args, queue, priority, room, .. } = dependent;
-        let room = room.map(|room| usize::try_from(room).unwrap_or(0));
-        self.dispatches.extend(runs.into_iter().enumerate().map(|(position, run)| NewDispatch {
+        let Dependent { tenant_id, id: job_id, args, queue, priority, instances, .. } = dependent;
+        let expires_at = dependent.start_within_seconds.map(|span| now + TimeDelta::seconds(span.into()));
+        let mut rooms = Rooms::default();
+        self.dispatches.extend(runs.into_iter().map(|run| Dispatch {
             id: DispatchId(time_ordered(now)),
             tenant_id,
             job_id,
@@ -101,7 +104,8 @@ impl Plan {
             queue: queue.clone(),
             priority,
             args: args.clone(),
-            is_in_line: room.is_some_and(|room| position >= room),
+            is_queued: rooms.is_full_for((tenant_id, job_id), &instances),
+            expires_at,
         }));
     }
 

@@ -2,57 +2,44 @@
 //!
 //! Each function is one statement in the transaction of the batch, under the locks on the jobs it writes for.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+
 use chrono::{DateTime, Utc};
-use diesel::sql_types::{Array, BigInt, Bool, Int2, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
-use super::plan::{Mark, NewDispatch, NewSkip};
+use super::plan::{Dispatch, Mark, NewSkip};
+use crate::dispatching::insert::{NewDispatch, Origin};
 use crate::{Conn, DbResult};
-use sched_domain::ids::{InstanceId, Term};
+use sched_domain::ids::{DispatchId, Term};
 
-statement! {
-    Create<'a> = "write/job_ends_dispatch.sql", (
-        instance: InstanceId as SqlUuid,
-        term: Term as BigInt,
-        ids: &'a [Uuid] as Array<SqlUuid>,
-        tenants: &'a [Uuid] as Array<SqlUuid>,
-        jobs: &'a [Uuid] as Array<SqlUuid>,
-        ended_at: &'a [DateTime<Utc>] as Array<Timestamptz>,
-        ended_by: &'a [Uuid] as Array<SqlUuid>,
-        queues: &'a [&'a str] as Array<Text>,
-        priorities: &'a [i16] as Array<Int2>,
-        args: &'a [&'a serde_json::Value] as Array<Jsonb>,
-        in_line: &'a [bool] as Array<Bool>,
-    ) -> (Text, Bool)
-}
-
-/// Returns the queue of each dispatch that was created, and whether it waits in line.
-pub(super) async fn create(
-    conn: &mut Conn,
-    instance: InstanceId,
-    term: Term,
-    new: &[NewDispatch],
-) -> DbResult<Vec<(String, bool)>> {
-    if new.is_empty() {
-        return Ok(Vec::new());
-    }
-    let created = Create {
-        instance,
-        term,
-        ids: &new.iter().map(|d| d.id.0).collect::<Vec<_>>(),
-        tenants: &new.iter().map(|d| d.tenant_id.0).collect::<Vec<_>>(),
-        jobs: &new.iter().map(|d| d.job_id.0).collect::<Vec<_>>(),
-        ended_at: &new.iter().map(|d| d.run.at).collect::<Vec<_>>(),
-        ended_by: &new.iter().map(|d| d.run.by.0).collect::<Vec<_>>(),
-        queues: &new.iter().map(|d| d.queue.as_str()).collect::<Vec<_>>(),
-        priorities: &new.iter().map(|d| d.priority).collect::<Vec<_>>(),
-        args: &new.iter().map(|d| &d.args).collect::<Vec<_>>(),
-        in_line: &new.iter().map(|d| d.is_in_line).collect::<Vec<_>>(),
-    }
-    .load(conn)
-    .await?;
-    Ok(created)
+/// The runs to insert. The key makes each end one run of a job, however often it is reported.
+pub(super) fn with_traces<'n>(
+    new: &'n [Dispatch],
+    traces: &'n HashMap<DispatchId, String>,
+) -> Vec<NewDispatch<'n>> {
+    let new = new.iter().map(|d| NewDispatch {
+        id: d.id,
+        tenant_id: d.tenant_id,
+        job_id: d.job_id,
+        scheduled_for: d.run.at,
+        available_at: d.run.at,
+        is_queued: d.is_queued,
+        expires_at: d.expires_at,
+        queue: d.queue.clone(),
+        priority: d.priority,
+        args: Some(Cow::Borrowed(&d.args)),
+        is_catch_up: false,
+        follows: None,
+        origin: Origin {
+            trigger_id: Some(d.run.by.0),
+            traceparent: traces.get(&d.run.by).map(String::as_str),
+            ..Origin::default()
+        },
+    });
+    new.collect()
 }
 
 statement! {

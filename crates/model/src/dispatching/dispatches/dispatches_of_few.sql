@@ -2,7 +2,7 @@
 -- are rare. Whoever asks has made sure that the jobs have few, since all of them are read; so each job is read in the order of its index, up to
 -- a bound, whatever is known of how many rows jobs have.
 WITH input AS (
-    SELECT $1::uuid AS tenant_id, $2::uuid AS first_id, $3::uuid AS last_id, $4::text AS status, $5::text AS queue, $6::uuid AS worker_id,
+    SELECT $1::uuid AS tenant_id, $2::uuid AS first_id, $3::uuid AS last_id, $4::text[] AS statuses, $5::text AS queue, $6::uuid AS worker_id,
            $7::text AS triggered_by, $8::boolean AS oldest_first
 )
 SELECT d.id
@@ -16,7 +16,7 @@ CROSS JOIN LATERAL (
     LIMIT 20001
 ) AS d
 WHERE d.id BETWEEN i.first_id AND i.last_id
-  AND (i.status IS NULL OR d.status = i.status)
+  AND (i.statuses IS NULL OR d.status = ANY (i.statuses))
   AND (i.queue IS NULL OR d.queue = i.queue)
   AND (i.worker_id IS NULL OR d.worker_id = i.worker_id)
   AND (i.triggered_by IS NULL OR d.triggered_by = i.triggered_by)

@@ -63,14 +63,14 @@ pub async fn open_quotas(conn: &mut Conn, now: DateTime<Utc>, jobs: &mut [DueJob
 /// # Errors
 /// When the database cannot be asked.
 pub(crate) async fn take_from_quota(
-    conn: &mut Conn,
+    conn: &Conn,
     tenant: TenantId,
     limit: i64,
     now: DateTime<Utc>,
     wanted: i64,
 ) -> DbResult<i64> {
     let used: Vec<(TenantId, i64)> =
-        OpenQuotas { minute: quota_minute(now), tenants: &[tenant.0] }.load(conn).await?;
+        OpenQuotas { minute: quota_minute(now), tenants: &[tenant.0] }.load(&mut { conn }).await?;
     let used: i64 = used.iter().map(|(_, used)| *used).sum();
     let granted = wanted.min((limit - used).max(0));
     if granted > 0 {
@@ -87,12 +87,12 @@ statement! {
 }
 
 /// Adds to what the tenants have used of their quotas, which [`open_quotas`] has locked.
-pub(super) async fn use_up(conn: &mut Conn, used: &BTreeMap<TenantId, i64>) -> DbResult<()> {
+pub(super) async fn use_up(conn: &Conn, used: &BTreeMap<TenantId, i64>) -> DbResult<()> {
     if used.is_empty() {
         return Ok(());
     }
     let (tenants, dispatched): (Vec<Uuid>, Vec<i64>) =
         used.iter().map(|(tenant, used)| (tenant.0, *used)).unzip();
-    UseQuotas { tenants: &tenants, dispatched: &dispatched }.execute(conn).await?;
+    UseQuotas { tenants: &tenants, dispatched: &dispatched }.execute(&mut { conn }).await?;
     Ok(())
 }

@@ -10,7 +10,7 @@ WITH due AS MATERIALIZED (
 SELECT j.tenant_id, j.id, j.project_id, j.name, j.next_run_at, j.created_at,
        j.job_type, j.schedule_config, j.timezone, j.dst_gap, j.dst_overlap,
        j.start_at, j.end_at, j.max_runs, j.jitter_seconds, j.calendars, j.calendar_roll, j.settled_until, j.fired_count,
-       j.misfire_policy, j.misfire_grace_seconds, j.misfire_cap, j.max_instances, j.overlap_policy, j.active_dispatches,
+       j.misfire_policy, j.misfire_grace_seconds, j.misfire_cap, j.max_instances, j.overlap_policy, j.active_dispatches, j.queued_dispatches,
        j.last_fire_at, j.dispatch_lock_until,
        j.task_args, coalesce(j.queue, f.queue), coalesce(j.priority, q.default_priority), j.start_within_seconds, j.version,
        j.is_enabled, f.is_active,

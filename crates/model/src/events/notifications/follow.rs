@@ -1,106 +1,115 @@
-//! What the leader does about notifications: reads on in the stream of events, writes what rules want told, gives it dispatches, and notes
-//! what became of those.
+//! The leader's work for notifications: reads the event stream, writes deliveries for matching
+//! rules, gives them runs, and stores the outcomes of those runs.
 //!
-//! Everything happens in a transaction that the caller has fenced, with the one row of the cursor locked: a leader that dies has done nothing,
-//! and the next one finds the same events after the same position.
+//! Everything happens in a transaction that the caller has fenced, with the single cursor row
+//! locked. A leader that dies has done nothing, and the next one finds the same events after the
+//! same position.
 //!
 //! # Design notes
-//! - The position needs no event that proves it, unlike those of clients ([`event_stream`](crate::events::stream)): it is kept in the
-//!   same database and written by a transaction with a number of its own, which is higher. What loses that transaction loses what it had read.
-//!   Only another server, after a restore from a dump, gives numbers anew; the position then begins before all that was written there.
-//!   What came with the dump and was not read yet is not told.
-//! - Rules are read as they are when an event is read, a moment after it was written. A rule tells nothing that is older than itself.
+//! - The position does not need an event that proves it, unlike those of clients
+//!   ([`event_stream`](crate::events::stream)). It is stored in the same database, and its
+//!   transaction has a higher number than the events before it. If that transaction is lost, so
+//!   is what it read. Only a different server, after a restore from a dump, assigns new numbers;
+//!   the position then begins before everything written there. Events of the dump that were not
+//!   read yet cause no notifications.
+//! - Rules are read together with an event, a moment after it was written. A rule matches no
+//!   event older than itself.
+
+use std::borrow::Cow;
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel::sql_types::{
-    Array, BigInt, Bool, Double, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid,
+    Array, BigInt, Bool, Double, Int4, Jsonb, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid,
 };
 use diesel_async::RunQueryDsl;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::dispatching::insert::{self, NewDispatch, Origin};
 use crate::events::stream::EventKey;
 use crate::schema::notification_cursor;
 use crate::{Conn, DbError, DbResult, connection::database_clock};
 use sched_domain::built_in;
-use sched_domain::ids::{DEFAULT_TENANT, TenantId, time_ordered};
+use sched_domain::dispatch::Trigger;
+use sched_domain::ids::{DEFAULT_TENANT, DispatchId, JobId, TenantId, time_ordered};
 use sched_domain::notification::{Hold, HoldKey, Holding, MessageKind};
 
 statement! {
     LookNow = "follow/notifications_look.sql", (stale_seconds: f64 as Double) -> (Bool, Bool, Bool, Bool)
 }
 
-/// What there is to be done.
+/// Result of [`look`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
 pub struct Work {
-    /// There is a rule for which the stream is read.
+    /// An active rule needs the stream.
     pub has_rules: bool,
-    /// There are messages without a dispatch.
+    /// Some deliveries have no run.
     pub has_waiting: bool,
-    /// There are messages on their way, of which the stream will tell.
+    /// Some deliveries are being sent; the stream will report their outcome.
     pub has_sending: bool,
-    /// The position has not moved for long.
+    /// The position has not moved for a long time.
     pub is_stale: bool,
 }
 
-/// How long the position may stand while nothing needs it, in seconds: the first rule then finds it near.
+/// Maximum age of the position in seconds while no rule needs it, so that the first rule finds it
+/// recent.
 const STALE_SECONDS: f64 = 60.0;
 
-/// Whether there is anything to be done: one statement, and no transaction of its own.
+/// Whether there is work: one statement, without a transaction.
 pub async fn look(conn: &mut Conn) -> DbResult<Work> {
     Ok(LookNow { stale_seconds: STALE_SECONDS }.get_result(conn).await?)
 }
 
-/// What one step may do.
+/// Limits of one step.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Most events that are read.
+    /// Maximum number of events to read.
     pub events: i64,
-    /// Most messages that get a dispatch.
+    /// Maximum number of deliveries that get a run.
     pub dispatches: i64,
-    /// Most messages on their way to one channel.
+    /// Maximum number of open deliveries of one channel.
     pub room: i64,
 }
 
-/// What a step did.
+/// Result of [`step`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stepped {
-    /// Events that were read.
+    /// Events read.
     pub events: i64,
-    /// Messages that were decided upon.
+    /// Deliveries written.
     pub deliveries: usize,
     /// Events that are only counted.
     pub held_back: usize,
-    /// Dispatches that were made.
+    /// Runs created.
     pub dispatched: usize,
-    /// Messages that wait although there is room: the built-in job is missing.
+    /// Deliveries that wait although the channel has room: the built-in job is missing.
     pub stuck: usize,
-    /// Queues that workers should look at after the commit.
+    /// Queues to notify after the commit.
     pub queues: Vec<String>,
     /// Whether there may be more events.
     pub is_full: bool,
-    /// The oldest transaction that is waited for; `None` when there is none but ours.
+    /// The oldest running transaction that blocks the stream, other than this one.
     pub waits_for: Option<i64>,
-    /// Events of a dump are not in order yet; nothing was read.
+    /// Events of a dump are not sorted in yet; nothing was read.
     pub has_foreign: bool,
-    /// The position was of another server and begins anew.
+    /// The position came from another server and was reset.
     pub is_anew: bool,
 }
 
-/// One step: a stretch of the stream, and a page of messages. Call it in a transaction that is fenced. Transactions in `ignored` are not
-/// waited for.
+/// One step: a section of the stream, and a page of deliveries. Call it in a fenced transaction.
+/// Transactions in `ignored` do not block the stream.
 pub async fn step(conn: &mut Conn, work: Work, ignored: &[i64], limits: Limits) -> DbResult<Stepped> {
     let mut done = Stepped::default();
     let cursor = lock_cursor(conn).await?;
     let needs_stream = work.has_rules || work.has_sending;
-    // Without any use for them events are passed over.
+    // Without rules or open deliveries, events are skipped.
     let max_rows = if needs_stream { limits.events } else { 0 };
     let stretch = read(conn, cursor.key, ignored, max_rows).await?;
     done.has_foreign = stretch.has_foreign;
     done.waits_for = stretch.waits_for;
     done.is_anew = cursor.server != 0 && cursor.server != stretch.server;
-    // What is passed over is passed over for good: a rule that was made since the look wants to be told of it.
+    // A skip is final: a rule created since the check must see these events.
     if !needs_stream && look(conn).await?.has_rules {
         done.is_full = true;
     } else if cursor.server != stretch.server {
@@ -154,22 +163,22 @@ async fn move_to(conn: &mut Conn, server: i64, key: EventKey) -> DbResult<()> {
     Ok(())
 }
 
-/// A stretch of the stream.
+/// A section of the stream.
 struct Stretch {
     /// All events before this are settled.
     ends_at: EventKey,
     waits_for: Option<i64>,
     server: i64,
     has_foreign: bool,
-    /// How many events were read.
+    /// Number of events read.
     read: i64,
-    /// The last of them.
+    /// The last event read.
     last: Option<EventKey>,
     /// In the order of the events.
     matches: Vec<Match>,
 }
 
-/// An event that a rule wants told.
+/// An event that matches a rule.
 struct Match {
     key: EventKey,
     at: DateTime<Utc>,
@@ -190,7 +199,7 @@ type MatchTypes = (
     Nullable<Text>, Nullable<Text>, Nullable<Int4>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<Jsonb>, Nullable<Timestamptz>, Nullable<Int4>,
 );
 
-/// The columns of a match: all that it must have, or none of them.
+/// The columns of a match: all required ones, or none.
 #[derive(Queryable)]
 struct MatchRow {
     transaction: Option<i64>,
@@ -238,7 +247,7 @@ statement! {
     ) -> (BigInt, BigInt, BigInt, Bool, BigInt, Nullable<BigInt>, Nullable<BigInt>, MatchTypes)
 }
 
-/// What the stretch is like, and one match.
+/// State of the section, and one match.
 type StretchRow = (i64, i64, i64, bool, i64, Option<i64>, Option<i64>, MatchRow);
 
 async fn read(conn: &mut Conn, after: EventKey, ignored: &[i64], limit: i64) -> DbResult<Stretch> {
@@ -259,7 +268,7 @@ async fn read(conn: &mut Conn, after: EventKey, ignored: &[i64], limit: i64) -> 
         });
         found.extend(row.whole());
     }
-    // There is one row at least.
+    // There is at least one row.
     Ok(Stretch { matches: found, ..stretch.ok_or(DbError::NotFound)? })
 }
 
@@ -292,7 +301,8 @@ statement! {
     ) -> ()
 }
 
-/// Writes the messages of a stretch; says how many, and how many events are only counted.
+/// Writes the deliveries of a section; returns their number, and the number of events that are only
+/// counted.
 async fn deliver(conn: &mut Conn, matches: Vec<Match>, now: DateTime<Utc>) -> DbResult<(usize, usize)> {
     if matches.is_empty() {
         return Ok((0, 0));
@@ -384,16 +394,16 @@ statement! {
 }
 
 statement! {
-    MakeDispatches<'a> = "follow/notifications_dispatch.sql", (
+    Send<'a> = "follow/notifications_send.sql", (
         tenant: TenantId as SqlUuid,
         job: &'a str as Text,
         tenants: &'a [TenantId] as Array<SqlUuid>,
         deliveries: &'a [Uuid] as Array<SqlUuid>,
-        dispatches: &'a [Uuid] as Array<SqlUuid>,
-    ) -> Text
+        dispatches: &'a [DispatchId] as Array<SqlUuid>,
+    ) -> (SqlUuid, SqlUuid, SqlUuid, SqlUuid, Text, SmallInt, Timestamptz)
 }
 
-/// Gives messages that wait their dispatches.
+/// Gives waiting deliveries their runs.
 async fn dispatch(conn: &mut Conn, limits: Limits, done: &mut Stepped) -> DbResult<()> {
     let waiting: Vec<(TenantId, Uuid)> =
         Waiting { room: limits.room, limit: limits.dispatches }.load(conn).await?;
@@ -402,35 +412,76 @@ async fn dispatch(conn: &mut Conn, limits: Limits, done: &mut Stepped) -> DbResu
     }
     let now = database_clock::now(conn).await?;
     let (tenants, deliveries): (Vec<TenantId>, Vec<Uuid>) = waiting.into_iter().unzip();
-    let dispatches: Vec<Uuid> = deliveries.iter().map(|_| time_ordered(now)).collect();
-    let make = MakeDispatches {
+    let dispatches: Vec<DispatchId> = deliveries.iter().map(|_| DispatchId(time_ordered(now))).collect();
+    let send = Send {
         tenant: DEFAULT_TENANT,
         job: built_in::NOTIFY,
         tenants: &tenants,
         deliveries: &deliveries,
         dispatches: &dispatches,
     };
-    done.queues = make.load(conn).await?;
-    done.dispatched = done.queues.len();
+    let sent: Vec<Sent> = send.load(conn).await?;
+    let new: Vec<NewDispatch<'_>> = sent.into_iter().map(Sent::into_dispatch).collect();
+    let created = insert::insert(conn, None, Trigger::Api, &new).await?;
+    done.queues = created.iter().map(|new| new.queue.clone()).collect();
+    done.dispatched = created.len();
     done.stuck = deliveries.len() - done.dispatched;
     done.queues.sort_unstable();
     done.queues.dedup();
     Ok(())
 }
 
+/// A delivery that is being sent, and the built-in job that sends it.
+#[derive(Queryable)]
+struct Sent {
+    tenant: TenantId,
+    delivery: Uuid,
+    dispatch: DispatchId,
+    job: JobId,
+    queue: String,
+    priority: i16,
+    at: DateTime<Utc>,
+}
+
+impl Sent {
+    fn into_dispatch(self) -> NewDispatch<'static> {
+        NewDispatch {
+            id: self.dispatch,
+            tenant_id: DEFAULT_TENANT,
+            job_id: self.job,
+            scheduled_for: self.at,
+            available_at: self.at,
+            is_queued: false,
+            expires_at: None,
+            queue: self.queue,
+            priority: self.priority,
+            args: Some(Cow::Owned(json!({"tenant": self.tenant, "delivery": self.delivery}))),
+            is_catch_up: false,
+            follows: None,
+            origin: Origin {
+                user: Some("notifications"),
+                trigger_id: Some(self.dispatch.0),
+                ..Origin::default()
+            },
+        }
+    }
+}
+
 statement! {
     Prune = "follow/notifications_prune.sql", (before: DateTime<Utc> as Timestamptz, limit: i64 as BigInt) -> BigInt
 }
 
-/// Removes up to `limit` messages from before `before` that are over; returns how many.
+/// Deletes up to `limit` finished deliveries from before `before`; returns their number.
 pub async fn prune(conn: &mut Conn, before: DateTime<Utc>, limit: i64) -> DbResult<u64> {
     let gone: i64 = Prune { before, limit }.get_result(conn).await?;
     Ok(u64::try_from(gone).unwrap_or(0))
 }
 
-/// How long a message waits for its turn, in seconds: a day. Later it is no news, and the messages of a channel that is dead would be kept for ever.
+/// Maximum wait of a delivery in seconds: a day. Later it is no longer news, and the deliveries of
+/// a dead channel would stay forever.
 const WAITING_SECONDS: f64 = 86_400.0;
-/// How long the stream may take to tell the end of a dispatch before it is looked for, in seconds.
+/// Time in seconds after which the outcome of a run is read directly if the stream has not reported
+/// it.
 const SENDING_SECONDS: f64 = 600.0;
 
 statement! {
@@ -441,16 +492,17 @@ statement! {
     ) -> (BigInt, BigInt)
 }
 
-/// What was ended that nothing else would have ended.
+/// Deliveries that nothing else would have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
 pub struct Tidied {
-    /// Messages that waited for too long.
+    /// Deliveries that waited too long.
     pub expired: i64,
-    /// Messages whose dispatch was over, or gone, without the stream having told so.
+    /// Deliveries whose run had ended or was deleted without a report from the stream.
     pub untold: i64,
 }
 
-/// Ends up to `limit` of the messages of each kind that nothing else would end. Call it in a transaction that is fenced.
+/// Ends up to `limit` deliveries of each kind that nothing else would end. Call it in a fenced
+/// transaction.
 pub async fn tidy(conn: &mut Conn, limit: i64) -> DbResult<Tidied> {
     let tidy = Tidy { waiting_seconds: WAITING_SECONDS, sending_seconds: SENDING_SECONDS, limit };
     Ok(tidy.get_result(conn).await?)

@@ -1,8 +1,9 @@
--- Dispatches that wait, and how many go before each: at most a thousand are counted, by key, whatever the length of the line.
+-- Waiting runs, and the number of runs before each: at most a thousand are counted, by key, for any
+-- number of waiting runs.
 WITH input AS (SELECT $1::uuid AS tenant_id, clock_timestamp() AS now)
 SELECT d.id, d.job_id, d.queue, d.available_at, d.expires_at, d.attempt, d.error_message, input.now, t.is_paused,
        CASE WHEN p.is_paused THEN p.name END, p.pause_reason, CASE WHEN f.is_paused THEN f.name END, f.pause_reason,
-       j.overlap_policy <> 'allow' AND j.active_dispatches - j.queued_dispatches >= j.max_instances,
+       j.overlap_policy, j.max_instances, j.active_dispatches, j.queued_dispatches,
        CASE WHEN d.claimable_at = 'infinity' THEN line.counted END, ahead.counted, ahead.due
 FROM input
 CROSS JOIN unnest($2::uuid[]) AS u (id)
@@ -21,7 +22,7 @@ CROSS JOIN LATERAL (
           LIMIT 1001) AS w
 ) AS line
 CROSS JOIN LATERAL (
-    -- Those that are not due yet are read, and not counted as being before it.
+    -- Runs that are not due are read, but do not count as being before it.
     SELECT count(*) AS counted, count(*) FILTER (WHERE w.claimable_at <= input.now) AS due
     FROM (SELECT w.claimable_at
           FROM job_dispatch w

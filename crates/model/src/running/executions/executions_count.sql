@@ -14,7 +14,7 @@ SELECT count(*) FROM (
       AND p.id < $3
       AND p.started_at >= coalesce($4::timestamptz, '-infinity')
       AND p.started_at < coalesce($5::timestamptz, 'infinity')
-      AND CASE WHEN coalesce(p.status = $6::text, true)
+      AND CASE WHEN coalesce($6::text[] @> ARRAY[p.status], true)
                 AND coalesce(p.dispatch_id = $7::uuid, true)
                 AND coalesce(coalesce(p.worker_id::text, '') = $8::uuid::text, true)
                 AND coalesce(coalesce(p.project_id::text, '') = $9::uuid::text, true)

@@ -15,7 +15,7 @@ SELECT count(*) FROM (
       AND p.id < $4
       AND p.started_at >= coalesce($5::timestamptz, '-infinity')
       AND p.started_at < coalesce($6::timestamptz, 'infinity')
-      AND CASE WHEN coalesce(p.status = $7::text, true)
+      AND CASE WHEN coalesce($7::text[] @> ARRAY[p.status], true)
                 AND coalesce(p.dispatch_id = $8::uuid, true)
                 AND coalesce(coalesce(p.worker_id::text, '') = $9::uuid::text, true)
                 AND coalesce(coalesce(p.project_id::text, '') = $10::uuid::text, true)

@@ -1,9 +1,9 @@
--- As executions_list, the index read from its other end.
+-- As executions_list, from the other end of the index.
 WHERE p.tenant_id = $1
   AND p.id > $2
   AND p.started_at >= coalesce($3::timestamptz, '-infinity')
   AND p.started_at < coalesce($4::timestamptz, 'infinity')
-  AND CASE WHEN coalesce(p.status = $5::text, true)
+  AND CASE WHEN coalesce($5::text[] @> ARRAY[p.status], true)
             AND coalesce(p.dispatch_id = $6::uuid, true)
             AND coalesce(coalesce(p.worker_id::text, '') = $7::uuid::text, true)
             AND coalesce(coalesce(p.project_id::text, '') = $8::uuid::text, true)

@@ -4,7 +4,8 @@
 //! connection uses exactly the checked addresses. So a name that resolves differently a moment
 //! later changes nothing (DNS rebinding). A name with any refused address is refused completely,
 //! because otherwise the choice of the address would be random. A public or allowed target must
-//! also have a permitted port, and must not be the scheduler's own database ([`super::own_database`]).
+//! also have a permitted port, and must not be the scheduler's own database
+//! ([`super::own_database`]).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

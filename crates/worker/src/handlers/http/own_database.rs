@@ -1,4 +1,4 @@
-//! Protects the scheduler's own database. No function may call it, whatever the operator allows
+//! Protects the scheduler's own database. No function may call it, even if the operator allows
 //! otherwise.
 //!
 //! Otherwise a user with the right to save functions could talk to the database of all tenants,

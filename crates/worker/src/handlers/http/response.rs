@@ -124,7 +124,7 @@ pub(super) fn kept(config: &HttpConfig, response: &Response) -> Captured {
     Captured { head, tail: String::new(), total_bytes, dropped_bytes }
 }
 
-/// Makes a word of a server fit to be shown.
+/// Removes unprintable characters from a word of a server and cuts it.
 fn brief(word: &str) -> String {
     word.chars().filter(char::is_ascii_graphic).take(20).collect()
 }

@@ -21,12 +21,12 @@ use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 use super::super::Execution;
-use super::StartError;
 use super::cgroups::AttemptGroups;
 use super::confine::Confinement;
 use super::environment::{self, SAFE_PATH};
 use super::running::Running;
 use super::spawn::Program;
+use super::start_error::StartError;
 use super::users::Identity;
 use super::workspace::Workspace;
 

@@ -38,7 +38,7 @@ pub(super) fn as_owner<T>((uid, gid): (Uid, Gid), act: impl FnOnce() -> T) -> io
         }
     }
 
-    /// A change of credentials makes the process dumpable again, depending on the machine's
+    /// After a change of credentials the process is dumpable again, depending on the machine's
     /// configuration.
     fn hide() {
         // It only fails for invalid values.

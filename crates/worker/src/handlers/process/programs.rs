@@ -7,7 +7,7 @@
 //! link bypasses it. The worker then starts exactly this file under this name. So a link that
 //! changes after the check has no effect, and a tenant cannot choose the name by which a multi-call
 //! program selects its function. A link that is itself on the list is started by its own name: the
-//! operator who listed it accepts its target.
+//! list accepts its target.
 //!
 //! Only the started program is checked. The programs that it starts in turn are not restricted, so
 //! a list with interpreters, `env` or similar programs restricts nothing. The check runs on

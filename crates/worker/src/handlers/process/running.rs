@@ -1,6 +1,6 @@
 //! A running program of an attempt with its descendants, from fork to end.
 //!
-//! [`Running`] starts the program as the leader of its own session and process group, signals its
+//! [`Running`] starts the program as the leader of a new session and process group, signals its
 //! tree, and is its only waiter. If it is dropped before the end is known, it kills the whole tree
 //! at once. Signals go only to pids that cannot have been reused: to the process group while the
 //! program is not reaped, and to other processes only after a check of their start time.
@@ -15,12 +15,12 @@ use tokio::net::unix::pipe::Receiver;
 use uuid::Uuid;
 
 use super::super::shortage::is_shortage;
-use super::StartError;
 use super::attempts::{self, Registration};
 use super::cgroups::AttemptGroups;
 use super::confine::Confinement;
 use super::procfs::{self, Identity};
 use super::spawn::{self, Child, NewChild, Program};
+use super::start_error::StartError;
 use crate::handlers::process::orphans;
 
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 //! it executes the program, so a start costs the same however much memory and however many threads
 //! the worker has. Copying the memory for each attempt (fork) took most of a short attempt's time,
 //! mainly afterwards, when every thread faulted its pages back. `portable`, on other systems and on
-//! kernels before 5.3, is the runtime's own. The choice is made once, by trying. A child that
+//! kernels before 5.3, is the runtime's own. The first start decides, by trying. A child that
 //! becomes another user never shares the worker's memory: operations that this user may apply to
 //! the child (stop it, read its memory where the machine allows it) would apply to the worker.
 //!

@@ -108,10 +108,10 @@ pub(super) enum RunAsError {
         "the function must run as user {0:?}, but this worker permits no other user: its WORKER_RUN_AS is empty"
     )]
     NoUserPermitted(String),
-    #[error("the function must run as {who}, which is not in WORKER_RUN_AS of this worker ({list})")]
-    NotPermitted { who: String, list: String },
-    #[error("the function must run as {who}, which is root or means no change; this is always refused")]
-    Never { who: String },
+    #[error("the function must run as {identity}, which is not in WORKER_RUN_AS of this worker ({list})")]
+    NotPermitted { identity: String, list: String },
+    #[error("the function must run as {identity}, which is root or means no change; this is always refused")]
+    Never { identity: String },
     #[error(
         "the function must run as user {user:?}, which requires a worker that runs as root or has {missing}"
     )]
@@ -144,12 +144,12 @@ impl Identity {
                 .map(|user| user.gid)
                 .ok_or_else(|| RunAsError::NoGroup(run_as.user.clone()))?,
         };
-        let who = || format!("user {:?} (number {uid}) with group {gid}", run_as.user);
+        let identity = || format!("user {:?} (number {uid}) with group {gid}", run_as.user);
         if is_forbidden(uid.as_raw()) || is_forbidden(gid.as_raw()) {
-            return Err(RunAsError::Never { who: who() });
+            return Err(RunAsError::Never { identity: identity() });
         }
         if !permitted.permits(uid, gid, account.as_ref()) {
-            return Err(RunAsError::NotPermitted { who: who(), list: permitted.to_string() });
+            return Err(RunAsError::NotPermitted { identity: identity(), list: permitted.to_string() });
         }
         let missing = missing_capabilities();
         if !missing.is_empty() {

@@ -9,14 +9,14 @@ use sched_model::identity::tenants::TenantRecord;
 use sched_model::identity::users::{Member, UserRecord};
 use serde_json::json;
 
-use crate::identity::By;
+use crate::identity::Actor;
 
 /// An API key that was made (`after`) or revoked (`before`).
 pub(in crate::routes) fn of_api_key(
     tenant: TenantId,
     before: Option<&ApiKeyRecord>,
     after: Option<&ApiKeyRecord>,
-    by: &By,
+    by: &Actor,
 ) -> AuditEntry {
     let shown = |key: &ApiKeyRecord| {
         json!({
@@ -46,7 +46,7 @@ pub(in crate::routes) fn of_api_key(
 }
 
 /// A tenant that was made; of the installation, since the tenant was not there before.
-pub(in crate::routes) fn of_tenant(tenant: &TenantRecord, by: &By) -> AuditEntry {
+pub(in crate::routes) fn of_tenant(tenant: &TenantRecord, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: None,
         actor: by.actor.clone(),
@@ -61,7 +61,7 @@ pub(in crate::routes) fn of_tenant(tenant: &TenantRecord, by: &By) -> AuditEntry
 }
 
 /// A tenant that was deleted; of the installation, since the tenant is not there any more.
-pub(in crate::routes) fn of_deleted_tenant(tenant: &TenantRecord, by: &By) -> AuditEntry {
+pub(in crate::routes) fn of_deleted_tenant(tenant: &TenantRecord, by: &Actor) -> AuditEntry {
     let shown = json!({"slug": tenant.slug, "name": tenant.name, "quotas": tenant.quotas});
     let entry = of_tenant(tenant, by);
     AuditEntry { action: "delete_tenant", before: Some(shown), after: None, ..entry }
@@ -71,7 +71,7 @@ pub(in crate::routes) fn of_deleted_tenant(tenant: &TenantRecord, by: &By) -> Au
 pub(in crate::routes) fn of_changed_tenant(
     before: &TenantRecord,
     after: &TenantRecord,
-    by: &By,
+    by: &Actor,
 ) -> AuditEntry {
     let shown = |tenant: &TenantRecord| json!({"name": tenant.name, "quotas": tenant.quotas});
     AuditEntry {
@@ -92,7 +92,7 @@ pub(in crate::routes) fn of_user(
     action: &'static str,
     before: Option<&UserRecord>,
     after: &UserRecord,
-    by: &By,
+    by: &Actor,
 ) -> AuditEntry {
     let shown = |user: &UserRecord| {
         json!({
@@ -120,7 +120,7 @@ pub(in crate::routes) fn of_session(
     tenant: TenantId,
     before: Option<&SessionRecord>,
     after: Option<&SessionRecord>,
-    by: &By,
+    by: &Actor,
 ) -> AuditEntry {
     let shown = |session: &SessionRecord| {
         json!({
@@ -145,7 +145,12 @@ pub(in crate::routes) fn of_session(
 }
 
 /// A user who changed their own password; in the tenant in which they did.
-pub(in crate::routes) fn of_own_password(tenant: TenantId, user: UserId, email: &str, by: &By) -> AuditEntry {
+pub(in crate::routes) fn of_own_password(
+    tenant: TenantId,
+    user: UserId,
+    email: &str,
+    by: &Actor,
+) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
         actor: by.actor.clone(),
@@ -164,7 +169,7 @@ pub(in crate::routes) fn of_member(
     tenant: TenantId,
     before: Option<Role>,
     member: &Member,
-    by: &By,
+    by: &Actor,
 ) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
@@ -180,7 +185,7 @@ pub(in crate::routes) fn of_member(
 }
 
 /// A membership that was ended, and with it the keys of the user in the tenant.
-pub(in crate::routes) fn of_removed_member(tenant: TenantId, member: &Member, by: &By) -> AuditEntry {
+pub(in crate::routes) fn of_removed_member(tenant: TenantId, member: &Member, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
         actor: by.actor.clone(),

@@ -12,8 +12,8 @@ use super::{channels as of_channels, rules as of_rules};
 use crate::convert::IntoWire as _;
 use crate::convert::manifest::Checked;
 use crate::error::ApiError;
-use crate::error::field_error::Mistake;
-use crate::identity::By;
+use crate::error::field_error::FieldError;
+use crate::identity::Actor;
 use crate::routes::jobs::apply::{by_name, in_order};
 use crate::routes::notes::Notes;
 
@@ -22,7 +22,7 @@ pub(in crate::routes) async fn missing(
     conn: &mut Conn,
     tenant: TenantId,
     checked: &Checked,
-) -> DbResult<Vec<Mistake>> {
+) -> DbResult<Vec<FieldError>> {
     let mut mistakes = Vec::new();
     for (at, channel) in &checked.channels {
         mistakes.extend(of_channels::missing_secret(conn, tenant, at, channel).await?);
@@ -35,7 +35,7 @@ pub(in crate::routes) async fn missing(
             _ => false,
         };
         let others = missing.into_iter().filter(|(field, _)| !is_own(field));
-        mistakes.extend(others.map(|(field, message)| Mistake::invalid(format!("{at}/{field}"), message)));
+        mistakes.extend(others.map(|(field, message)| FieldError::invalid(format!("{at}/{field}"), message)));
     }
     Ok(mistakes)
 }
@@ -43,7 +43,7 @@ pub(in crate::routes) async fn missing(
 /// Writes them; says what was written, in the order of the manifest.
 pub(in crate::routes) async fn write(
     conn: &mut Conn,
-    (tenant, by): (TenantId, &By),
+    (tenant, by): (TenantId, &Actor),
     checked: &Checked,
     notes: &mut Notes,
 ) -> Result<Vec<Applied>, ApiError> {

@@ -21,11 +21,11 @@ use serde_json::json;
 use super::{LOOKED_AT, at_most, entry};
 use crate::convert::notification as show;
 use crate::error::ApiError;
-use crate::error::field_error::{Mistake, Reason};
+use crate::error::field_error::{FieldError, Reason};
 use crate::http::extract::{Body, NoParameters, Query, condition};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
-use crate::identity::{By, Identity};
+use crate::identity::{Actor, Identity};
 use crate::routes::etag::{can_be_there, named, no_such, version_tag};
 use crate::routes::{Answer, Id, State};
 
@@ -112,7 +112,7 @@ pub(crate) async fn put(
 /// Writes a channel; returns it, and the entry for the audit log if it was changed.
 pub(in crate::routes) async fn write(
     conn: &mut Conn,
-    (tenant, by): (TenantId, &By),
+    (tenant, by): (TenantId, &Actor),
     settings: &ChannelSettings,
 ) -> DbResult<(SavedChannel, Option<AuditEntry>)> {
     let saved = channels::save(conn, tenant, settings, &by.source).await?;
@@ -137,14 +137,14 @@ pub(in crate::routes) async fn missing_secret(
     tenant: TenantId,
     at: &str,
     settings: &ChannelSettings,
-) -> DbResult<Option<Mistake>> {
+) -> DbResult<Option<FieldError>> {
     let Some(name) = &settings.secret else { return Ok(None) };
     if secrets::of_tenant(conn, tenant, name).await?.is_some() {
         return Ok(None);
     }
     let message =
         format!("there is no secret {name:?} of the whole tenant; set it with `schedctl secrets set {name}`");
-    Ok(Some(Mistake::invalid(format!("{at}/secret"), message)))
+    Ok(Some(FieldError::invalid(format!("{at}/secret"), message)))
 }
 
 /// `DELETE /notification-channels/{name}`
@@ -181,7 +181,7 @@ pub(crate) async fn delete(
 fn in_use(name: &str, rules: &[String]) -> ApiError {
     let message =
         format!("the {KIND} {name:?} is used by rules ({}); delete or change them first", rules.join(", "));
-    ApiError::Refused(vec![Mistake { reason: Reason::InUse, pointer: String::new(), message }])
+    ApiError::Refused(vec![FieldError { reason: Reason::InUse, pointer: String::new(), message }])
 }
 
 /// `POST /notification-channels/{name}/test`

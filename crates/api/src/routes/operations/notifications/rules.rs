@@ -11,11 +11,11 @@ use sched_wire::{BASE_PATH, NotificationRule, Page, PageQuery};
 use super::{LOOKED_AT, at_most, entry};
 use crate::convert::notification as show;
 use crate::error::ApiError;
-use crate::error::field_error::Mistake;
+use crate::error::field_error::FieldError;
 use crate::http::extract::{Body, NoParameters, Query, condition};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
-use crate::identity::{By, Identity};
+use crate::identity::{Actor, Identity};
 use crate::routes::etag::{can_be_there, named, no_such, version_tag};
 use crate::routes::{Answer, Id, State};
 
@@ -98,12 +98,12 @@ pub(crate) async fn put(
 /// Writes a rule that stands at `at`; returns it, and the entry for the audit log if it was changed. Refuses one that names what is not there.
 pub(in crate::routes) async fn write(
     conn: &mut Conn,
-    (tenant, by): (TenantId, &By),
+    (tenant, by): (TenantId, &Actor),
     at: &str,
     settings: &RuleSettings,
 ) -> Result<(SavedRule, Option<AuditEntry>), ApiError> {
     let subject = rules::subject(conn, tenant, settings).await?.map_err(|missing| {
-        let mistake = |(field, message)| Mistake::invalid(format!("{at}/{field}"), message);
+        let mistake = |(field, message)| FieldError::invalid(format!("{at}/{field}"), message);
         ApiError::Refused(missing.into_iter().map(mistake).collect())
     })?;
     let saved = rules::save(conn, tenant, settings, subject, &by.source).await?;

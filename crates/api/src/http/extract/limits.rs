@@ -1,0 +1,10 @@
+//! Limits of request bodies.
+
+use std::time::Duration;
+
+/// Longest body, in bytes: a thousand jobs with room for their arguments.
+pub(crate) const MAX_BODY_BYTES: usize = 1024 * 1024;
+
+/// Longest time in which a body must arrive. Far below the limit of a request
+/// ([`crate::http::middleware`]), and enough for the longest body over a slow line.
+pub(crate) const BODY_WITHIN: Duration = Duration::from_secs(10);

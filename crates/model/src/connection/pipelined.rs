@@ -1,0 +1,71 @@
+//! A short write transaction with fewer round trips: its begin travels with its first statement.
+//!
+//! It is run once. A caller that can repeat the work alone does so after a conflict.
+//!
+//! The statements after the first one wait for the begin: if it failed, they would run outside the
+//! transaction, without the API's role and tenant. The commit is a message of its own for the same
+//! reason. A statement that the connection has not prepared yet is sent only after the answer to its
+//! preparation, so a commit that was sent along could overtake it.
+
+use diesel::QueryResult;
+use diesel::connection::TransactionManagerStatus;
+use diesel_async::{AsyncConnection, SimpleAsyncConnection, TransactionManager};
+
+use super::row_security::Scope;
+use crate::{Conn, DbError, DbResult};
+
+type Manager = <Conn as AsyncConnection>::TransactionManager;
+
+/// The connection of such a transaction. If it is dropped before [`Self::end`] returns, the pool
+/// closes the connection: the transaction may be open, or its outcome unknown.
+pub(crate) struct Pipelined<'c> {
+    conn: &'c mut Conn,
+}
+
+impl<'c> Pipelined<'c> {
+    pub(crate) fn new(conn: &'c mut Conn) -> Self {
+        Manager::transaction_manager_status_mut(conn).set_in_error();
+        Self { conn }
+    }
+
+    pub(crate) fn conn(&self) -> &Conn {
+        self.conn
+    }
+
+    /// Begins the transaction and sends the first statement before the answer. That statement may
+    /// lock and read, but not write: without a begin it is a transaction of its own.
+    pub(crate) async fn begin<T>(
+        &self,
+        scope: Scope,
+        first: impl Future<Output = QueryResult<T>>,
+    ) -> DbResult<T> {
+        let begin = scope.begin();
+        let mut conn: &Conn = self.conn;
+        // In this order, which is the order of their first messages.
+        let (begun, found) = futures_util::join!(conn.batch_execute(&begin), first);
+        begun?;
+        Ok(found?)
+    }
+
+    /// Commits after `Ok`, rolls back after an error.
+    ///
+    /// # Errors
+    /// `done`, or that the commit failed. After an outage ([`DbError::is_outage`]) the outcome is
+    /// unknown; after any other error nothing was written.
+    pub(crate) async fn end<T>(self, done: DbResult<T>) -> DbResult<T> {
+        let mut conn: &Conn = self.conn;
+        let is_usable = match &done {
+            Ok(_) => {
+                conn.batch_execute("COMMIT").await.map_err(DbError::from)?;
+                true
+            }
+            // The pool closes a lost connection, and one to a server that accepts no writes.
+            Err(error) if error.is_outage() || error.is_of_read_only_server() => false,
+            Err(_) => conn.batch_execute("ROLLBACK").await.is_ok(),
+        };
+        if is_usable {
+            *Manager::transaction_manager_status_mut(self.conn) = TransactionManagerStatus::default();
+        }
+        done
+    }
+}

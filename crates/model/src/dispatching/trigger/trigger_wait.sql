@@ -1,0 +1,15 @@
+-- Locks the job of one trigger and waits for a transaction that holds it: a tick, the end of an
+-- attempt, or another trigger.
+WITH input AS (SELECT $1::uuid AS tenant_id, $2::uuid AS id, $3::text AS name)
+SELECT j.id
+FROM scheduled_jobs j
+WHERE j.tenant_id = (SELECT i.tenant_id FROM input i)
+  AND j.id = (
+      SELECT coalesce(
+          (SELECT o.id FROM scheduled_jobs o
+           WHERE o.tenant_id = i.tenant_id AND o.id = i.id AND o.deleted_at IS NULL),
+          (SELECT o.id FROM scheduled_jobs o
+           WHERE o.tenant_id = i.tenant_id AND o.name = i.name AND o.deleted_at IS NULL))
+      FROM input i)
+  AND j.deleted_at IS NULL
+FOR NO KEY UPDATE
