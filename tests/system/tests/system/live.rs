@@ -26,7 +26,7 @@ async fn live_output_is_seen_before_the_end_and_once() {
     })
     .await;
     assert!(seen(&system, &dispatch).await.contains("running"));
-    let follow = ["logs", &dispatch, "--follow"];
+    let follow = ["runs", "logs", &dispatch, "--follow"];
     let (followed, ()) = tokio::join!(system.schedctl(&follow), async {
         std::fs::write(&flag, "").unwrap();
     });
@@ -37,7 +37,7 @@ async fn live_output_is_seen_before_the_end_and_once() {
         "{}",
         followed.stderr
     );
-    let raw = system.schedctl(&["logs", &dispatch, "--raw"]).await;
+    let raw = system.schedctl(&["runs", "logs", &dispatch, "--raw"]).await;
     assert_eq!(raw.stdout, "first\nsecond\u{1b}[2J\n");
     wait_for("the live rows are taken away", PATIENCE, async || {
         match system.count("SELECT count(*) FROM live_output").await {
