@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::PROBLEMS;
-use crate::job::FieldChange;
+use crate::definitions::job::FieldChange;
 
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -1,33 +1,14 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
+mod access;
 mod answer;
-mod audit;
-mod calendar;
-mod command;
-mod dead_letter;
+mod definitions;
 mod enums;
-mod event;
-mod explain;
-mod fleet;
-mod function;
-mod health;
-mod identity;
-mod job;
-mod job_type;
-mod logs;
-mod manifest;
-mod notification;
+mod operations;
 mod plain_errors;
-mod preview;
-mod project;
 mod query;
-mod queue;
-mod quota;
-mod run;
-mod secret;
-mod stuck;
-mod template;
+mod running;
 
 pub use crate::enums::{
     AfterCondition, AfterMode, AttemptFilter, AttemptStatus, BackoffType, CalendarRoll, CancelState,
@@ -37,43 +18,55 @@ pub use crate::enums::{
     WorkerStatus,
 };
 pub use crate::plain_errors::{PlainError, plain_error};
-pub use answer::{Applied, ApplyResult, Change, Kind, Page, Problem, ProblemError};
-pub use audit::{AuditEvent, AuditQuery};
-pub use calendar::{Calendar, CalendarChoice, CalendarSpec};
-pub use command::{Cancelled, JobCancelled, ReasonRequest};
-pub use dead_letter::{DeadLetter, DeadLettersCommand, DeadLettersQuery, DeadLettersSettled, RefusedCount};
-pub use event::{Event, EventStreamQuery, EventsQuery, StreamMessage};
-pub use explain::{
-    BlockingRun, ExplainQuery, ExplainSummary, ExplainedAttempt, ExplainedFires, ExplainedPause,
-    ExplainedRun, ExplainedSkip, Explanation, NearestFire, NearestFires, RunExplanation, WaitFor,
-};
-pub use fleet::{QuarantinedJob, QueueStatus, SchedulerInstance, Status, StepDownRequest, Worker};
-pub use function::Function;
-pub use health::{Health, HealthComponent, HealthState, Metrics, MetricsQuery};
-pub use identity::{
+pub use access::identity::{
     ApiKey, ApiKeyPatch, ApiKeySpec, Me, Membership, MembershipSpec, NewApiKey, OwnSession, PasswordChange,
     Session, SignIn, Tenant, TenantPatch, TenantSpec, User, UserPatch, UserSpec,
 };
-pub use job::{FieldChange, Job, JobDeleted, JobVersion, PauseRequest, RestoreRequest, RollbackRequest};
-pub use job_type::{JobTypeInfo, JobTypeSpec};
-pub use logs::{LogEvent, LogsQuery};
-pub use manifest::{AfterSpec, FunctionSpec, JobSpec, Manifest, RetryPolicySpec};
-pub use notification::{
+pub use access::quota::{QuotaUse, Quotas, QuotasPatch, Usage};
+pub use answer::{Applied, ApplyResult, Change, Kind, Page, Problem, ProblemError};
+pub use definitions::calendar::{Calendar, CalendarChoice, CalendarSpec};
+pub use definitions::function::Function;
+pub use definitions::job::{
+    FieldChange, Job, JobDeleted, JobVersion, PauseRequest, RestoreRequest, RollbackRequest,
+};
+pub use definitions::job_type::{JobTypeInfo, JobTypeSpec};
+pub use definitions::manifest::{AfterSpec, FunctionSpec, JobSpec, Manifest, RetryPolicySpec};
+pub use definitions::notification::{
     NotificationChannel, NotificationChannelSpec, NotificationDeliveriesQuery, NotificationDelivery,
     NotificationRule, NotificationRuleSpec,
 };
-pub use preview::{DEFAULT_PREVIEW, FireTime, MAX_PREVIEW, Preview, PreviewQuery, PreviewRequest};
-pub use project::{DeleteProjectQuery, Project, ProjectDeleted, ProjectSpec};
+pub use definitions::preview::{
+    DEFAULT_PREVIEW, FireTime, MAX_PREVIEW, Preview, PreviewQuery, PreviewRequest,
+};
+pub use definitions::project::{DeleteProjectQuery, Project, ProjectDeleted, ProjectSpec};
+pub use definitions::queue::{Queue, QueueDefinition, QueueSpec, Rate};
+pub use definitions::secret::{
+    DeleteSecretQuery, Secret, SecretQuery, SecretSpec, SecretsRotated, UnreadableSecret,
+};
+pub use definitions::template::{
+    InstantiateRequest, MadeFrom, ParameterSpec, ParameterType, Template, TemplateSpec,
+};
+pub use operations::audit::{AuditEvent, AuditQuery};
+pub use operations::event::{Event, EventStreamQuery, EventsQuery, StreamMessage};
+pub use operations::fleet::{
+    QuarantinedJob, QueueStatus, SchedulerInstance, Status, StepDownRequest, Worker,
+};
+pub use operations::health::{Health, HealthComponent, HealthState, Metrics, MetricsQuery};
 pub use query::{
     ApplyQuery, AttemptsQuery, ExportQuery, FunctionsQuery, Include, JobAttemptsQuery, JobRunsQuery,
     JobsQuery, PageQuery, QueuesQuery, RunsQuery, WorkersQuery,
 };
-pub use queue::{Queue, QueueDefinition, QueueSpec, Rate};
-pub use quota::{QuotaUse, Quotas, QuotasPatch, Usage};
-pub use run::{Attempt, AttemptOutput, OutputChunk, Progress, Run, TriggerRequest, Triggered};
-pub use secret::{DeleteSecretQuery, Secret, SecretQuery, SecretSpec, SecretsRotated, UnreadableSecret};
-pub use stuck::{ResetStuckRequest, StuckAttempt, StuckAttempts};
-pub use template::{InstantiateRequest, MadeFrom, ParameterSpec, ParameterType, Template, TemplateSpec};
+pub use running::command::{Cancelled, JobCancelled, ReasonRequest};
+pub use running::dead_letter::{
+    DeadLetter, DeadLettersCommand, DeadLettersQuery, DeadLettersSettled, RefusedCount,
+};
+pub use running::explain::{
+    BlockingRun, ExplainQuery, ExplainSummary, ExplainedAttempt, ExplainedFires, ExplainedPause,
+    ExplainedRun, ExplainedSkip, Explanation, NearestFire, NearestFires, RunExplanation, WaitFor,
+};
+pub use running::logs::{LogEvent, LogsQuery};
+pub use running::run::{Attempt, AttemptOutput, OutputChunk, Progress, Run, TriggerRequest, Triggered};
+pub use running::stuck::{ResetStuckRequest, StuckAttempt, StuckAttempts};
 
 /// Base path of every route.
 pub const BASE_PATH: &str = "/api/v1";

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::manifest::RetryPolicySpec;
+use crate::definitions::manifest::RetryPolicySpec;
 
 /// A stored task function.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

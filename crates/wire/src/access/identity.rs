@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::quota::{Quotas, QuotasPatch};
+use crate::access::quota::{Quotas, QuotasPatch};
 
 /// Identity and permissions of the caller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::enums::{AttemptStatus, RunStatus};
-use crate::run::Progress;
+use crate::running::run::Progress;
 
 /// Parameters of the stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]

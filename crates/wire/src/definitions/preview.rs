@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::calendar::CalendarChoice;
+use crate::definitions::calendar::CalendarChoice;
 use crate::enums::{CalendarRoll, DstGap, DstOverlap, FireNote, JobType};
 
 /// Number of fire times of a preview when the request sets none.
@@ -44,7 +44,7 @@ pub struct PreviewRequest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calendars: Vec<CalendarChoice>,
     /// Rule for a fire time that a calendar excludes.
-    #[serde(default = "crate::manifest::default_calendar_roll")]
+    #[serde(default = "crate::definitions::manifest::default_calendar_roll")]
     pub calendar_roll: CalendarRoll,
     /// Name of the planned job; it determines the value of `H` in a cron expression.
     #[serde(default, skip_serializing_if = "Option::is_none")]

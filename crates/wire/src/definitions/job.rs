@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use crate::definitions::manifest::{AfterSpec, JobSpec, RetryPolicySpec};
+use crate::definitions::template::MadeFrom;
 use crate::enums::{
     AfterMode, CalendarRoll, DstGap, DstOverlap, JobChange, JobStatus, JobType, MisfirePolicy, RunStatus,
     Scope,
 };
-use crate::manifest::{AfterSpec, JobSpec, RetryPolicySpec};
-use crate::template::MadeFrom;
 
 /// A stored job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

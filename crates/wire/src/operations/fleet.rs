@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::definitions::queue::Rate;
 use crate::enums::{LeaderState, WorkerStatus};
-use crate::queue::Rate;
 
 /// A worker process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -10,14 +10,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::calendar::CalendarSpec;
+use crate::definitions::calendar::CalendarSpec;
+use crate::definitions::notification::{NotificationChannelSpec, NotificationRuleSpec};
+use crate::definitions::queue::QueueDefinition;
+use crate::definitions::template::TemplateSpec;
 use crate::enums::{
     AfterCondition, AfterMode, BackoffType, CalendarRoll, DstGap, DstOverlap, HandlerType, JobType,
     MisfirePolicy, OverlapPolicy, Scope,
 };
-use crate::notification::{NotificationChannelSpec, NotificationRuleSpec};
-use crate::queue::QueueDefinition;
-use crate::template::TemplateSpec;
 
 /// Name of the default project, queue and tenant of every installation.
 const DEFAULT: &str = "default";
