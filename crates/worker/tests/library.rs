@@ -221,7 +221,7 @@ async fn worker_without_lease_and_unkillable_work_exits() {
         .unwrap();
     let ended = tokio::time::timeout(PATIENCE, world.worker.take().unwrap()).await.unwrap().unwrap();
     let text = ended.unwrap_err().describe();
-    assert!(text.contains("so that their work is not done twice at once"), "{text}");
+    assert!(text.contains("so that no run executes twice at once"), "{text}");
     release.send(()).unwrap();
 }
 
@@ -234,7 +234,7 @@ async fn running_work_of_a_stopping_worker_is_not_released() {
     world.shutdown.trigger();
     let ended = tokio::time::timeout(PATIENCE, world.worker.take().unwrap()).await.unwrap().unwrap();
     let text = ended.unwrap_err().describe();
-    assert!(text.contains("after the worker was told to stop"), "{text}");
+    assert!(text.contains("after the stop of the worker"), "{text}");
     // If the run were released, or the lease given up, another worker would begin it at once while
     // it still runs.
     assert_eq!(world.text(&status_of("block")).await, "IN_PROGRESS");

@@ -14,9 +14,8 @@ const ALWAYS: [&str; 16] = [
     "PATH",
     "SCHED_ARGS_FILE",
     "SCHED_ATTEMPT",
-    "SCHED_CATCHUP",
-    "SCHED_RUN_ID",
     "SCHED_ATTEMPT_ID",
+    "SCHED_CATCHUP",
     "SCHED_FIRE_TIME",
     "SCHED_IDEMPOTENCY_KEY",
     "SCHED_JOB_ID",
@@ -24,6 +23,7 @@ const ALWAYS: [&str; 16] = [
     "SCHED_LATENESS_MS",
     "SCHED_PROGRESS_FILE",
     "SCHED_RESULT_FILE",
+    "SCHED_RUN_ID",
     "SCHED_WORKER_PROCESS",
     "TMPDIR",
 ];
