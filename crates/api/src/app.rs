@@ -8,13 +8,12 @@ use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
 use actix_web::{App, Error, HttpResponse, web};
 use sched_runtime::health_endpoint::{self, HealthState};
-use sched_wire::{BASE_PATH, DETAILED_HEALTH, PROBLEMS};
+use sched_wire::{BASE_PATH, DETAILED_HEALTH};
 
 use crate::error::ApiError;
 use crate::http::middleware;
-use crate::openapi;
 use crate::routes;
-use crate::routes::table::{socket, table};
+use crate::routes::table::{pages, socket, table};
 use crate::state::ApiState;
 
 pub(crate) fn build(
@@ -29,13 +28,9 @@ pub(crate) fn build(
         InitError = (),
     >,
 > {
-    App::new()
-        .app_data(state)
-        .service(api())
-        .service(socket())
-        .route("/api/docs", web::get().to(openapi::page))
-        .route(PROBLEMS, web::get().to(openapi::problems))
-        .route("/api/docs/{file:.*}", web::get().to(openapi::swagger))
+    pages()
+        .into_iter()
+        .fold(App::new().app_data(state).service(api()).service(socket()), App::service)
         .route(DETAILED_HEALTH, web::get().to(routes::operations::health::detailed))
         .configure(|config| health_endpoint::configure(config, health))
         .default_service(web::to(no_such_path))

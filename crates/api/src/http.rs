@@ -2,6 +2,7 @@
 //! streams and replies.
 
 pub(crate) mod by_name;
+pub(crate) mod call;
 pub(crate) mod client_address;
 pub(crate) mod cursor;
 pub(crate) mod extract;

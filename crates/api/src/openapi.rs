@@ -13,7 +13,7 @@ mod problems;
 
 pub(crate) use crate::openapi::operation::{OperationDoc, operation};
 pub(crate) use document::document;
-pub(crate) use page::{is_public, json, page, swagger};
+pub(crate) use page::{DOCUMENT, json, page, swagger};
 #[cfg(test)]
 pub(crate) use problems::TEXT as PROBLEMS;
 pub(crate) use problems::problems;

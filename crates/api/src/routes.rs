@@ -10,6 +10,7 @@ mod etag;
 pub(crate) mod jobs;
 pub(crate) mod notes;
 pub(crate) mod operations;
+pub(crate) mod pauses;
 pub(crate) mod runs;
 pub(crate) mod table;
 

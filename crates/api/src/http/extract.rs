@@ -1,7 +1,7 @@
-//! Taking requests apart: bodies, parameters, headers.
+//! Extractors: bodies, query parameters and headers.
 //!
-//! Everything here fails with a problem document that says where the mistake is, which the extractors of the framework do
-//! not. What values mean is not judged here.
+//! Unlike the extractors of the framework, they fail with a problem document that names the place of
+//! the mistake. They do not judge values.
 
 mod body;
 mod headers;
@@ -10,8 +10,8 @@ mod query;
 mod strict_json;
 
 pub(crate) use body::{Body, MERGE_PATCH_JSON};
-pub(crate) use headers::{Condition, condition, expected, if_match};
-pub(crate) use query::{NoParameters, Query};
+pub(crate) use headers::{Condition, Preconditions, if_match};
+pub(crate) use query::{NoParameters, Query, no_parameters};
 
 use crate::error::ApiError;
 

@@ -122,7 +122,7 @@ async fn admitted(request: &ServiceRequest, facts: &Facts) -> Result<(), ApiErro
 /// for signing in. Pages that show more of the installation than its basic health require the
 /// permission to see it, unless the request comes from this machine.
 fn needs(method: &Method, path: &str, is_local: bool) -> Option<Needs> {
-    if openapi::is_public(path) {
+    if path == openapi::DOCUMENT || route::is_page(path) {
         return None;
     }
     if path == EVENTS_SOCKET {
@@ -334,6 +334,9 @@ mod tests {
             ("/api/docs", there, None),
             ("/api/docs/index.html", there, None),
             ("/api/docsx", there, fleet),
+            ("/ui", there, None),
+            ("/ui/jobs/1", there, None),
+            ("/uix", there, fleet),
             ("/health", there, None),
             ("/health/ready", there, None),
             ("/health/detailed", here, None),

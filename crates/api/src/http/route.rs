@@ -1,7 +1,9 @@
-//! Paths of the API and what each of their methods asks for.
+//! Routes: paths, and the requirement of each of their methods.
 //!
-//! A [`Path`] takes a handler only together with what is needed to reach it and with what the OpenAPI document says of it, so a
-//! route that asks for nothing, or that nobody was told of, cannot be written by accident: it does not compile. That the caller is known was settled before ([`crate::http::middleware`]); here it is whether they may.
+//! A [`Path`] takes a handler only together with its requirement and its description in the OpenAPI
+//! document. So a route without a permission or without documentation does not compile. The
+//! middleware ([`crate::http::middleware`]) has authenticated the caller before; here its permission
+//! is checked. A route that declares no query parameters rejects every query.
 
 use actix_web::body::BoxBody;
 use actix_web::dev::{AppService, HttpServiceFactory, ServiceRequest, ServiceResponse};
@@ -11,18 +13,33 @@ use actix_web::{Error, FromRequest, Handler, HttpMessage, HttpResponse, Resource
 use sched_model::domain::identity::Permission;
 
 use crate::error::ApiError;
+use crate::http::extract::no_parameters;
 use crate::identity::Identity;
 use crate::openapi::OperationDoc;
 
-/// What a method of a path asks for.
+/// The requirement of a method of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// Nothing: it is the same for everybody.
+    /// The answer is the same for every caller.
     Nothing,
-    /// That the caller is known, and nothing else.
+    /// A page for browsers, served without a key. A page that needs a session reads its cookie
+    /// itself. Pages set their own `Content-Security-Policy`.
+    Page,
+    /// A known caller.
     Identity,
-    /// A permission.
     Permission(Permission),
+}
+
+/// Roots of pages: each path at or below them is served without a key ([`Needs::Page`]). `/ui` is
+/// reserved for a dashboard.
+pub(crate) const PAGES: [&str; 2] = ["/api/docs", "/ui"];
+
+/// Reports whether a path is at or below a root of pages. Actor exact name: a path in another encoding
+/// is no page.
+pub(crate) fn is_page(path: &str) -> bool {
+    let is_below =
+        |root| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    PAGES.into_iter().any(is_below)
 }
 
 impl From<Permission> for Needs {
@@ -31,14 +48,12 @@ impl From<Permission> for Needs {
     }
 }
 
-/// A path and its methods.
 pub(crate) struct Path {
     pattern: &'static str,
     resource: Resource,
     operations: Vec<Operation>,
 }
 
-/// A method of a path.
 #[derive(Debug)]
 pub(crate) struct Operation {
     method: Method,
@@ -60,7 +75,7 @@ impl Operation {
     }
 }
 
-/// A path below [`sched_wire::BASE_PATH`], for which methods are to follow.
+/// A path without methods. Paths of the API are relative to [`sched_wire::BASE_PATH`].
 pub(crate) fn at(pattern: &'static str) -> Path {
     Path { pattern, resource: web::resource(pattern), operations: Vec::new() }
 }
@@ -83,19 +98,21 @@ macro_rules! methods {
 impl Path {
     methods! { get = GET, post = POST, put = PUT, patch = PATCH, delete = DELETE }
 
-    /// The path, with the names of its variable parts in braces.
+    /// The path, with its variable parts in braces.
     pub(crate) const fn pattern(&self) -> &'static str {
         self.pattern
     }
 
-    /// Its methods.
     pub(crate) fn operations(&self) -> impl Iterator<Item = &Operation> {
         self.operations.iter()
     }
 
     fn with(mut self, method: Method, needs: Needs, route: Route, says: OperationDoc) -> Self {
-        let checked =
-            from_fn(move |request: ServiceRequest, next: Next<BoxBody>| check(needs, request, next));
+        // Pages may be opened with a query that they do not read, such as one of a link.
+        let rejects_query = needs != Needs::Page && !says.has_query();
+        let checked = from_fn(move |request: ServiceRequest, next: Next<BoxBody>| {
+            check(needs, rejects_query, request, next)
+        });
         self.operations.push(Operation { method, needs, says });
         Self { resource: self.resource.route(route.wrap(checked)), ..self }
     }
@@ -115,19 +132,24 @@ impl HttpServiceFactory for Path {
 
 async fn check(
     needs: Needs,
+    rejects_query: bool,
     request: ServiceRequest,
     next: Next<BoxBody>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let allowed = allowed(needs, request.extensions().get::<Identity>());
-    match allowed {
+    let checked = allowed.and_then(|()| match rejects_query {
+        true => no_parameters(request.query_string()),
+        false => Ok(()),
+    });
+    match checked {
         Ok(()) => next.call(request).await,
         Err(error) => Ok(request.error_response(error)),
     }
 }
 
-/// Whether somebody may do what needs this.
+/// Checks that the caller meets the requirement.
 pub(crate) fn allowed(needs: Needs, identity: Option<&Identity>) -> Result<(), ApiError> {
-    if needs == Needs::Nothing {
+    if matches!(needs, Needs::Nothing | Needs::Page) {
         return Ok(());
     }
     let identity = identity.ok_or(ApiError::Unauthenticated(None))?;
@@ -135,6 +157,6 @@ pub(crate) fn allowed(needs: Needs, identity: Option<&Identity>) -> Result<(), A
         Needs::Permission(permission) if !identity.known().permissions.has(permission) => {
             Err(ApiError::Forbidden(permission))
         }
-        Needs::Permission(_) | Needs::Identity | Needs::Nothing => Ok(()),
+        Needs::Permission(_) | Needs::Identity | Needs::Nothing | Needs::Page => Ok(()),
     }
 }

@@ -65,6 +65,10 @@ impl OperationDoc {
         Self { query: Some(T::json_schema), ..self }
     }
 
+    pub(crate) const fn has_query(&self) -> bool {
+        self.query.is_some()
+    }
+
     /// Requires a body.
     pub(crate) fn takes<T: JsonSchema>(self) -> Self {
         self.body(schema_of::<T>, true, JSON)

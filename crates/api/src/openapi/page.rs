@@ -19,13 +19,6 @@ pub(crate) const DOCUMENT: &str = "/api/v1/openapi.json";
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
                       font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-const PAGE: &str = "/api/docs";
-
-/// Reports whether a path needs no key.
-pub(crate) fn is_public(path: &str) -> bool {
-    path == DOCUMENT || path.strip_prefix(PAGE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
 static TEXT: LazyLock<String> = LazyLock::new(|| super::document(&table::table()).to_string());
 
 /// `GET /openapi.json`

@@ -3,7 +3,6 @@
 pub(crate) mod calendars;
 pub(crate) mod functions;
 pub(crate) mod projects;
-pub(crate) mod queue_switches;
 pub(crate) mod queues;
 pub(crate) mod secrets;
 pub(crate) mod templates;

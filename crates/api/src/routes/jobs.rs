@@ -1,4 +1,4 @@
-//! Jobs: creating, listing, showing; changing, deleting and what they were are in modules of their own.
+//! Jobs: create, list and show them. Other operations are in the modules below.
 
 pub(crate) mod apply;
 mod change;
@@ -20,10 +20,11 @@ use sched_model::jobs::{self, Job, List, Order, Position, SaveMode, Shown, SortB
 use sched_model::{Conn, DbResult, definitions::dependencies, events::append, identity::audit};
 use sched_wire::{BASE_PATH, Include, JobSort, JobsQuery, Page};
 
-use super::{Answer, Id, State, built_in};
+use super::{Answer, State, built_in};
 use crate::convert::{IntoDomain, response, spec};
 use crate::error::ApiError;
-use crate::http::extract::{Body, NoParameters, Query};
+use crate::http::call::Call;
+use crate::http::extract::{Body, Query};
 use crate::http::pagination::{Limit, ROWS_COUNTED, with_total};
 use crate::http::reply::Reply;
 use crate::identity::Identity;
@@ -37,35 +38,29 @@ pub(crate) use life::{delete, restore};
 pub(super) use told::{Told, tell, tell_of_cancelled, tell_within};
 
 /// `POST /jobs`
-pub(crate) async fn create(
-    state: State,
-    identity: Identity,
-    request: Id,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
-    let tenant = identity.tenant();
-    let settings = spec::job(body.required()?, "", &state.default_timezone).map_err(ApiError::Refused)?;
-    let written = state
-        .write(&identity, &request.0, "create_job", async |conn: &mut Conn| {
-            built_in::functions(conn, &identity, &[&settings.function]).await?;
-            let saved = jobs::save(conn, tenant, &settings, SaveMode::Create, &request.0.source)
+pub(crate) async fn create(call: Call, body: Body) -> Result<HttpResponse, ApiError> {
+    let tenant = call.tenant();
+    let settings =
+        spec::job(body.required()?, "", &call.state.default_timezone).map_err(ApiError::Refused)?;
+    let written = call
+        .write("create_job", async |conn: &mut Conn| {
+            built_in::functions(conn, &call.identity, &[&settings.function]).await?;
+            let saved = jobs::save(conn, tenant, &settings, SaveMode::Create, &call.by.source)
                 .await
                 .map_err(|error| field_error::save_refused(error, ""))?;
-            audit::write(conn, &[auditing::of_job(tenant, &saved, &request.0)]).await?;
-            tell(conn, tenant, &[Told { event_type: append::JOB_CREATED, job: &saved.job }], &request.0)
+            audit::write(conn, &[auditing::of_job(tenant, &saved, &call.by)]).await?;
+            tell(conn, tenant, &[Told { event_type: append::JOB_CREATED, job: &saved.job }], &call.by)
                 .await?;
             let id = saved.job.id;
             Ok::<_, ApiError>((created(saved.job)?, id))
         })
         .await?;
     if let Some(id) = written.extra {
-        tracing::info!(job.id = %id, job.name = settings.name, "Created a job.");
+        tracing::info!(job.id = %id, job.name = settings.name, "job created");
     }
     Ok(written.response)
 }
 
-/// The answer that shows a job that is new.
 pub(super) fn created(job: Job) -> Result<Reply, ApiError> {
     let (tag, location) = (entity_tag(&job), format!("{BASE_PATH}/jobs/{}", job.id));
     Ok(Reply::created(&response::job(job, Vec::new()))?.location(location).etag(tag))
@@ -104,7 +99,8 @@ pub(crate) async fn list(
     Ok(web::Json(with_total(limit.page(rows, cursor, shown), counted)))
 }
 
-/// What a query means by its words, and the query by which its list is told from others.
+/// Converts a query to a list of the model. Also returns the query that identifies the list in
+/// cursors.
 fn meant(query: JobsQuery) -> Result<(List, JobsQuery), ApiError> {
     let which = JobsQuery { limit: None, cursor: None, total: None, ..query.clone() };
     let order = order(query.sort.unwrap_or(JobSort::Name));
@@ -167,7 +163,6 @@ pub(crate) async fn get(
     state: State,
     identity: Identity,
     job: web::Path<String>,
-    _: Query<NoParameters>,
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     let reply = state
@@ -176,7 +171,7 @@ pub(crate) async fn get(
                 && let Some((found, is_followed)) =
                     jobs::by_id_and_whether_followed(conn, tenant, JobId(id)).await?
             {
-                // Most are not, and need not be asked about.
+                // Most jobs have no followers, so the query is skipped.
                 return if is_followed {
                     shown(conn, tenant, found).await
                 } else {
@@ -190,7 +185,7 @@ pub(crate) async fn get(
     Ok(reply.into_response())
 }
 
-/// The answer that shows a job, with its version for a later `If-Match`.
+/// Shows a job, with its version as the entity tag for a later `If-Match`.
 pub(super) async fn shown(conn: &Conn, tenant: TenantId, job: Job) -> Result<Reply, ApiError> {
     let followed_by = dependencies::followers(conn, tenant, &[job.id]).await?.remove(&job.id);
     shown_with(job, followed_by.unwrap_or_default())
@@ -205,7 +200,7 @@ fn entity_tag(job: &Job) -> String {
     format!("\"{}\"", job.state.version)
 }
 
-/// The job with this id or name. A name can look like an id; then the id counts.
+/// The job with this id or name. For a name that is also an id, the id wins.
 pub(super) async fn find(conn: &Conn, tenant: TenantId, text: &str) -> DbResult<Option<Job>> {
     if text.contains('\0') {
         return Ok(None);
@@ -218,7 +213,7 @@ pub(super) async fn find(conn: &Conn, tenant: TenantId, text: &str) -> DbResult<
     jobs::by_name(conn, tenant, text).await
 }
 
-/// The job with this id, deleted or not, or with this name, if it is not deleted.
+/// The job with this id, deleted or not, or the existing job with this name.
 async fn find_ever(conn: &Conn, tenant: TenantId, text: &str) -> DbResult<Option<Job>> {
     if let Ok(id) = text.parse()
         && let Some(job) = jobs::by_id_ever(conn, tenant, JobId(id)).await?
@@ -228,7 +223,8 @@ async fn find_ever(conn: &Conn, tenant: TenantId, text: &str) -> DbResult<Option
     find(conn, tenant, text).await
 }
 
-/// The job that a list is restricted to: `of` must be there, deleted or not; `filter` may be gone, as [`self::filter`] says.
+/// The job of a list: `of` must exist, deleted or not; `filter` may be purged, see
+/// [`self::filter`].
 pub(super) async fn listed_of(
     conn: &Conn,
     tenant: TenantId,
@@ -242,7 +238,7 @@ pub(super) async fn listed_of(
     }
 }
 
-/// As [`find_ever`], of which no more than the id is wanted.
+/// Like [`find_ever`], for the id only.
 async fn id_ever(conn: &Conn, tenant: TenantId, text: &str) -> Result<JobId, ApiError> {
     if let Ok(id) = text.parse()
         && jobs::is_there(conn, tenant, JobId(id)).await?
@@ -252,7 +248,7 @@ async fn id_ever(conn: &Conn, tenant: TenantId, text: &str) -> Result<JobId, Api
     Ok(find(conn, tenant, text).await?.ok_or_else(|| no_such_job(text))?.id)
 }
 
-/// The id of the job that a list is restricted to. The history of a deleted job is still there under its id.
+/// The id of the job in a filter. A deleted job keeps its history under its id.
 pub(super) async fn filter(conn: &Conn, tenant: TenantId, text: &str) -> Result<JobId, ApiError> {
     match find(conn, tenant, text).await? {
         Some(job) => Ok(job.id),
@@ -260,7 +256,6 @@ pub(super) async fn filter(conn: &Conn, tenant: TenantId, text: &str) -> Result<
     }
 }
 
-/// The refusal for a job that is not there.
 pub(super) fn no_such_job(text: &str) -> ApiError {
     ApiError::NotFound { kind: "job", name: text.to_owned() }
 }

@@ -1,5 +1,5 @@
-//! The table of routes: every path below [`sched_wire::BASE_PATH`], and for each method what it asks for, who serves it, and what
-//! the OpenAPI document says of it.
+//! The table of routes: every path below [`sched_wire::BASE_PATH`], and for each method its
+//! requirement, its handler and its description in the OpenAPI document.
 //!
 //! Tests walk this table: there is no other way to a route.
 
@@ -14,16 +14,16 @@ use sched_wire::{Page, PageQuery};
 use crate::http::route::{Needs, Path, at};
 use crate::openapi::{self, operation};
 use crate::routes::{
-    definitions::{calendars, functions, queue_switches, queues, secrets},
+    definitions::{calendars, functions, queues, secrets},
     jobs::{self, apply, explanations, export, previews, switches, trigger},
     operations::{audit_events, event_socket, events, fleet, health},
+    pauses::{self, Pausable},
     runs::{attempt_list, cancellations, dead_letters, logs, retries, run_list},
 };
 
 use self::identity::identity;
 use self::resources::resources;
 
-/// Every path.
 pub(crate) fn table() -> Vec<Path> {
     [documents(), identity(), jobs(), definitions(), runs(), fleet(), resources()]
         .into_iter()
@@ -31,13 +31,27 @@ pub(crate) fn table() -> Vec<Path> {
         .collect()
 }
 
-/// What is not below the base path, and in no OpenAPI document, which knows no `WebSockets`.
+/// The WebSocket of events. It is outside the base path, and not in the OpenAPI document, which
+/// cannot describe WebSockets.
 pub(crate) fn socket() -> Path {
     at(wire::EVENTS_SOCKET).get(
         P::RunsRead,
         event_socket::open,
-        operation("Follow what happens over a WebSocket"),
+        operation("Follow what happens over a WebSocket").query::<wire::EventStreamQuery>(),
     )
+}
+
+/// Pages for browsers. Their roots are in [`crate::http::route::PAGES`]. Not in the OpenAPI document.
+pub(crate) fn pages() -> Vec<Path> {
+    vec![
+        at("/api/docs").get(Needs::Page, openapi::page, operation("Show the documentation of the API")),
+        at(wire::PROBLEMS).get(Needs::Page, openapi::problems, operation("Show the codes of problems")),
+        at("/api/docs/{file:.*}").get(
+            Needs::Page,
+            openapi::swagger,
+            operation("Show a file of the documentation"),
+        ),
+    ]
 }
 
 fn documents() -> Vec<Path> {
@@ -143,10 +157,10 @@ fn jobs() -> Vec<Path> {
         ),
         at("/jobs/{job}/pause").post(
             P::JobsOperate,
-            switches::pause,
+            pauses::pause(Pausable::Job),
             switched("Hold the schedule of a job").may_take::<wire::PauseRequest>(),
         ),
-        at("/jobs/{job}/resume").post(P::JobsOperate, switches::resume, switched("End the pause of a job")),
+        at("/jobs/{job}/resume").post(P::JobsOperate, pauses::resume(Pausable::Job), switched("End the pause of a job")),
         at("/jobs/{job}/enable").post(P::JobsOperate, switches::enable, switched("Enable a job")),
         at("/jobs/{job}/disable").post(P::JobsOperate, switches::disable, switched("Disable a job")),
         at("/jobs/{job}/cancel").post(
@@ -217,7 +231,7 @@ fn definitions() -> Vec<Path> {
             )
             .delete(
                 P::QueuesWrite,
-                queue_switches::delete,
+                queues::delete,
                 operation("Delete a queue that nothing names and in which nothing waits")
                     .if_match()
                     .no_content(),

@@ -224,7 +224,7 @@ async fn invalid_run_or_position_is_refused() {
     assert_eq!(app.get(&format!("{path}?after=7")).await.json()["code"], "invalid_parameters");
     assert_eq!(app.get(&format!("{path}?tail=7")).await.status, 400);
     let seen = logs(&app, &claimed, "").await;
-    assert!(matches!(seen.last(), Some((_, LogEvent::End { status: RunStatus::InProgress }))));
+    assert!(matches!(seen.last(), Some((_, LogEvent::End { status: RunStatus::Running }))));
 }
 
 /// Fails the attempt and claims the next one at once.
@@ -249,7 +249,7 @@ async fn much_output_of_many_attempts_is_sent_in_pages() {
     let texts =
         seen.iter().filter(|(_, event)| matches!(event, LogEvent::Output { text, .. } if *text == output));
     assert_eq!(texts.count(), 3);
-    assert!(matches!(seen.last(), Some((_, LogEvent::End { status: RunStatus::Completed }))));
+    assert!(matches!(seen.last(), Some((_, LogEvent::End { status: RunStatus::Succeeded }))));
 }
 
 /// Requests the output of a run, and reads the head of the answer.

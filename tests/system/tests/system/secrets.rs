@@ -94,7 +94,7 @@ async fn a_secret_reaches_its_program_and_appears_nowhere_else() {
         logs.push_str(&process.stdout());
         logs.push_str(&process.stderr());
     }
-    assert!(logs.contains("Wrote a secret.") && logs.contains("did not succeed"), "the logs were seen");
+    assert!(logs.contains("secret written") && logs.contains("did not succeed"), "the logs were seen");
     for (place, text) in [("a table", &tables), ("a log", &logs)] {
         for form in [
             CANARY,

@@ -1,42 +1,101 @@
-//! Headers that mean something to a trigger or to a change.
+//! The headers that make a change conditional.
 
 use actix_web::HttpRequest;
-use actix_web::http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
+use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use sched_model::definitions::resources::Expected;
 
 use crate::error::ApiError;
 
-/// The version that a thing must have, by `If-Match`; `None` for any.
-pub(crate) fn if_match(request: &HttpRequest) -> Result<Option<i64>, ApiError> {
-    let mut values = request.headers().get_all(IF_MATCH);
-    let Some(value) = values.next() else { return Ok(None) };
-    let text = value.to_str().unwrap_or_default().trim();
-    let quoted = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-    match (quoted.map(str::parse::<i64>), values.next()) {
-        (Some(Ok(version)), None) => Ok(Some(version)),
-        (None, None) if text == "*" => Ok(None),
-        _ => {
-            let message = "must be the ETag that was answered, a version in quotes such as \"7\", or *";
-            Err(ApiError::parameter("If-Match", message))
+/// The preconditions of a request, as its headers state them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Preconditions {
+    if_match: Vec<HeaderValue>,
+    if_none_match: Vec<HeaderValue>,
+}
+
+impl Preconditions {
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let all = |name: HeaderName| headers.get_all(name).cloned().collect();
+        Self { if_match: all(IF_MATCH), if_none_match: all(IF_NONE_MATCH) }
+    }
+
+    /// The version that `If-Match` requires; `None` for any.
+    pub(crate) fn version(&self) -> Result<Option<i64>, ApiError> {
+        let Some(value) = self.if_match.first() else { return Ok(None) };
+        let text = value.to_str().unwrap_or_default().trim();
+        let quoted = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        match (quoted.map(str::parse::<i64>), self.if_match.get(1)) {
+            (Some(Ok(version)), None) => Ok(Some(version)),
+            (None, None) if text == "*" => Ok(None),
+            _ => {
+                let message = "must be the ETag that was answered, a version in quotes such as \"7\", or *";
+                Err(ApiError::parameter("If-Match", message))
+            }
+        }
+    }
+
+    /// The requirement of `If-Match` and `If-None-Match`.
+    pub(crate) fn condition(&self) -> Result<Condition, ApiError> {
+        let if_match = only(&self.if_match, "If-Match")?;
+        match (if_match, only(&self.if_none_match, "If-None-Match")?) {
+            (None, None) => Ok(Condition::None),
+            (Some("*"), None) => Ok(Condition::Exists),
+            (Some(text), None) => {
+                let quoted = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+                let tag = quoted.filter(|tag| !tag.is_empty() && !tag.contains('"'));
+                tag.map(|tag| Condition::Tag(tag.to_owned()))
+                    .ok_or_else(|| ApiError::parameter("If-Match", "must be one ETag, such as \"7\", or *"))
+            }
+            (None, Some("*")) => Ok(Condition::Absent),
+            (None, Some(_)) => Err(ApiError::parameter("If-None-Match", "must be *")),
+            (Some(_), Some(_)) => Err(ApiError::parameter(
+                "If-None-Match",
+                "cannot be combined with If-Match; send one of them",
+            )),
+        }
+    }
+
+    /// Like [`Self::condition`], for a resource whose entity tag is its version.
+    pub(crate) fn expected(&self) -> Result<Expected, ApiError> {
+        match self.condition()? {
+            Condition::None | Condition::Exists => Ok(Expected::Any),
+            Condition::Absent => Ok(Expected::Absent),
+            Condition::Tag(tag) => tag.parse().map(Expected::Version).map_err(|_no_version| {
+                ApiError::parameter(
+                    "If-Match",
+                    "must be the ETag, which is the version in quotes such as \"7\", or *",
+                )
+            }),
         }
     }
 }
 
-/// What a thing must be like to be written over.
+fn only<'a>(values: &'a [HeaderValue], label: &'static str) -> Result<Option<&'a str>, ApiError> {
+    match values {
+        [] => Ok(None),
+        [value] => Ok(Some(value.to_str().unwrap_or_default().trim())),
+        _ => Err(ApiError::parameter(label, "is given twice; send it once")),
+    }
+}
+
+/// The version that `If-Match` requires; `None` for any.
+pub(crate) fn if_match(request: &HttpRequest) -> Result<Option<i64>, ApiError> {
+    Preconditions::of(request.headers()).version()
+}
+
+/// The required state of a resource before a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// Whatever it is like, and whether or not there is one.
+    /// Any state, including absence.
     None,
-    /// There must be one.
     Exists,
-    /// There must be none.
     Absent,
-    /// There must be one, with this entity tag.
+    /// It must exist with this entity tag.
     Tag(String),
 }
 
 impl Condition {
-    /// Whether a thing with the entity tag `found` (`None` if there is none) is so.
+    /// Checks the entity tag `found`; `None` if the resource does not exist.
     pub(crate) fn check(&self, kind: &'static str, found: Option<&str>) -> Result<(), ApiError> {
         let message = match (self, found) {
             (Self::None, _) | (Self::Exists, Some(_)) | (Self::Absent, None) => return Ok(()),
@@ -55,44 +114,6 @@ impl Condition {
     }
 }
 
-/// What `If-Match` and `If-None-Match` ask for.
-pub(crate) fn condition(request: &HttpRequest) -> Result<Condition, ApiError> {
-    let only = |name: HeaderName, label: &'static str| {
-        let mut values = request.headers().get_all(name);
-        match (values.next(), values.next()) {
-            (_, Some(_)) => Err(ApiError::parameter(label, "stands twice")),
-            (first, None) => Ok(first.map(|value| value.to_str().unwrap_or_default().trim().to_owned())),
-        }
-    };
-    match (only(IF_MATCH, "If-Match")?, only(IF_NONE_MATCH, "If-None-Match")?) {
-        (None, None) => Ok(Condition::None),
-        (Some(text), None) if text == "*" => Ok(Condition::Exists),
-        (Some(text), None) => {
-            let quoted = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-            let tag = quoted.filter(|tag| !tag.is_empty() && !tag.contains('"'));
-            tag.map(|tag| Condition::Tag(tag.to_owned()))
-                .ok_or_else(|| ApiError::parameter("If-Match", "must be one ETag, such as \"7\", or *"))
-        }
-        (None, Some(text)) if text == "*" => Ok(Condition::Absent),
-        (None, Some(_)) => Err(ApiError::parameter("If-None-Match", "must be *")),
-        (Some(_), Some(_)) => Err(ApiError::parameter("If-None-Match", "cannot stand beside If-Match")),
-    }
-}
-
-/// The same of a thing whose entity tag is its version.
-pub(crate) fn expected(request: &HttpRequest) -> Result<Expected, ApiError> {
-    match condition(request)? {
-        Condition::None | Condition::Exists => Ok(Expected::Any),
-        Condition::Absent => Ok(Expected::Absent),
-        Condition::Tag(tag) => tag.parse().map(Expected::Version).map_err(|_no_version| {
-            ApiError::parameter(
-                "If-Match",
-                "must be the ETag, which is the version in quotes such as \"7\", or *",
-            )
-        }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use actix_web::test::TestRequest;
@@ -100,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_is_asked_for_by_its_tag() {
+    fn if_match_takes_a_version_or_any() {
         let version =
             |value: &str| if_match(&TestRequest::post().insert_header((IF_MATCH, value)).to_http_request());
         assert_eq!(version("\"7\"").unwrap(), Some(7));
@@ -112,10 +133,10 @@ mod tests {
     }
 
     #[test]
-    fn a_thing_may_be_asked_to_be_new_or_as_it_was() {
+    fn a_condition_names_a_version_or_absence() {
         let expected = |headers: &[(&'static str, &str)]| {
             let request = headers.iter().fold(TestRequest::put(), |request, one| request.insert_header(*one));
-            expected(&request.to_http_request())
+            Preconditions::of(request.to_http_request().headers()).expected()
         };
         assert_eq!(expected(&[]).unwrap(), Expected::Any);
         assert_eq!(expected(&[("if-match", "\"7\"")]).unwrap(), Expected::Version(7));
@@ -128,12 +149,13 @@ mod tests {
     #[test]
     fn conditions_are_one_tag_any_or_none() {
         let asked = |name: &'static str, value: &str| {
-            condition(&TestRequest::put().insert_header((name, value)).to_http_request())
+            Preconditions::of(TestRequest::put().insert_header((name, value)).to_http_request().headers())
+                .condition()
         };
         assert_eq!(asked("if-match", "\"a1\"").unwrap(), Condition::Tag("a1".into()));
         assert_eq!(asked("if-match", "*").unwrap(), Condition::Exists);
         assert_eq!(asked("if-none-match", "*").unwrap(), Condition::Absent);
-        assert_eq!(condition(&TestRequest::put().to_http_request()).unwrap(), Condition::None);
+        assert_eq!(Preconditions::default().condition().unwrap(), Condition::None);
         for (name, bad) in [
             ("if-match", "a1"),
             ("if-match", "W/\"1\""),
@@ -146,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_holds_or_says_why_not() {
+    fn a_condition_is_checked_against_the_tag() {
         use Condition::{Absent, Exists, None as Any, Tag};
         let tag = || Tag("1".into());
         for (condition, found, code) in [

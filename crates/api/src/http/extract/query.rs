@@ -1,7 +1,7 @@
-//! The parameters of a request.
+//! Query parameters.
 //!
-//! Unknown ones are refused, so that a misspelt filter does not list everything; one that stands twice is refused, because
-//! nobody can say which counts.
+//! An unknown parameter is rejected, so that a misspelt filter does not list everything. A repeated
+//! parameter is rejected, because its meaning is ambiguous.
 
 use std::collections::HashSet;
 use std::future::{Ready, ready};
@@ -15,11 +15,10 @@ use url::form_urlencoded;
 
 use crate::error::ApiError;
 
-/// The parameters, read as a `T`.
 #[derive(Debug)]
 pub(crate) struct Query<T>(pub(crate) T);
 
-/// No parameter, or no field of a body, at all.
+/// No query parameter, or no field of a body.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NoParameters {}
@@ -33,9 +32,14 @@ impl<T: DeserializeOwned> FromRequest for Query<T> {
     }
 }
 
+/// Rejects every query parameter.
+pub(crate) fn no_parameters(query: &str) -> Result<(), ApiError> {
+    parse(query).map(|NoParameters {}| ())
+}
+
 fn parse<T: DeserializeOwned>(query: &str) -> Result<T, ApiError> {
     let pairs = || form_urlencoded::parse(query.as_bytes());
-    // What is no text would be replaced, and the request be one that nobody has sent.
+    // Invalid UTF-8 would be replaced, so the API would serve another request than the client sent.
     if let Some((_, (name, _))) =
         query.split('&').filter(|pair| !pair.is_empty()).zip(pairs()).find(|(raw, _)| !is_text(raw))
     {
@@ -56,7 +60,7 @@ fn parse<T: DeserializeOwned>(query: &str) -> Result<T, ApiError> {
     })
 }
 
-/// Whether a part of a query is text when its percent signs are resolved.
+/// Reports whether a part of a query is UTF-8 after percent-decoding.
 fn is_text(raw: &str) -> bool {
     let mut bytes = Vec::with_capacity(raw.len());
     let mut rest = raw.as_bytes();
@@ -104,6 +108,6 @@ mod tests {
             assert_eq!(mistakes[0].pointer, name, "{query}: {}", mistakes[0].message);
             assert!(mistakes[0].message.contains(text), "{query}: {}", mistakes[0].message);
         }
-        assert!(parse::<NoParameters>("x=1").is_err());
+        assert!(no_parameters("x=1").is_err() && no_parameters("").is_ok());
     }
 }

@@ -1,11 +1,13 @@
-//! API keys: making, listing, changing, revoking.
+//! API keys: create, list, change and revoke them.
 //!
-//! A key is shown once, in the answer that makes it; what is kept is a hash. Nobody can make a key that may more than they may
-//! themselves, nor one that outlives the key that makes it, and only owners revoke keys of owners. Whoever acts as a person has keys of their own,
-//! whatever their role, but a bounded number; those of others take a permission, which a key that is bounded to scopes needs for every one. A token
-//! lives for minutes and cannot be taken back: it makes no key without that permission. A change never lets a key do more or last longer, since who
-//! has its text may not be who changes it; so whoever may revoke a key may change it. A revoked key is refused by this process at once and by
-//! all others within five seconds.
+//! A key is shown once, in the answer that creates it; the database stores its hash. A new key has
+//! no permission that its creator lacks, and does not outlive the key that creates it. Only owners
+//! revoke keys of owners. A caller that acts as a user has a bounded number of own keys, whatever
+//! its role. Keys of other users, and every key of a caller that scopes narrow, need a permission.
+//! An external token lives for minutes and cannot be revoked, so it creates no key without that
+//! permission. A change never widens or prolongs a key, because the holder of its text may differ
+//! from the caller. So a caller that may revoke a key may also change it. This process rejects a
+//! revoked key at once, other processes within five seconds.
 
 use actix_web::{HttpResponse, web};
 use chrono::{DateTime, Utc};
@@ -19,14 +21,16 @@ use secrecy::ExposeSecret as _;
 use crate::convert::identity::{api_key, scopes, scopes_left};
 use crate::error::ApiError;
 use crate::error::field_error::{self, FieldError, Reason};
-use crate::http::extract::{Body, NoParameters, Query};
+use crate::http::call::Call;
+use crate::http::extract::{Body, Query};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
 use crate::identity::{Caller, Identity};
 use crate::routes::operations::auditing::people;
-use crate::routes::{Answer, Id, State};
+use crate::routes::{Answer, State};
 
-/// Most keys of one's own that can be used at once, for who may not handle all of the tenant: each may send as many requests as any.
+/// Limit of usable own keys for a caller without the permission for all keys of the tenant. Each
+/// key has its own rate limit.
 const MOST_OWN: i64 = 20;
 
 /// `GET /api-keys`
@@ -37,7 +41,7 @@ pub(crate) async fn list(
 ) -> Answer<Page<sched_wire::ApiKey>> {
     let tenant = identity.tenant();
     let pages = Pages::of(&"api-keys", query.limit, query.cursor.as_deref())?;
-    // Names may hold the character between them; prefixes do not.
+    // Names may contain the separator; prefixes do not.
     let after = pages.after().and_then(|cursor| cursor.rsplit_once('/')).unwrap_or_default();
     let of = match Whose::of(identity.known(), Permission::KeysRead) {
         Whose::All => None,
@@ -66,7 +70,6 @@ pub(crate) async fn get(
     state: State,
     identity: Identity,
     key: web::Path<String>,
-    _: Query<NoParameters>,
 ) -> Answer<sched_wire::ApiKey> {
     let (tenant, key) = (identity.tenant(), key.as_str());
     let no_such_key = || ApiError::NotFound { kind: "API key", name: key.to_owned() };
@@ -87,17 +90,11 @@ pub(crate) async fn get(
 }
 
 /// `POST /api-keys`
-pub(crate) async fn create(
-    state: State,
-    identity: Identity,
-    request: Id,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn create(call: Call, body: Body) -> Result<HttpResponse, ApiError> {
     let spec: ApiKeySpec =
         field_error::read(body.required()?, "").map_err(|mistake| ApiError::Refused(vec![mistake]))?;
     let asked = scopes(&spec).map_err(ApiError::Refused)?;
-    let known = identity.known();
+    let known = call.identity.known();
     let whose = Whose::of(known, Permission::KeysWrite);
     let makes_own = matches!(whose, Whose::Own(_)) && !spec.of_tenant && !known.is_by_token();
     if !makes_own && whose != Whose::All {
@@ -107,27 +104,27 @@ pub(crate) async fn create(
     let scopes = bounded(known, user.is_none(), asked)?;
     let expires_at = no_longer(known.expires_at, spec.expires_at)?;
     let (id, secret): ([u8; ID_BYTES], [u8; SECRET_BYTES]) = (rand::random(), rand::random());
-    let key = ApiKey::new(&state.identities.environment, id, secret);
-    let hash = key.hash(state.ring());
+    let key = ApiKey::new(&call.state.identities.environment, id, secret);
+    let hash = key.hash(call.state.ring());
     let new = NewApiKey {
-        tenant: identity.tenant(),
+        tenant: call.tenant(),
         user,
         name: &spec.name,
         prefix: key.prefix(),
         hash: &hash,
         scopes,
         expires_at,
-        source: &request.0.source,
+        source: &call.by.source,
     };
-    let written = state
-        .write(&identity, &request.0, "create_api_key", async |conn: &mut Conn| {
+    let written = call
+        .write("create_api_key", async |conn: &mut Conn| {
             if let Whose::Own(user) = whose
                 && api_keys::living(conn, new.tenant, user).await? >= MOST_OWN
             {
                 return Err(too_many());
             }
             let made = api_keys::create(conn, new).await.map_err(refused)?;
-            audit::write(conn, &[people::of_api_key(new.tenant, None, Some(&made), &request.0)]).await?;
+            audit::write(conn, &[people::of_api_key(new.tenant, None, Some(&made), &call.by)]).await?;
             let prefix = made.key_prefix.clone();
             let owner = known.email.clone().filter(|_| user.is_some());
             let key = key.text().expose_secret().to_owned();
@@ -136,19 +133,19 @@ pub(crate) async fn create(
         })
         .await?;
     if let Some(prefix) = written.extra {
-        tracing::info!(api_key = prefix, "Made an API key.");
+        tracing::info!(api_key = prefix, "API key created");
     }
     Ok(written.response)
 }
 
-/// Which keys are somebody's to handle.
+/// The keys that a caller may manage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Whose {
-    /// All of the tenant, by a permission.
+    /// All keys of the tenant, by a permission.
     All,
-    /// Those of the user they act as: whoever does so as a person may have keys of their own, which can do no more than they.
+    /// Keys of the user that the caller acts as. They can do no more than the user.
     Own(UserId),
-    /// None: a key of the tenant is nobody, and one that is bounded to scopes stands for no person.
+    /// None: a key of the tenant has no user, and a key that scopes narrow does not act as one.
     Nobodys,
 }
 
@@ -162,7 +159,8 @@ impl Whose {
     }
 }
 
-/// The scopes that a key gets: those that were asked for, or those of its maker where the maker is bounded.
+/// The scopes of a new key: the requested ones, or those of its creator where scopes narrow the
+/// creator.
 fn bounded(
     maker: &Caller,
     is_of_tenant: bool,
@@ -182,7 +180,7 @@ fn bounded(
     }
 }
 
-/// The end of a key: no later than that of the key which makes it.
+/// The expiry of a new key: not later than that of the key that creates it.
 fn no_longer(
     maker: Option<DateTime<Utc>>,
     asked: Option<DateTime<Utc>>,
@@ -204,22 +202,15 @@ fn too_many() -> ApiError {
 fn refused(error: DbError) -> ApiError {
     match error.constraint() {
         Some("api_keys_expires_after_created_check") => past(),
-        // The membership ended since the maker was looked up.
+        // The membership ended after the creator was authenticated.
         Some("api_keys_membership_fkey") => ApiError::Unauthenticated(None),
         _ => error.into(),
     }
 }
 
 /// `PATCH /api-keys/{id-or-prefix}`
-pub(crate) async fn patch(
-    state: State,
-    identity: Identity,
-    request: Id,
-    key: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
-    let tenant = identity.tenant();
+pub(crate) async fn patch(call: Call, key: web::Path<String>, body: Body) -> Result<HttpResponse, ApiError> {
+    let tenant = call.tenant();
     let no_such_key = || ApiError::NotFound { kind: "API key", name: key.as_str().to_owned() };
     if key.contains('\0') {
         return Err(no_such_key());
@@ -228,14 +219,14 @@ pub(crate) async fn patch(
         field_error::read(body.required()?, "").map_err(|mistake| ApiError::Refused(vec![mistake]))?;
     let scopes = scopes_left(&patch).map_err(ApiError::Refused)?;
     let change = KeyChange { name: patch.name.as_deref(), scopes, expires_at: patch.expires_at };
-    let by = revoker(identity.known(), &request.0.source);
-    let written = state
-        .write(&identity, &request.0, "change_api_key", async |conn: &mut Conn| {
+    let by = revoker(call.identity.known(), &call.by.source);
+    let written = call
+        .write("change_api_key", async |conn: &mut Conn| {
             let changed = api_keys::change(conn, tenant, &key, change, by).await?;
             let after = match changed {
                 Changed::Now { before, after } => {
                     if before != after {
-                        let entry = people::of_api_key(tenant, Some(&before), Some(&after), &request.0);
+                        let entry = people::of_api_key(tenant, Some(&before), Some(&after), &call.by);
                         audit::write(conn, &[entry]).await?;
                     }
                     *after
@@ -253,16 +244,16 @@ pub(crate) async fn patch(
         })
         .await?;
     if let Some(prefix) = written.extra {
-        // What it may do is known for a while.
-        state.identities.forget(&prefix);
-        tracing::info!(api_key = prefix, "Changed an API key.");
+        // The cache still has its old permissions.
+        call.state.identities.forget(&prefix);
+        tracing::info!(api_key = prefix, "API key changed");
     }
     Ok(written.response)
 }
 
-/// As whom somebody revokes and changes keys.
+/// The caller as the model needs it to revoke or change a key.
 fn revoker<'a>(known: &Caller, source: &'a str) -> Revoker<'a> {
-    // Who may take the role from an owner may take the key.
+    // A caller that may take the role from an owner may take the key too.
     let may_owners = known.permissions.has(Permission::MembersWrite);
     let (user, may_others) = match Whose::of(known, Permission::KeysWrite) {
         Whose::All => (known.user, true),
@@ -292,24 +283,18 @@ fn no_later(end: DateTime<Utc>, what: &str) -> ApiError {
 }
 
 /// `DELETE /api-keys/{id-or-prefix}`
-pub(crate) async fn revoke(
-    state: State,
-    identity: Identity,
-    request: Id,
-    key: web::Path<String>,
-    _: Query<NoParameters>,
-) -> Result<HttpResponse, ApiError> {
-    let tenant = identity.tenant();
+pub(crate) async fn revoke(call: Call, key: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let tenant = call.tenant();
     let no_such_key = || ApiError::NotFound { kind: "API key", name: key.as_str().to_owned() };
     if key.contains('\0') {
         return Err(no_such_key());
     }
-    let by = revoker(identity.known(), &request.0.source);
-    let written = state
-        .write(&identity, &request.0, "revoke_api_key", async |conn: &mut Conn| {
+    let by = revoker(call.identity.known(), &call.by.source);
+    let written = call
+        .write("revoke_api_key", async |conn: &mut Conn| {
             let revoked = match api_keys::revoke(conn, tenant, &key, by).await? {
                 Revoked::Now(record) => {
-                    let entry = people::of_api_key(tenant, Some(&record), None, &request.0);
+                    let entry = people::of_api_key(tenant, Some(&record), None, &call.by);
                     audit::write(conn, &[entry]).await?;
                     Some(record.key_prefix)
                 }
@@ -321,8 +306,8 @@ pub(crate) async fn revoke(
         })
         .await?;
     if let Some(Some(prefix)) = written.extra {
-        state.identities.forget(&prefix);
-        tracing::info!(api_key = prefix, "Revoked an API key.");
+        call.state.identities.forget(&prefix);
+        tracing::info!(api_key = prefix, "API key revoked");
     }
     Ok(written.response)
 }

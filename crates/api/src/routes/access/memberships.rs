@@ -1,8 +1,8 @@
-//! Memberships: who is what in the tenant of the caller.
+//! Memberships: the roles of users in the tenant of the caller.
 //!
-//! Only users that exist become members; whoever operates the installation makes them. A tenant keeps its last owner.
+//! Only existing users become members; operators create users. A tenant keeps its last owner.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use sched_model::domain::identity::{Role, check_email};
 use sched_model::identity::users::{self, Member, MemberError};
 use sched_model::{Conn, identity::audit};
@@ -11,14 +11,15 @@ use sched_wire::{Membership, MembershipSpec, Page, PageQuery};
 use crate::convert::identity::{membership, role};
 use crate::error::ApiError;
 use crate::error::field_error::{self, FieldError, Reason};
+use crate::http::call::Call;
 use crate::http::cursor::mark;
-use crate::http::extract::{Body, NoParameters, Query, condition};
+use crate::http::extract::{Body, Query};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
 use crate::identity::Identity;
 use crate::routes::etag::{can_be_there, no_such};
 use crate::routes::operations::auditing::people;
-use crate::routes::{Answer, Id, State};
+use crate::routes::{Answer, State};
 
 /// `GET /memberships`
 pub(crate) async fn list(
@@ -36,7 +37,8 @@ pub(crate) async fn list(
     Ok(web::Json(pages.page(rows, |member| member.email.clone(), membership)))
 }
 
-/// What a membership is like, for its entity tag: it counts no versions, and is what it was when it is changed back.
+/// The entity tag of a membership. It is a hash of the content, because memberships have no
+/// version.
 fn version(role: Role, member: &Member) -> String {
     mark(&(member.user, role.as_str(), member.since))
 }
@@ -46,7 +48,6 @@ pub(crate) async fn get(
     state: State,
     identity: Identity,
     email: web::Path<String>,
-    _: Query<NoParameters>,
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     can_be_there("member", &email)?;
@@ -60,28 +61,20 @@ pub(crate) async fn get(
 }
 
 /// `PUT /memberships/{email}`
-pub(crate) async fn put(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    email: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
-    let condition = condition(&http)?;
+pub(crate) async fn put(call: Call, email: web::Path<String>, body: Body) -> Result<HttpResponse, ApiError> {
+    let condition = call.condition()?;
     let refused_one = |mistake: FieldError| ApiError::Refused(vec![mistake]);
     let spec: MembershipSpec = field_error::read(body.required()?, "").map_err(refused_one)?;
     let role = role(&spec).map_err(refused_one)?;
     check_email(&email).map_err(|message| ApiError::parameter("email", message))?;
-    let tenant = identity.tenant();
-    let written = state
-        .write(&identity, &request.0, "put_membership", async |conn: &mut Conn| {
+    let tenant = call.tenant();
+    let written = call
+        .write("put_membership", async |conn: &mut Conn| {
             let saved = users::put_member(conn, tenant, &email, role).await.map_err(refused)?;
             let before = saved.before.map(|role| version(role, &saved.member));
             condition.check("member", before.as_deref())?;
             if saved.before != Some(role) {
-                let entry = people::of_member(tenant, saved.before, &saved.member, &request.0);
+                let entry = people::of_member(tenant, saved.before, &saved.member, &call.by);
                 audit::write(conn, &[entry]).await?;
             }
             let is_new = saved.before.is_none();
@@ -95,22 +88,15 @@ pub(crate) async fn put(
 }
 
 /// `DELETE /memberships/{email}`
-pub(crate) async fn delete(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    email: web::Path<String>,
-    _: Query<NoParameters>,
-) -> Result<HttpResponse, ApiError> {
-    let condition = condition(&http)?;
+pub(crate) async fn delete(call: Call, email: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let condition = call.condition()?;
     check_email(&email).map_err(|message| ApiError::parameter("email", message))?;
-    let tenant = identity.tenant();
-    let written = state
-        .write(&identity, &request.0, "delete_membership", async |conn: &mut Conn| {
+    let tenant = call.tenant();
+    let written = call
+        .write("delete_membership", async |conn: &mut Conn| {
             let removed = users::remove_member(conn, tenant, &email).await.map_err(refused)?;
             condition.check("member", Some(&version(removed.role, &removed)))?;
-            let entry = people::of_removed_member(tenant, &removed, &request.0);
+            let entry = people::of_removed_member(tenant, &removed, &call.by);
             audit::write(conn, &[entry]).await?;
             Ok::<_, ApiError>((Reply::no_content(), ()))
         })
@@ -118,7 +104,6 @@ pub(crate) async fn delete(
     Ok(written.response)
 }
 
-/// Why a membership was not changed.
 pub(crate) fn refused(error: MemberError) -> ApiError {
     match error {
         MemberError::NoSuchUser(email) => ApiError::NotFound { kind: "user", name: email },

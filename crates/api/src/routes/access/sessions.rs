@@ -1,8 +1,9 @@
-//! Sessions of people: signing in with a password, seeing where one is signed in, signing out.
+//! Sessions of users: sign in with a password, list sessions, sign out.
 //!
-//! What proves a session travels in a cookie and nowhere else; its hash is kept. Who is signed in acts in one tenant, with the role that
-//! they have there. A session that is ended is refused by this process at once and by all others within five seconds, like a key. A process that
-//! dies before the answer has begun a session that nobody has; it ends when it has not been used for long enough.
+//! The token of a session is only in a cookie; the database stores its hash. A signed-in user acts
+//! in one tenant, with its role there. This process rejects an ended session at once, other
+//! processes within five seconds, as for keys. A process that dies before the answer leaves a
+//! session without a holder; it expires when unused.
 
 use std::net::IpAddr;
 
@@ -23,14 +24,15 @@ use uuid::Uuid;
 use crate::convert::identity::{check_sign_in, me, session};
 use crate::error::ApiError;
 use crate::error::field_error::FieldError;
+use crate::http::call::Call;
 use crate::http::client_address;
-use crate::http::extract::{Body, NoParameters, Query};
+use crate::http::extract::Body;
 use crate::http::reply::Reply;
 use crate::identity::{self, Actor, Claim, FailedSignIn, Identity, Verdict};
 use crate::routes::operations::auditing::people;
 use crate::routes::{Answer, Id, State};
 
-/// Most characters that are kept of what a browser says that it is.
+/// Longest stored part of `User-Agent`, in characters.
 const LONGEST_USER_AGENT: usize = 200;
 
 /// `POST /sessions`
@@ -38,7 +40,6 @@ pub(crate) async fn create(
     state: State,
     request: Id,
     http: HttpRequest,
-    _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let mut asked: SignIn = super::users::read_with_secrets(body.required()?, &["password"])?;
@@ -51,7 +52,7 @@ pub(crate) async fn create(
     let (account, verified, subjects) = match identity::verify(&state, claim).await? {
         Verdict::Right { account, verified, subjects } => (account, verified, subjects),
         Verdict::Wrong { account, failures } => {
-            tracing::info!(client.address = ?place.address, "An attempt to sign in failed.");
+            tracing::info!(client.address = ?place.address, "sign-in failed");
             let attempt = FailedSignIn { failures: Some(failures), address: place.address };
             record_failed_sign_in(&state, account, attempt, slug, &request.0.request);
             return Err(ApiError::SignInFailed("the address or the password is wrong"));
@@ -72,7 +73,7 @@ pub(crate) async fn create(
     begun.begin(&state, &request.0, &place).await
 }
 
-/// The tenant that somebody means to act in.
+/// The tenant that the user signs in to.
 fn chosen<'a>(account: &'a Account, slug: Option<&str>) -> Option<&'a AccountMembership> {
     match (slug, account.memberships.as_slice()) {
         (Some(slug), memberships) => memberships.iter().find(|one| one.slug == slug),
@@ -81,7 +82,7 @@ fn chosen<'a>(account: &'a Account, slug: Option<&str>) -> Option<&'a AccountMem
     }
 }
 
-/// What is told of tenants to somebody whose password was right.
+/// The rejection after a correct password; only then are the tenants listed.
 fn which_tenant(account: &Account) -> FieldError {
     let slugs: Vec<&str> = account.memberships.iter().map(|one| one.slug.as_str()).collect();
     let message = match slugs.as_slice() {
@@ -91,8 +92,9 @@ fn which_tenant(account: &Account) -> FieldError {
     FieldError::invalid("/tenant", message)
 }
 
-/// Has it written that an attempt led to no session, while the answer goes out: in the tenant that was meant, and where that is none of the user's
-/// in all of these, so that nobody keeps it out of the log by naming another.
+/// Writes the failed attempt to the audit log while the answer is sent: in the requested tenant. If
+/// the user is not its member, in all tenants of the user, so that another tenant's name hides no
+/// attempt.
 fn record_failed_sign_in(
     state: &State,
     account: Option<Account>,
@@ -106,13 +108,13 @@ fn record_failed_sign_in(
         None => account.memberships.iter().map(|membership| membership.tenant).collect(),
     };
     let (state, request) = (state.clone(), request.to_owned());
-    // Ends by itself: a statement for each, with its own time limit.
+    // Ends on its own: one statement per tenant, each with a time limit.
     rt::spawn(
         async move { identity::record_failed_sign_in(&state, &tenants, &account, attempt, &request).await },
     );
 }
 
-/// Where a request comes from, as it is kept.
+/// The origin of a request, as it is stored.
 pub(crate) struct Place {
     pub(crate) address: Option<IpAddr>,
     user_agent: Option<String>,
@@ -128,17 +130,16 @@ impl Place {
     }
 }
 
-/// A session of somebody whose password was right.
+/// A sign-in with a correct password.
 pub(crate) struct Begun<'a> {
     pub(crate) account: &'a Account,
     pub(crate) membership: &'a AccountMembership,
-    /// What is kept of the password that was right.
+    /// The stored hash that the password matched.
     pub(crate) verified: &'a str,
     pub(crate) subjects: &'a Subjects,
 }
 
 impl Begun<'_> {
-    /// Begins it.
     async fn begin(&self, state: &State, request: &Actor, place: &Place) -> Result<HttpResponse, ApiError> {
         let token = new_token();
         let identity = Identity::of_new_session(self.account, self.membership, token.id());
@@ -147,7 +148,7 @@ impl Begun<'_> {
         let written = state
             .write(&identity, &by, "sign_in", async |conn: &mut Conn| {
                 if !sign_ins::note(conn, user, verified).await? {
-                    // Changed since it was looked at.
+                    // The password changed after it was verified.
                     return Err(ApiError::SignInFailed("the address or the password is wrong"));
                 }
                 sign_ins::forgive(conn, subjects).await?;
@@ -155,17 +156,16 @@ impl Begun<'_> {
                 Ok((Reply::created(&own)?, ()))
             })
             .await?;
-        tracing::info!(user.id = %user, session.id = %token.id(), "A user signed in.");
+        tracing::info!(user.id = %user, session.id = %token.id(), "user signed in");
         with_cookie(state, written.response, &token)
     }
 }
 
-/// A token of random bytes.
 pub(crate) fn new_token() -> SessionToken {
     SessionToken::new(SessionId(Uuid::new_v4()), rand::random())
 }
 
-/// Writes a session and its entry in the audit log; what its owner is told.
+/// Writes a session and its audit entry. Returns the owner's view.
 pub(crate) async fn begin(
     conn: &mut Conn,
     state: &State,
@@ -186,7 +186,7 @@ pub(crate) async fn begin(
         seconds: state.session_times.lifetime.as_secs_f64(),
     };
     let made = sessions::create(conn, new).await.map_err(|error| match error.constraint() {
-        // The membership ended since it was looked at.
+        // The membership ended after it was read.
         Some("sessions_membership_fkey") => {
             ApiError::SignInFailed("you are no member of the tenant any more")
         }
@@ -196,7 +196,7 @@ pub(crate) async fn begin(
     own(conn, identity, token, made).await
 }
 
-/// What the owner of a session is told of it.
+/// The owner's view of a session.
 async fn own(
     conn: &mut Conn,
     identity: &Identity,
@@ -211,7 +211,7 @@ async fn own(
     })
 }
 
-/// An answer that has the browser keep a session.
+/// Sets the session cookie.
 pub(crate) fn with_cookie(
     state: &State,
     response: HttpResponse,
@@ -224,7 +224,7 @@ pub(crate) fn with_cookie(
 }
 
 /// `GET /sessions`
-pub(crate) async fn list(state: State, identity: Identity, _: Query<NoParameters>) -> Answer<Page<Session>> {
+pub(crate) async fn list(state: State, identity: Identity) -> Answer<Page<Session>> {
     as_person(&identity)?;
     let (tenant, current) = (identity.tenant(), identity.known().session);
     let rows = match identity.known().user {
@@ -241,12 +241,7 @@ pub(crate) async fn list(state: State, identity: Identity, _: Query<NoParameters
 }
 
 /// `GET /sessions/current`
-pub(crate) async fn current(
-    state: State,
-    identity: Identity,
-    http: HttpRequest,
-    _: Query<NoParameters>,
-) -> Answer<OwnSession> {
+pub(crate) async fn current(state: State, identity: Identity, http: HttpRequest) -> Answer<OwnSession> {
     let (user, id) = current_of(&identity)?;
     let token = identity::cookie(http.headers())?.ok_or_else(no_current)?;
     let tenant = identity.tenant();
@@ -258,55 +253,39 @@ pub(crate) async fn current(
 }
 
 /// `DELETE /sessions/current`
-pub(crate) async fn sign_out(
-    state: State,
-    identity: Identity,
-    request: Id,
-    _: Query<NoParameters>,
-) -> Result<HttpResponse, ApiError> {
-    let (user, id) = current_of(&identity)?;
-    end(&state, &identity, &request, user, id).await
+pub(crate) async fn sign_out(call: Call) -> Result<HttpResponse, ApiError> {
+    let (user, id) = current_of(&call.identity)?;
+    end(&call, user, id).await
 }
 
 /// `DELETE /sessions/{id}`
-pub(crate) async fn delete(
-    state: State,
-    identity: Identity,
-    request: Id,
-    id: web::Path<String>,
-    _: Query<NoParameters>,
-) -> Result<HttpResponse, ApiError> {
-    as_person(&identity)?;
-    let parsed = id.parse::<SessionId>().ok().zip(identity.known().user);
+pub(crate) async fn delete(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    as_person(&call.identity)?;
+    let parsed = id.parse::<SessionId>().ok().zip(call.identity.known().user);
     let (session, user) = parsed.ok_or_else(|| no_such(&id))?;
-    end(&state, &identity, &request, user, session).await
+    end(&call, user, session).await
 }
 
-async fn end(
-    state: &State,
-    identity: &Identity,
-    request: &Id,
-    user: UserId,
-    id: SessionId,
-) -> Result<HttpResponse, ApiError> {
-    let tenant = identity.tenant();
-    let written = state
-        .write(identity, &request.0, "end_session", async |conn: &mut Conn| {
+async fn end(call: &Call, user: UserId, id: SessionId) -> Result<HttpResponse, ApiError> {
+    let tenant = call.tenant();
+    let written = call
+        .write("end_session", async |conn: &mut Conn| {
             let ended = sessions::end(conn, tenant, user, id).await?;
             let ended = ended.ok_or_else(|| no_such(&id.to_string()))?;
-            audit::write(conn, &[people::of_session(tenant, Some(&ended), None, &request.0)]).await?;
+            audit::write(conn, &[people::of_session(tenant, Some(&ended), None, &call.by)]).await?;
             Ok::<_, ApiError>((Reply::no_content(), ()))
         })
         .await?;
-    state.identities.forget_session(id);
+    call.state.identities.forget_session(id);
     let mut response = written.response;
-    if identity.known().session == Some(id) {
+    if call.identity.known().session == Some(id) {
         identity::clear_cookie(response.headers_mut()).map_err(|_never| ApiError::Broken)?;
     }
     Ok(response)
 }
 
-/// Refuses a key or token that does not stand for all that its user may do. One that has no user has nothing of theirs either.
+/// Rejects a key or token that does not have all permissions of its user. One without a user
+/// passes: it has no sessions either.
 pub(crate) fn as_person(identity: &Identity) -> Result<(), ApiError> {
     let known = identity.known();
     if known.is_bounded && known.user.is_some() { Err(ApiError::Bounded) } else { Ok(()) }

@@ -1,28 +1,26 @@
-//! One tenant: showing it, changing its name and quotas, pausing it, and how much of its quotas it uses.
+//! One tenant: show, change and delete it, and its use of quotas.
 //!
-//! What a tenant may use is said by who operates the installation; a tenant sees its own.
+//! Operators set the quotas. A tenant sees its own.
 
 use actix_web::http::header::ETAG;
-use actix_web::{HttpRequest, HttpResponse, web};
-use sched_model::definitions::pauses::{Target, Turn};
+use actix_web::{HttpResponse, web};
 use sched_model::domain::identity::check_display_name;
 use sched_model::domain::ids::TenantId;
 use sched_model::identity::tenants::{self, Deletion, TenantPatch, TenantRecord};
-use sched_model::{Conn, connection::notify, dispatching::quotas, identity::audit};
+use sched_model::{Conn, dispatching::quotas, identity::audit};
 use sched_wire::Usage;
 
 use crate::convert::identity;
 use crate::error::ApiError;
 use crate::error::field_error::{self, FieldError, Reason};
-use crate::http::extract::{Body, NoParameters, Query, expected};
+use crate::http::call::Call;
+use crate::http::extract::Body;
 use crate::http::reply::Reply;
-use crate::identity::{Actor, Identity};
-use crate::routes::etag::{Switch, can_be_there, no_such, refused, tag};
+use crate::identity::Identity;
+use crate::routes::etag::{can_be_there, no_such, refused, tag};
 use crate::routes::operations::auditing::people;
-use crate::routes::runs::cancellations::reason;
-use crate::routes::{Answer, Id, State};
+use crate::routes::{Answer, State};
 
-/// What it is, in messages.
 const KIND: &str = "tenant";
 
 /// `GET /tenants/{slug}`
@@ -30,7 +28,6 @@ pub(crate) async fn get(
     state: State,
     identity: Identity,
     slug: web::Path<String>,
-    _: Query<NoParameters>,
 ) -> Result<HttpResponse, ApiError> {
     can_be_there(KIND, &slug)?;
     let found = state
@@ -41,17 +38,9 @@ pub(crate) async fn get(
 }
 
 /// `PATCH /tenants/{slug}`
-pub(crate) async fn patch(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    slug: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn patch(call: Call, slug: web::Path<String>, body: Body) -> Result<HttpResponse, ApiError> {
     can_be_there(KIND, &slug)?;
-    let (expected, by) = (expected(&http)?, &request.0);
+    let (expected, by) = (call.expected()?, &call.by);
     let asked: sched_wire::TenantPatch =
         field_error::read(body.required()?, "").map_err(|one| ApiError::Refused(vec![one]))?;
     let quotas = identity::quotas(&asked.quotas);
@@ -66,14 +55,14 @@ pub(crate) async fn patch(
         }
     };
     let patch = TenantPatch { name, quotas: &quotas };
-    let written = state
-        .write_installation(&identity, by, "patch_tenant", async |conn: &mut Conn| {
+    let written = call
+        .write_installation("patch_tenant", async |conn: &mut Conn| {
             let (before, after) = tenants::patch(conn, &slug, &patch, expected)
                 .await
                 .map_err(|error| refused(error, KIND, &slug))?;
             if before != after {
                 audit::write(conn, &[people::of_changed_tenant(&before, &after, by)]).await?;
-                tracing::info!(tenant.id = %after.id, tenant.slug = after.slug, "Changed a tenant.");
+                tracing::info!(tenant.id = %after.id, tenant.slug = after.slug, "tenant changed");
             }
             let etag = tag(after.updated_at);
             Ok::<_, ApiError>((Reply::ok(&identity::tenant(after))?.etag(etag), ()))
@@ -83,22 +72,14 @@ pub(crate) async fn patch(
 }
 
 /// `DELETE /tenants/{slug}`
-pub(crate) async fn delete(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    slug: web::Path<String>,
-    _: Query<NoParameters>,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn delete(call: Call, slug: web::Path<String>) -> Result<HttpResponse, ApiError> {
     can_be_there(KIND, &slug)?;
-    let (expected, by, own) = (expected(&http)?, &request.0, identity.tenant());
+    let (expected, by, own) = (call.expected()?, &call.by, call.tenant());
     let in_use = |why: String| {
         let message = format!("the {KIND} {:?} {why}", slug.as_str());
         Err(ApiError::Refused(vec![FieldError { reason: Reason::InUse, pointer: String::new(), message }]))
     };
-    let written = state
-        .write_installation(&identity, by, "delete_tenant", async |conn: &mut Conn| {
+    let written = call.write_installation("delete_tenant", async |conn: &mut Conn| {
             let deleted = tenants::delete(conn, &slug, expected).await;
             match deleted.map_err(|error| refused(error, KIND, &slug))? {
                 Deletion::Done(tenant) if tenant.id == own => {
@@ -119,67 +100,14 @@ pub(crate) async fn delete(
         })
         .await?;
     if let Some(tenant) = written.extra {
-        state.identities.forget_tenant(tenant);
-        tracing::info!(tenant.id = %tenant, tenant.slug = slug.as_str(), "Deleted a tenant.");
-    }
-    Ok(written.response)
-}
-
-/// `POST /tenants/{slug}/pause`
-pub(crate) async fn pause(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    slug: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
-    let reason = reason(body)?;
-    turn(&state, &identity, &request.0, &http, &slug, Turn::Pause(reason.as_deref())).await
-}
-
-/// `POST /tenants/{slug}/resume`
-pub(crate) async fn resume(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    slug: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
-    let NoParameters {} = body.read_or_default()?;
-    turn(&state, &identity, &request.0, &http, &slug, Turn::Resume).await
-}
-
-async fn turn(
-    state: &State,
-    identity: &Identity,
-    by: &Actor,
-    http: &HttpRequest,
-    slug: &str,
-    turn: Turn<'_>,
-) -> Result<HttpResponse, ApiError> {
-    can_be_there(KIND, slug)?;
-    let expected = expected(http)?;
-    let written = state
-        .write_installation(identity, by, "turn_tenant", async |conn: &mut Conn| {
-            let tenant = found(conn, slug).await?.id;
-            Switch { tenant, target: Target::Tenant, expected }.turn(conn, turn, None, by).await?;
-            let after = found(conn, slug).await?;
-            let etag = tag(after.updated_at);
-            Ok::<_, ApiError>((Reply::ok(&identity::tenant(after))?.etag(etag), ()))
-        })
-        .await?;
-    if written.extra.is_some() {
-        state.hint("workers", async |conn: &mut Conn| notify::dispatches_wait_again(conn).await).await;
+        call.state.identities.forget_tenant(tenant);
+        tracing::info!(tenant.id = %tenant, tenant.slug = slug.as_str(), "tenant deleted");
     }
     Ok(written.response)
 }
 
 /// `GET /usage`
-pub(crate) async fn own_usage(state: State, identity: Identity, _: Query<NoParameters>) -> Answer<Usage> {
+pub(crate) async fn own_usage(state: State, identity: Identity) -> Answer<Usage> {
     let tenant = identity.tenant();
     let usage = state
         .read(&identity, "get_usage", async |conn: &mut Conn| {
@@ -191,12 +119,7 @@ pub(crate) async fn own_usage(state: State, identity: Identity, _: Query<NoParam
 }
 
 /// `GET /tenants/{slug}/usage`
-pub(crate) async fn usage_of(
-    state: State,
-    identity: Identity,
-    slug: web::Path<String>,
-    _: Query<NoParameters>,
-) -> Answer<Usage> {
+pub(crate) async fn usage_of(state: State, identity: Identity, slug: web::Path<String>) -> Answer<Usage> {
     can_be_there(KIND, &slug)?;
     let usage = state
         .read_installation(&identity, "get_usage", async |conn: &mut Conn| {
@@ -212,6 +135,12 @@ async fn usage(conn: &mut Conn, tenant: TenantId, slug: String) -> Result<Usage,
     Ok(identity::usage(slug, quotas, used))
 }
 
-async fn found(conn: &mut Conn, slug: &str) -> Result<TenantRecord, ApiError> {
+pub(in crate::routes) async fn shown(conn: &mut Conn, slug: &str) -> Result<(Reply, ()), ApiError> {
+    let tenant = found(conn, slug).await?;
+    let etag = tag(tenant.updated_at);
+    Ok((Reply::ok(&identity::tenant(tenant))?.etag(etag), ()))
+}
+
+pub(in crate::routes) async fn found(conn: &mut Conn, slug: &str) -> Result<TenantRecord, ApiError> {
     tenants::find(conn, slug).await?.ok_or_else(|| no_such(KIND, slug))
 }

@@ -1,4 +1,4 @@
-//! Tenants, for who operates the installation: listing and making them.
+//! Tenants: list and create them, for operators.
 
 use actix_web::{HttpResponse, web};
 use sched_model::domain::identity::Role;
@@ -13,12 +13,13 @@ use super::memberships::refused as member_refused;
 use crate::convert::identity::{check_tenant, tenant};
 use crate::error::ApiError;
 use crate::error::field_error::{self, FieldError, Reason};
-use crate::http::extract::{Body, NoParameters, Query};
+use crate::http::call::Call;
+use crate::http::extract::{Body, Query};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
 use crate::identity::Identity;
 use crate::routes::operations::auditing::people;
-use crate::routes::{Answer, Id, State};
+use crate::routes::{Answer, State};
 
 /// `GET /tenants`
 pub(crate) async fn list(
@@ -36,13 +37,7 @@ pub(crate) async fn list(
 }
 
 /// `POST /tenants`
-pub(crate) async fn create(
-    state: State,
-    identity: Identity,
-    request: Id,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn create(call: Call, body: Body) -> Result<HttpResponse, ApiError> {
     let spec: TenantSpec =
         field_error::read(body.required()?, "").map_err(|mistake| ApiError::Refused(vec![mistake]))?;
     let mistakes = check_tenant(&spec);
@@ -51,14 +46,14 @@ pub(crate) async fn create(
     }
     let name = spec.name.as_deref().unwrap_or(&spec.slug);
     let refused = |error| refused(error, &spec);
-    let written = state
-        .write_installation(&identity, &request.0, "create_tenant", async |conn: &mut Conn| {
+    let written = call
+        .write_installation("create_tenant", async |conn: &mut Conn| {
             let made =
                 tenants::create(conn, &spec.slug, name).await.map_err(|error| refused(error.into()))?;
-            let mut entries = vec![people::of_tenant(&made, &request.0)];
+            let mut entries = vec![people::of_tenant(&made, &call.by)];
             if let Some(owner) = &spec.owner {
                 let saved = put_member(conn, made.id, owner, Role::Owner).await.map_err(refused)?;
-                entries.push(people::of_member(made.id, saved.before, &saved.member, &request.0));
+                entries.push(people::of_member(made.id, saved.before, &saved.member, &call.by));
             }
             audit::write(conn, &entries).await?;
             let id = made.id;
@@ -66,7 +61,7 @@ pub(crate) async fn create(
         })
         .await?;
     if let Some(id) = written.extra {
-        tracing::info!(tenant.id = %id, tenant.slug = spec.slug, "Made a tenant.");
+        tracing::info!(tenant.id = %id, tenant.slug = spec.slug, "tenant created");
     }
     Ok(written.response)
 }

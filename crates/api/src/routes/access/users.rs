@@ -1,9 +1,9 @@
-//! Users of the installation, for who operates it: listing, making and changing them, and whether they may sign in.
+//! Users of the installation, for operators: list, create, change, activate and deactivate them.
 //!
-//! Users may belong to several tenants, so no tenant's owner makes them or sets their passwords. A password is hashed where no request
-//! waits for it, and is in no log and in no message.
+//! A user may belong to several tenants, so owners of tenants neither create users nor set
+//! passwords. Passwords are hashed off the request threads, and never appear in logs or messages.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use sched_model::definitions::resources::version_of;
 use sched_model::domain::identity::hash_password;
 use sched_model::identity::audit::AuditEntry;
@@ -17,13 +17,14 @@ use serde_json::Value;
 use crate::convert::identity::{check_user, check_user_patch, user};
 use crate::error::ApiError;
 use crate::error::field_error::{self, FieldError, Reason};
-use crate::http::extract::{Body, NoParameters, Query, condition};
+use crate::http::call::Call;
+use crate::http::extract::{Body, NoParameters, Query};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
 use crate::identity::Identity;
 use crate::routes::etag::{can_be_there, no_such, tag};
 use crate::routes::operations::auditing::people;
-use crate::routes::{Answer, Id, State, compute};
+use crate::routes::{Answer, State, compute};
 
 /// `GET /users`
 pub(crate) async fn list(
@@ -41,16 +42,10 @@ pub(crate) async fn list(
 }
 
 /// `POST /users`
-pub(crate) async fn create(
-    state: State,
-    identity: Identity,
-    request: Id,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn create(call: Call, body: Body) -> Result<HttpResponse, ApiError> {
     let (spec, password) = check_user(read::<UserSpec>(body.required()?)?).map_err(ApiError::Refused)?;
     let hash = match password {
-        Some(password) => Some(hash(&state, password).await?),
+        Some(password) => Some(hash(&call.state, password).await?),
         None => None,
     };
     let new = NewUser {
@@ -59,16 +54,16 @@ pub(crate) async fn create(
         password_hash: hash.as_deref(),
         is_system_operator: spec.is_system_operator,
     };
-    let written = state
-        .write_installation(&identity, &request.0, "create_user", async |conn: &mut Conn| {
+    let written = call
+        .write_installation("create_user", async |conn: &mut Conn| {
             let made = users::create(conn, new).await.map_err(|error| not_made(error, &spec.email))?;
-            audit::write(conn, &[people::of_user("create_user", None, &made, &request.0)]).await?;
+            audit::write(conn, &[people::of_user("create_user", None, &made, &call.by)]).await?;
             let (id, etag) = (made.id, tag(made.updated_at));
             Ok::<_, ApiError>((Reply::created(&user(made))?.etag(etag), id))
         })
         .await?;
     if let Some(id) = written.extra {
-        tracing::info!(user.id = %id, "Made a user.");
+        tracing::info!(user.id = %id, "user created");
     }
     Ok(written.response)
 }
@@ -88,7 +83,7 @@ fn read<T: DeserializeOwned>(body: Value) -> Result<T, ApiError> {
     read_with_secrets(body, &["password"])
 }
 
-/// Reads a body, whose mistakes must not show what stands in fields that are for passwords.
+/// Reads a body. Error messages do not show the values of password fields.
 pub(crate) fn read_with_secrets<T: DeserializeOwned>(body: Value, fields: &[&str]) -> Result<T, ApiError> {
     let is_shown =
         |field: &&&str| body.get(**field).is_some_and(|value| !value.is_string() && !value.is_null());
@@ -98,7 +93,7 @@ pub(crate) fn read_with_secrets<T: DeserializeOwned>(body: Value, fields: &[&str
     field_error::read(body, "").map_err(|mistake| ApiError::Refused(vec![mistake]))
 }
 
-/// Hashes a password; few at once, since each takes a core and 19 MiB for a while.
+/// Hashes a password. Few run at once: each takes a core and 19 MiB.
 pub(crate) async fn hash(state: &State, password: SecretString) -> Result<String, ApiError> {
     let _turn = state.hashing_turn().await?;
     compute(move || hash_password(&password, rand::random())).await?.map_err(|_refused| ApiError::Broken)
@@ -109,7 +104,6 @@ pub(crate) async fn get(
     state: State,
     identity: Identity,
     email: web::Path<String>,
-    _: Query<NoParameters>,
 ) -> Result<HttpResponse, ApiError> {
     can_be_there("user", &email)?;
     let found = state
@@ -123,26 +117,22 @@ pub(crate) async fn get(
 
 /// `PATCH /users/{email}`
 pub(crate) async fn patch(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
+    call: Call,
     email: web::Path<String>,
-    _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     can_be_there("user", &email)?;
-    let condition = condition(&http)?;
+    let condition = call.condition()?;
     let patch = read::<UserPatch>(body.required()?)?;
     let is_system_operator = patch.is_system_operator;
     let (name, password) = check_user_patch(patch).map_err(ApiError::Refused)?;
     let hash = match password {
-        Some(password) => Some(hash(&state, password).await?),
+        Some(password) => Some(hash(&call.state, password).await?),
         None => None,
     };
-    let by = &request.0;
-    let written = state
-        .write_installation(&identity, by, "patch_user", async |conn: &mut Conn| {
+    let by = &call.by;
+    let written = call
+        .write_installation("patch_user", async |conn: &mut Conn| {
             let first = match is_system_operator {
                 Some(is) => users::set_operator(conn, &email, is).await.map_err(not_shut_out)?,
                 None => None,
@@ -158,20 +148,20 @@ pub(crate) async fn patch(
                     .map(|action| people::of_user(action, Some(&before), &after, by))
                     .collect();
                 audit::write(conn, &entries).await?;
-                tracing::info!(user.id = %after.id, has_new_password = hash.is_some(), "Changed a user.");
+                tracing::info!(user.id = %after.id, has_new_password = hash.is_some(), "user changed");
             }
             let (id, etag) = (after.id, tag(after.updated_at));
             Ok::<_, ApiError>((Reply::ok(&user(after))?.etag(etag), id))
         })
         .await?;
-    // A new password has ended their sessions.
+    // A new password ended the user's sessions.
     if let Some(id) = written.extra {
-        state.identities.forget_user(id);
+        call.state.identities.forget_user(id);
     }
     Ok(written.response)
 }
 
-/// What was done to a user, in the words of the audit log: who operates the installation is worth an entry of its own.
+/// Actions for the audit log. Granting and revoking the operator role are separate actions.
 fn changes(before: &UserRecord, after: &UserRecord, has_new_password: bool) -> Vec<&'static str> {
     let mut actions = Vec::new();
     if has_new_password {
@@ -189,19 +179,12 @@ fn changes(before: &UserRecord, after: &UserRecord, has_new_password: bool) -> V
 }
 
 /// `DELETE /users/{email}`
-pub(crate) async fn delete(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    email: web::Path<String>,
-    _: Query<NoParameters>,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn delete(call: Call, email: web::Path<String>) -> Result<HttpResponse, ApiError> {
     can_be_there("user", &email)?;
-    let (condition, by) = (condition(&http)?, &request.0);
-    let own = identity.known().user;
-    let written = state
-        .write_installation(&identity, by, "delete_user", async |conn: &mut Conn| {
+    let (condition, by) = (call.condition()?, &call.by);
+    let own = call.identity.known().user;
+    let written = call
+        .write_installation("delete_user", async |conn: &mut Conn| {
             let deleted = users::delete(conn, &email).await.map_err(not_shut_out)?;
             let deleted = deleted.ok_or_else(|| no_such("user", &email))?;
             condition.check("user", Some(&version_of(deleted.updated_at).to_string()))?;
@@ -216,53 +199,41 @@ pub(crate) async fn delete(
         })
         .await?;
     if let Some(id) = written.extra {
-        state.identities.forget_user(id);
-        tracing::info!(user.id = %id, "Deleted a user.");
+        call.state.identities.forget_user(id);
+        tracing::info!(user.id = %id, "user deleted");
     }
     Ok(written.response)
 }
 
 /// `POST /users/{email}/activate`
 pub(crate) async fn activate(
-    state: State,
-    identity: Identity,
-    request: Id,
+    call: Call,
     email: web::Path<String>,
-    _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let NoParameters {} = body.read_or_default()?;
-    set_active(&state, &identity, &request, &email, true).await
+    set_active(&call, &email, true).await
 }
 
 /// `POST /users/{email}/deactivate`
 pub(crate) async fn deactivate(
-    state: State,
-    identity: Identity,
-    request: Id,
+    call: Call,
     email: web::Path<String>,
-    _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let NoParameters {} = body.read_or_default()?;
-    set_active(&state, &identity, &request, &email, false).await
+    set_active(&call, &email, false).await
 }
 
-async fn set_active(
-    state: &State,
-    identity: &Identity,
-    request: &Id,
-    email: &str,
-    is_active: bool,
-) -> Result<HttpResponse, ApiError> {
+async fn set_active(call: &Call, email: &str, is_active: bool) -> Result<HttpResponse, ApiError> {
     let no_such_user = || ApiError::NotFound { kind: "user", name: email.to_owned() };
     if email.contains('\0') {
         return Err(no_such_user());
     }
     let action = if is_active { "activate_user" } else { "deactivate_user" };
-    let by = &request.0;
-    let written = state
-        .write_installation(identity, by, action, async |conn: &mut Conn| {
+    let by = &call.by;
+    let written = call
+        .write_installation(action, async |conn: &mut Conn| {
             let (before, after) = users::set_active(conn, email, is_active)
                 .await
                 .map_err(not_shut_out)?
@@ -275,7 +246,7 @@ async fn set_active(
         })
         .await?;
     if let Some(id) = written.extra {
-        state.identities.forget_user(id);
+        call.state.identities.forget_user(id);
     }
     Ok(written.response)
 }

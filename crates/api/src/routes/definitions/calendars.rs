@@ -1,9 +1,9 @@
-//! Calendars: listing, showing, writing and deleting them.
+//! Calendars: list, show, write and delete them.
 //!
-//! A name says which; a write says what it should be, so repeating one is harmless. A calendar that jobs name is not
-//! deleted. Both ways to write one, `PUT` and [`crate::routes::jobs::apply`], go through [`write()`].
+//! A write replaces the whole calendar, so repeating it is harmless. A calendar that jobs name is
+//! not deleted. `PUT` and [`crate::routes::jobs::apply`] both write through [`write()`].
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use sched_model::definitions::calendars::{self, CalendarSettings, DeleteError, SavedCalendar};
 use sched_model::definitions::functions::Change;
 use sched_model::domain::ids::TenantId;
@@ -18,14 +18,14 @@ use crate::convert::calendar::{read_calendar, show};
 use crate::convert::spec::LONGEST_NAME;
 use crate::error::ApiError;
 use crate::error::field_error::{self, FieldError, Reason};
-use crate::http::extract::{Body, NoParameters, Query, condition};
+use crate::http::call::Call;
+use crate::http::extract::{Body, Query};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
 use crate::identity::{Actor, Identity};
 use crate::routes::etag::{can_be_there, named, no_such, version_tag};
-use crate::routes::{Answer, Id, State, compute, operations::auditing};
+use crate::routes::{Answer, State, compute, operations::auditing};
 
-/// What it is, in messages.
 const KIND: &str = "calendar";
 
 /// `GET /calendars`
@@ -49,7 +49,6 @@ pub(crate) async fn get(
     state: State,
     identity: Identity,
     name: web::Path<String>,
-    _: Query<NoParameters>,
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     can_be_there(KIND, &name)?;
@@ -64,23 +63,15 @@ pub(crate) async fn get(
 }
 
 /// `PUT /calendars/{name}`
-pub(crate) async fn put(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    name: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
-    let tenant = identity.tenant();
-    let (name, body, condition) = (name.into_inner(), body.required()?, condition(&http)?);
-    // Rules are expanded when a definition is read.
+pub(crate) async fn put(call: Call, name: web::Path<String>, body: Body) -> Result<HttpResponse, ApiError> {
+    let tenant = call.tenant();
+    let (name, body, condition) = (name.into_inner(), body.required()?, call.condition()?);
+    // Reading a definition expands its rules, which may take a while.
     let settings = compute(move || settings(&name, body)).await??;
-    let written = state
-        .write(&identity, &request.0, "put_calendar", async |conn: &mut Conn| {
+    let written = call
+        .write("put_calendar", async |conn: &mut Conn| {
             let mut entries = Vec::new();
-            let saved = write(conn, tenant, &settings, &request.0, &mut entries)
+            let saved = write(conn, tenant, &settings, &call.by, &mut entries)
                 .await
                 .map_err(|error| field_error::save_refused(error, ""))?;
             let (change, calendar) = (saved.change, saved.calendar);
@@ -105,36 +96,30 @@ pub(crate) async fn put(
     if let Some((change, version)) = written.extra
         && change != Change::Unchanged
     {
-        tracing::info!(calendar.name = settings.name, calendar.version = version, "Wrote a calendar.");
+        tracing::info!(calendar.name = settings.name, calendar.version = version, "calendar written");
     }
     Ok(written.response)
 }
 
 /// `DELETE /calendars/{name}`
-pub(crate) async fn delete(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    name: web::Path<String>,
-    _: Query<NoParameters>,
-) -> Result<HttpResponse, ApiError> {
-    let (tenant, condition) = (identity.tenant(), condition(&http)?);
+pub(crate) async fn delete(call: Call, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let (tenant, condition) = (call.tenant(), call.condition()?);
     can_be_there(KIND, &name)?;
-    let written = state
-        .write(&identity, &request.0, "delete_calendar", async |conn: &mut Conn| {
+    let written = call
+        .write("delete_calendar", async |conn: &mut Conn| {
             let deleted = calendars::delete(conn, tenant, &name).await.map_err(refused)?;
             let calendar = deleted.ok_or_else(|| no_such(KIND, &name))?;
             condition.check(KIND, Some(&calendar.version.to_string()))?;
-            audit::write(conn, &[auditing::of_deleted_calendar(tenant, &calendar, &request.0)]).await?;
+            audit::write(conn, &[auditing::of_deleted_calendar(tenant, &calendar, &call.by)]).await?;
             Ok::<_, ApiError>((Reply::no_content(), ()))
         })
         .await?;
-    tracing::info!(calendar.name = name.as_str(), "Deleted a calendar.");
+    tracing::info!(calendar.name = name.as_str(), "calendar deleted");
     Ok(written.response)
 }
 
-/// Writes a calendar, in the caller's transaction, with its entry for the audit log. The jobs that name it follow it at once.
+/// Writes a calendar and returns its audit entry, in the caller's transaction. Jobs that name the
+/// calendar follow it at once.
 pub(crate) async fn write(
     conn: &mut Conn,
     tenant: TenantId,
@@ -152,7 +137,7 @@ pub(crate) async fn write(
     Ok(saved)
 }
 
-/// The calendar of a body, which may leave its name to the path.
+/// The calendar of a body. The body may omit the name, which is in the path.
 fn settings(name: &str, body: Value) -> Result<CalendarSettings, ApiError> {
     if let Err(message) = check_name(name, LONGEST_NAME) {
         return Err(ApiError::parameter("name", message));

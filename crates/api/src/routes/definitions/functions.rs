@@ -1,17 +1,16 @@
-//! Task functions: listing, showing, writing and deleting them, and their switches.
+//! Task functions: list, show, write, delete, activate and deactivate them.
 //!
-//! A name says which; a write says what it should be and follows the same rules as in [`crate::routes::jobs::apply`]. Whether a function is active
-//! and whether it is paused are switches of their own, which a write leaves as they are. Built-in ones are not changed, and their switches
-//! are for who operates the installation.
+//! A write replaces the whole function, by the rules of [`crate::routes::jobs::apply`]. It changes
+//! neither whether the function is active nor whether it is paused. Built-in functions are never
+//! changed, and only operators switch them.
 
 use actix_web::http::header::ETAG;
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use sched_model::definitions::functions::{self, Change, Function as Kept, FunctionSettings};
-use sched_model::definitions::pauses::{Target, Turn};
 use sched_model::domain::ids::TenantId;
 use sched_model::events::append::NewEvent;
 use sched_model::identity::audit::AuditEntry;
-use sched_model::{Conn, DbError, connection::notify, events::append, identity::audit};
+use sched_model::{Conn, DbError, events::append, identity::audit};
 use sched_wire::{BASE_PATH, Function, FunctionsQuery, Page};
 use serde_json::json;
 
@@ -19,16 +18,15 @@ use crate::convert::manifest::Checked;
 use crate::convert::{IntoDomain, hidden, response, spec};
 use crate::error::ApiError;
 use crate::error::field_error::{FieldError, Reason};
-use crate::http::extract::{Body, NoParameters, Query, expected};
+use crate::http::call::Call;
+use crate::http::extract::{Body, NoParameters, Query};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
 use crate::identity::{Actor, Identity};
-use crate::routes::etag::{Switch, can_be_there, event, may_touch_built_in, named, no_such, refused, tag};
+use crate::routes::etag::{can_be_there, event, may_touch_built_in, named, no_such, refused, tag};
 use crate::routes::jobs::apply::missing_secrets;
-use crate::routes::runs::cancellations::reason;
-use crate::routes::{Answer, Id, State, operations::auditing};
+use crate::routes::{Answer, State, operations::auditing};
 
-/// What it is, in messages.
 const KIND: &str = "task function";
 
 /// `GET /functions`
@@ -59,7 +57,6 @@ pub(crate) async fn get(
     state: State,
     identity: Identity,
     name: web::Path<String>,
-    _: Query<NoParameters>,
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     can_be_there(KIND, &name)?;
@@ -71,33 +68,25 @@ pub(crate) async fn get(
 }
 
 /// `PUT /functions/{name}`
-pub(crate) async fn put(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    name: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
-    let (expected, by) = (expected(&http)?, &request.0);
+pub(crate) async fn put(call: Call, name: web::Path<String>, body: Body) -> Result<HttpResponse, ApiError> {
+    let (expected, by) = (call.expected()?, &call.by);
     let (settings, mistakes) =
         spec::function_with_hidden(named(&name, body.required()?)?, "").map_err(ApiError::Refused)?;
     if !mistakes.is_empty() {
         return Err(ApiError::Refused(mistakes));
     }
-    let written = state
-        .write(&identity, by, "put_function", async |conn: &mut Conn| {
-            write(conn, identity.tenant(), settings.clone(), expected, by).await
+    let written = call
+        .write("put_function", async |conn: &mut Conn| {
+            write(conn, call.tenant(), settings.clone(), expected, by).await
         })
         .await?;
     if written.extra.is_some_and(|change| change != Change::Unchanged) {
-        tracing::info!(function.name = name.as_str(), "Wrote a task function.");
+        tracing::info!(function.name = name.as_str(), "function written");
     }
     Ok(written.response)
 }
 
-/// Writes a function. Values of it that were shown as hidden, and are sent back so, stay as they are kept.
+/// Writes a function. Hidden values that the client sends back unchanged keep their stored value.
 async fn write(
     conn: &mut Conn,
     tenant: TenantId,
@@ -146,7 +135,7 @@ async fn write(
     Ok((reply.etag(etag), change))
 }
 
-/// The event of a function that was written, which changed something.
+/// The event of a changed function.
 pub(crate) fn written(tenant: TenantId, change: Change, name: &str, by: &Actor) -> NewEvent {
     let event_type = match change {
         Change::Created => append::FUNCTION_CREATED,
@@ -168,18 +157,11 @@ fn no_queue(error: DbError, queue: &str) -> ApiError {
 }
 
 /// `DELETE /functions/{name}`
-pub(crate) async fn delete(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    name: web::Path<String>,
-    _: Query<NoParameters>,
-) -> Result<HttpResponse, ApiError> {
-    let (tenant, expected, by) = (identity.tenant(), expected(&http)?, &request.0);
+pub(crate) async fn delete(call: Call, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let (tenant, expected, by) = (call.tenant(), call.expected()?, &call.by);
     can_be_there(KIND, &name)?;
-    let written = state
-        .write(&identity, by, "delete_function", async |conn: &mut Conn| {
+    let written = call
+        .write("delete_function", async |conn: &mut Conn| {
             let function = functions::delete(conn, tenant, &name, expected)
                 .await
                 .map_err(|error| refused(error, KIND, &name))?;
@@ -189,59 +171,45 @@ pub(crate) async fn delete(
         })
         .await?;
     if written.extra.is_some() {
-        tracing::info!(function.name = name.as_str(), "Deleted a task function.");
+        tracing::info!(function.name = name.as_str(), "function deleted");
     }
     Ok(written.response)
 }
 
 /// `POST /functions/{name}/activate`
 pub(crate) async fn activate(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
+    call: Call,
     name: web::Path<String>,
-    _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let NoParameters {} = body.read_or_default()?;
-    set_active(&state, &identity, &request.0, &http, &name, true).await
+    set_active(&call, &name, true).await
 }
 
 /// `POST /functions/{name}/deactivate`
 pub(crate) async fn deactivate(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
+    call: Call,
     name: web::Path<String>,
-    _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let NoParameters {} = body.read_or_default()?;
-    set_active(&state, &identity, &request.0, &http, &name, false).await
+    set_active(&call, &name, false).await
 }
 
-async fn set_active(
-    state: &State,
-    identity: &Identity,
-    by: &Actor,
-    http: &HttpRequest,
-    name: &str,
-    is_active: bool,
-) -> Result<HttpResponse, ApiError> {
+async fn set_active(call: &Call, name: &str, is_active: bool) -> Result<HttpResponse, ApiError> {
+    let by = &call.by;
     can_be_there(KIND, name)?;
-    let (tenant, expected) = (identity.tenant(), expected(http)?);
+    let (tenant, expected) = (call.tenant(), call.expected()?);
     let (action, event_type) = match is_active {
         true => ("activate_task_function", append::FUNCTION_ACTIVATED),
         false => ("deactivate_task_function", append::FUNCTION_DEACTIVATED),
     };
-    let written = state
-        .write(identity, by, action, async |conn: &mut Conn| {
+    let written = call
+        .write(action, async |conn: &mut Conn| {
             let before = functions::set_active(conn, tenant, name, is_active, expected)
                 .await
                 .map_err(|error| refused(error, KIND, name))?;
-            may_touch_built_in(identity, before.is_system)?;
+            may_touch_built_in(&call.identity, before.is_system)?;
             if before.is_active != is_active {
                 let entry = AuditEntry {
                     tenant_id: Some(tenant),
@@ -256,7 +224,7 @@ async fn set_active(
                 };
                 audit::write(conn, &[entry]).await?;
                 tell(conn, tenant, event_type, name, by).await?;
-                tracing::info!(function.name = name, action, "Switched a task function.");
+                tracing::info!(function.name = name, action, "function switched");
             }
             shown(conn, tenant, name).await
         })
@@ -264,65 +232,21 @@ async fn set_active(
     Ok(written.response)
 }
 
-/// `POST /functions/{name}/pause`
-pub(crate) async fn pause(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    name: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
-    let reason = reason(body)?;
-    turn(&state, &identity, &request.0, &http, &name, Turn::Pause(reason.as_deref())).await
-}
-
-/// `POST /functions/{name}/resume`
-pub(crate) async fn resume(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    name: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
-    let NoParameters {} = body.read_or_default()?;
-    turn(&state, &identity, &request.0, &http, &name, Turn::Resume).await
-}
-
-async fn turn(
-    state: &State,
-    identity: &Identity,
-    by: &Actor,
-    http: &HttpRequest,
+pub(in crate::routes) async fn shown(
+    conn: &mut Conn,
+    tenant: TenantId,
     name: &str,
-    turn: Turn<'_>,
-) -> Result<HttpResponse, ApiError> {
-    can_be_there(KIND, name)?;
-    let tenant = identity.tenant();
-    let switch = Switch { tenant, target: Target::Function(name), expected: expected(http)? };
-    let written = state
-        .write(identity, by, "turn_function", async |conn: &mut Conn| {
-            may_touch_built_in(identity, found(conn, tenant, name).await?.is_system)?;
-            switch.turn(conn, turn, None, by).await?;
-            shown(conn, tenant, name).await
-        })
-        .await?;
-    if written.extra.is_some() {
-        state.hint("workers", async |conn: &mut Conn| notify::dispatches_wait_again(conn).await).await;
-    }
-    Ok(written.response)
-}
-
-async fn shown(conn: &mut Conn, tenant: TenantId, name: &str) -> Result<(Reply, ()), ApiError> {
+) -> Result<(Reply, ()), ApiError> {
     let function = found(conn, tenant, name).await?;
     let etag = tag(function.updated_at);
     Ok((Reply::ok(&response::function(function))?.etag(etag), ()))
 }
 
-async fn found(conn: &mut Conn, tenant: TenantId, name: &str) -> Result<Kept, ApiError> {
+pub(in crate::routes) async fn found(
+    conn: &mut Conn,
+    tenant: TenantId,
+    name: &str,
+) -> Result<Kept, ApiError> {
     functions::by_name(conn, tenant, name).await?.ok_or_else(|| no_such(KIND, name))
 }
 

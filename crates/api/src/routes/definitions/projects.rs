@@ -1,11 +1,10 @@
-//! Projects: listing, showing, writing, pausing and deleting them.
+//! Projects: list, show, write and delete them.
 //!
-//! A name says which; a write says what it should be, so repeating one is harmless. A project that is deleted takes its jobs along, if who
-//! asks says that it should: one transaction with theirs, or nothing.
+//! A write replaces the whole project, so repeating it is harmless. A deletion also deletes the
+//! jobs of the project if the request says so, in one transaction.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use sched_model::definitions::functions::Change;
-use sched_model::definitions::pauses::{Target, Turn};
 use sched_model::definitions::projects::{self, DeleteError, MOST_JOBS, Project as Kept, ProjectSettings};
 use sched_model::definitions::resources::ChangeError;
 use sched_model::dispatching::cancellations::Order;
@@ -14,24 +13,23 @@ use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::check_name;
 use sched_model::identity::audit::AuditEntry;
 use sched_model::jobs::DeletedJob;
-use sched_model::{Conn, connection::notify, events::append, identity::audit};
+use sched_model::{Conn, events::append, identity::audit};
 use sched_wire::{BASE_PATH, DeleteProjectQuery, Page, PageQuery, Project, ProjectDeleted, ProjectSpec};
 use serde_json::json;
 
 use crate::convert::spec::{LONGEST_DESCRIPTION, LONGEST_NAME};
 use crate::error::ApiError;
 use crate::error::field_error::{self, FieldError, Reason};
-use crate::http::extract::{Body, NoParameters, Query, expected};
+use crate::http::call::Call;
+use crate::http::extract::{Body, Query};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
 use crate::identity::{Actor, Identity};
-use crate::routes::etag::{Switch, can_be_there, event, no_such, refused, tag};
+use crate::routes::etag::{can_be_there, event, no_such, refused, tag};
 use crate::routes::jobs::{Told, tell_of_cancelled, tell_within};
 use crate::routes::operations::auditing::plain;
-use crate::routes::runs::cancellations::reason;
-use crate::routes::{Answer, Id, State, built_in, operations::auditing};
+use crate::routes::{Answer, State, built_in, operations::auditing};
 
-/// What it is, in messages.
 const KIND: &str = "project";
 
 /// `GET /projects`
@@ -55,7 +53,6 @@ pub(crate) async fn get(
     state: State,
     identity: Identity,
     name: web::Path<String>,
-    _: Query<NoParameters>,
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     can_be_there(KIND, &name)?;
@@ -67,19 +64,11 @@ pub(crate) async fn get(
 }
 
 /// `PUT /projects/{name}`
-pub(crate) async fn put(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    name: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
-    let (tenant, expected, by) = (identity.tenant(), expected(&http)?, &request.0);
+pub(crate) async fn put(call: Call, name: web::Path<String>, body: Body) -> Result<HttpResponse, ApiError> {
+    let (tenant, expected, by) = (call.tenant(), call.expected()?, &call.by);
     let settings = settings(&name, body)?;
-    let written = state
-        .write(&identity, by, "put_project", async |conn: &mut Conn| {
+    let written = call
+        .write("put_project", async |conn: &mut Conn| {
             let saved = projects::save(conn, tenant, &settings, expected)
                 .await
                 .map_err(|error| refused(error, KIND, &settings.name))?;
@@ -103,21 +92,18 @@ pub(crate) async fn put(
         })
         .await?;
     if written.extra.is_some_and(|change| change != Change::Unchanged) {
-        tracing::info!(project.name = settings.name, "Wrote a project.");
+        tracing::info!(project.name = settings.name, "project written");
     }
     Ok(written.response)
 }
 
 /// `DELETE /projects/{name}`
 pub(crate) async fn delete(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
+    call: Call,
     name: web::Path<String>,
     Query(query): Query<DeleteProjectQuery>,
 ) -> Result<HttpResponse, ApiError> {
-    let (tenant, expected, by) = (identity.tenant(), expected(&http)?, &request.0);
+    let (tenant, expected, by) = (call.tenant(), call.expected()?, &call.by);
     can_be_there(KIND, &name)?;
     let order = Order { by: &by.actor, reason: Some("its project was deleted") };
     let asked = projects::DeleteRequest {
@@ -128,12 +114,12 @@ pub(crate) async fn delete(
         source: &by.source,
         order,
     };
-    let written = state
-        .write(&identity, by, "delete_project", async |conn: &mut Conn| {
+    let written = call
+        .write("delete_project", async |conn: &mut Conn| {
             let deleted = projects::delete(conn, &asked).await.map_err(|error| not_deleted(error, &name))?;
             let functions: Vec<&str> =
                 deleted.jobs.iter().map(|job| job.before.settings.function.as_str()).collect();
-            built_in::functions(conn, &identity, &functions).await?;
+            built_in::functions(conn, &call.identity, &functions).await?;
             let mut entries = Vec::new();
             let mut told = Vec::new();
             for DeletedJob { before, after, .. } in &deleted.jobs {
@@ -160,12 +146,11 @@ pub(crate) async fn delete(
         })
         .await?;
     if let Some(jobs) = written.extra {
-        tracing::info!(project.name = name.as_str(), project.jobs = jobs, "Deleted a project.");
+        tracing::info!(project.name = name.as_str(), project.jobs = jobs, "project deleted");
     }
     Ok(written.response)
 }
 
-/// Why a project was not deleted, and what to do about it.
 fn not_deleted(error: DeleteError, name: &str) -> ApiError {
     let in_use = |message: String| {
         ApiError::Refused(vec![FieldError { reason: Reason::InUse, pointer: String::new(), message }])
@@ -185,65 +170,25 @@ fn not_deleted(error: DeleteError, name: &str) -> ApiError {
     }
 }
 
-/// `POST /projects/{name}/pause`
-pub(crate) async fn pause(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    name: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
-    let reason = reason(body)?;
-    turn(&state, &identity, &request.0, &http, &name, Turn::Pause(reason.as_deref())).await
-}
-
-/// `POST /projects/{name}/resume`
-pub(crate) async fn resume(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    name: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
-    let NoParameters {} = body.read_or_default()?;
-    turn(&state, &identity, &request.0, &http, &name, Turn::Resume).await
-}
-
-async fn turn(
-    state: &State,
-    identity: &Identity,
-    by: &Actor,
-    http: &HttpRequest,
+pub(in crate::routes) async fn shown(
+    conn: &mut Conn,
+    tenant: TenantId,
     name: &str,
-    turn: Turn<'_>,
-) -> Result<HttpResponse, ApiError> {
-    can_be_there(KIND, name)?;
-    let tenant = identity.tenant();
-    let switch = Switch { tenant, target: Target::Project(name), expected: expected(http)? };
-    let written = state
-        .write(identity, by, "turn_project", async |conn: &mut Conn| {
-            let before = found(conn, tenant, name).await?;
-            let is_change = switch.turn(conn, turn, Some(before.id), by).await?;
-            let after = found(conn, tenant, name).await?;
-            let etag = tag(after.updated_at);
-            Ok::<_, ApiError>((Reply::ok(&show(after))?.etag(etag), is_change))
-        })
-        .await?;
-    if written.extra == Some(true) {
-        state.hint("workers", async |conn: &mut Conn| notify::dispatches_wait_again(conn).await).await;
-    }
-    Ok(written.response)
+) -> Result<(Reply, ()), ApiError> {
+    let project = found(conn, tenant, name).await?;
+    let etag = tag(project.updated_at);
+    Ok((Reply::ok(&show(project))?.etag(etag), ()))
 }
 
-async fn found(conn: &mut Conn, tenant: TenantId, name: &str) -> Result<Kept, ApiError> {
+pub(in crate::routes) async fn found(
+    conn: &mut Conn,
+    tenant: TenantId,
+    name: &str,
+) -> Result<Kept, ApiError> {
     projects::by_name(conn, tenant, name).await?.ok_or_else(|| no_such(KIND, name))
 }
 
-/// The project of a body, which may be left out.
+/// The project of a body. The body is optional.
 fn settings(name: &str, body: Body) -> Result<ProjectSettings, ApiError> {
     check_name(name, LONGEST_NAME).map_err(|message| ApiError::parameter("name", message))?;
     let spec: ProjectSpec =

@@ -1,29 +1,32 @@
-//! Queues: listing, showing and writing them.
+//! Queues: list, show, write and delete them.
 //!
-//! A write says what the queue should be, so repeating one is harmless; what it leaves out is as for a new queue. Claims follow it from the
-//! next one on, and workers are told, since a pause may be over or a limit wider.
+//! A write replaces the whole queue, so repeating it is harmless; omitted fields get their
+//! defaults. The next claim follows it. Workers are notified, because a pause may have ended or a
+//! limit may be wider. A queue with waiting runs is not deleted.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use sched_model::definitions::functions::Change;
 use sched_model::definitions::queues::{self, Filter, Pause, QueueSettings, SavedQueue};
 use sched_model::definitions::resources::version_of;
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::check_name;
 use sched_model::identity::audit::{self, AuditEntry};
-use sched_model::{Conn, DbResult, connection::notify};
+use sched_model::{Conn, DbResult, connection::notify, events::append};
 use sched_wire::{Applied, BASE_PATH, FieldChange, Kind, Page, Queue, QueuesQuery};
+use serde_json::json;
 
 use crate::convert::IntoWire as _;
 use crate::convert::queue::{read_queue, show};
 use crate::convert::spec::LONGEST_NAME;
 use crate::error::ApiError;
-use crate::http::extract::{Body, NoParameters, Query, condition};
+use crate::http::call::Call;
+use crate::http::extract::{Body, Query};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
 use crate::identity::{Actor, Identity};
-use crate::routes::etag::{is_system_queue, may_touch_built_in, tag};
+use crate::routes::etag::{can_be_there, event, is_system_queue, may_touch_built_in, refused, tag};
 use crate::routes::notes::Notes;
-use crate::routes::{Answer, Id, State, operations::auditing};
+use crate::routes::{Answer, State, operations::auditing};
 
 /// `GET /queues`
 pub(crate) async fn list(
@@ -49,7 +52,6 @@ pub(crate) async fn get(
     state: State,
     identity: Identity,
     name: web::Path<String>,
-    _: Query<NoParameters>,
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     if name.contains('\0') {
@@ -67,28 +69,20 @@ pub(crate) async fn get(
 }
 
 /// `PUT /queues/{name}`
-pub(crate) async fn put(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    name: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
-    let tenant = identity.tenant();
+pub(crate) async fn put(call: Call, name: web::Path<String>, body: Body) -> Result<HttpResponse, ApiError> {
+    let tenant = call.tenant();
     if let Err(message) = check_name(&name, LONGEST_NAME) {
         return Err(ApiError::parameter("name", message));
     }
-    may_touch_built_in(&identity, is_system_queue(tenant, &name))?;
-    let condition = condition(&http)?;
+    may_touch_built_in(&call.identity, is_system_queue(tenant, &name))?;
+    let condition = call.condition()?;
     let settings = read_queue(&name, body.required()?).map_err(ApiError::Refused)?;
-    let written = state
-        .write(&identity, &request.0, "put_queue", async |conn: &mut Conn| {
+    let written = call
+        .write("put_queue", async |conn: &mut Conn| {
             let saved = queues::save(conn, tenant, &settings, Pause::AsSaid).await?;
             let version = saved.changed_before.map(|at| version_of(at).to_string());
             condition.check("queue", version.as_deref())?;
-            audit::write(conn, &Vec::from_iter(entry(tenant, &saved, &request.0))).await?;
+            audit::write(conn, &Vec::from_iter(entry(tenant, &saved, &call.by))).await?;
             let kept = queues::by_name(conn, tenant, &name).await?.ok_or_else(|| no_such_queue(&name))?;
             let tag = tag(kept.updated_at);
             let reply = match saved.change {
@@ -101,19 +95,41 @@ pub(crate) async fn put(
         })
         .await?;
     if written.extra.is_some_and(|change| change != Change::Unchanged) {
-        tracing::info!(queue.name = settings.name, "Wrote a queue.");
-        tell_workers(&state, &[settings.name]).await;
+        tracing::info!(queue.name = settings.name, "queue written");
+        tell_workers(&call.state, &[settings.name]).await;
     }
     Ok(written.response)
 }
 
-/// What the audit log says of a write, if it changed anything.
+/// `DELETE /queues/{name}`
+pub(crate) async fn delete(call: Call, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let (tenant, expected, by) = (call.tenant(), call.expected()?, &call.by);
+    can_be_there("queue", &name)?;
+    may_touch_built_in(&call.identity, is_system_queue(tenant, &name))?;
+    let written = call
+        .write("delete_queue", async |conn: &mut Conn| {
+            let before = queues::delete(conn, tenant, &name, expected)
+                .await
+                .map_err(|error| refused(error, "queue", &name))?;
+            audit::write(conn, &[auditing::of_deleted_queue(tenant, &before, by)]).await?;
+            let payload = json!({"name": before.name, "by": by.source});
+            append::append(conn, &[event(tenant, None, append::QUEUE_DELETED, payload)]).await?;
+            Ok::<_, ApiError>((Reply::no_content(), ()))
+        })
+        .await?;
+    if written.extra.is_some() {
+        tracing::info!(queue.name = name.as_str(), "queue deleted");
+    }
+    Ok(written.response)
+}
+
+/// The audit entry of a write, if it changed something.
 fn entry(tenant: TenantId, saved: &SavedQueue, by: &Actor) -> Option<AuditEntry> {
     let is_changed = saved.change != Change::Unchanged;
     is_changed.then(|| auditing::of_queue(tenant, saved.before.as_ref(), &saved.after, by))
 }
 
-/// Writes a queue of a manifest, whose pause is not said there.
+/// Writes a queue of a manifest. The manifest does not contain its pause.
 pub(crate) async fn write(
     conn: &mut Conn,
     (tenant, by): (TenantId, &Actor),
@@ -123,7 +139,7 @@ pub(crate) async fn write(
     let saved = queues::save(conn, tenant, settings, Pause::AsItIs).await?;
     notes.entries.extend(entry(tenant, &saved, by));
     let change = saved.change.into_wire();
-    // What is kept in two columns is one field of a file.
+    // Two columns are one field of the manifest.
     let in_file = |field: FieldChange| match field.pointer.strip_prefix("/rate_limit_") {
         Some(part) => FieldChange { pointer: format!("/rate/{part}"), ..field },
         None => field,
@@ -138,7 +154,17 @@ pub(crate) async fn write(
     })
 }
 
-/// Tells the workers of queues that may let more through now.
+pub(in crate::routes) async fn shown(
+    conn: &mut Conn,
+    tenant: TenantId,
+    name: &str,
+) -> Result<(Reply, ()), ApiError> {
+    let queue = queues::by_name(conn, tenant, name).await?.ok_or_else(|| no_such_queue(name))?;
+    let etag = tag(queue.updated_at);
+    Ok((Reply::ok(&show(queue))?.etag(etag), ()))
+}
+
+/// Notifies the workers of queues that may let more runs through.
 pub(crate) async fn tell_workers(state: &State, queues: &[String]) {
     state.hint("workers", async |conn: &mut Conn| notify::dispatches_waiting(conn, queues).await).await;
 }

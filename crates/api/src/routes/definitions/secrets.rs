@@ -1,9 +1,10 @@
-//! Secrets: listing, writing and deleting them, and encrypting them anew. Nothing here gives a value out.
+//! Secrets: list, write, delete and re-encrypt them. No answer contains a value.
 //!
-//! Every write makes a new version, whether the value is another or not, so that nobody can find out a value by guessing. Bodies
-//! are in no log and in no message. Deleting what a function names is refused unless it is forced.
+//! Every write creates a new version, even with the same value, so that a caller cannot guess a
+//! value by writing. Bodies never appear in logs or messages. Deleting a secret that a function
+//! names is rejected unless forced.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use sched_model::definitions::functions::Change;
 use sched_model::definitions::secrets::{self, DeleteError, PutError};
 use sched_model::domain::ids::{ProjectId, TenantId};
@@ -17,12 +18,13 @@ use sched_wire::{DeleteSecretQuery, Page, PageQuery, Secret, SecretQuery, Secret
 use crate::convert::secret::{read_value, show};
 use crate::error::ApiError;
 use crate::error::field_error::{FieldError, Reason};
-use crate::http::extract::{Body, NoParameters, Query, condition};
+use crate::http::call::Call;
+use crate::http::extract::{Body, NoParameters, Query};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
 use crate::identity::Identity;
 use crate::routes::etag::version_tag;
-use crate::routes::{Answer, Id, State, operations::auditing};
+use crate::routes::{Answer, State, operations::auditing};
 
 /// `GET /secrets`
 pub(crate) async fn list(
@@ -32,7 +34,7 @@ pub(crate) async fn list(
 ) -> Answer<Page<Secret>> {
     let tenant = identity.tenant();
     let pages = Pages::of(&"secrets", query.limit, query.cursor.as_deref())?;
-    // Neither names nor projects hold the character between them.
+    // Neither names nor projects contain the separator.
     let cursor = pages.after().unwrap_or_default();
     let after = cursor.split_once('/').unwrap_or((cursor, ""));
     let rows = state
@@ -71,23 +73,20 @@ pub(crate) async fn get(
 
 /// `PUT /secrets/{name}`
 pub(crate) async fn put(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
+    call: Call,
     name: web::Path<String>,
     Query(query): Query<SecretQuery>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    let condition = condition(&http)?;
-    let (tenant, keys) = (identity.tenant(), state.secret_keys()?);
+    let condition = call.condition()?;
+    let (tenant, keys) = (call.tenant(), call.state.secret_keys()?);
     let value = read_value(body.required()?).map_err(|mistake| ApiError::Refused(vec![mistake]))?;
     check_secret_name(&name).map_err(|message| ApiError::parameter("name", message))?;
-    let written = state
-        .write(&identity, &request.0, "put_secret", async |conn: &mut Conn| {
+    let written = call
+        .write("put_secret", async |conn: &mut Conn| {
             let project = project(conn, tenant, query.project.as_deref()).await?;
             let place = SecretPlace { tenant, project, name: &name };
-            let saved = secrets::put(conn, place, &value, keys, &request.0.source)
+            let saved = secrets::put(conn, place, &value, keys, &call.by.source)
                 .await
                 .map_err(|error| put_refused(error, query.project.as_deref()))?;
             let before = match saved.change {
@@ -95,7 +94,7 @@ pub(crate) async fn put(
                 Change::Updated | Change::Unchanged => Some((saved.secret.version - 1).to_string()),
             };
             condition.check("secret", before.as_deref())?;
-            let entry = auditing::of_secret(tenant, query.project.as_deref(), &saved, &request.0);
+            let entry = auditing::of_secret(tenant, query.project.as_deref(), &saved, &call.by);
             audit::write(conn, &[entry]).await?;
             let (change, version) = (saved.change, saved.secret.version);
             let shown = show(saved.secret, query.project.clone());
@@ -107,60 +106,52 @@ pub(crate) async fn put(
         })
         .await?;
     if let Some(version) = written.extra {
-        tracing::info!(secret.name = name.as_str(), secret.version = version, "Wrote a secret.");
+        tracing::info!(secret.name = name.as_str(), secret.version = version, "secret written");
     }
     Ok(written.response)
 }
 
 /// `DELETE /secrets/{name}`
 pub(crate) async fn delete(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
+    call: Call,
     name: web::Path<String>,
     Query(query): Query<DeleteSecretQuery>,
 ) -> Result<HttpResponse, ApiError> {
-    let (tenant, condition) = (identity.tenant(), condition(&http)?);
+    let (tenant, condition) = (call.tenant(), call.condition()?);
     let no_such_secret = || ApiError::NotFound { kind: "secret", name: name.as_str().to_owned() };
-    // PostgreSQL would fail over a NUL, and nothing else that is no name has to be looked for either.
+    // PostgreSQL fails over a NUL, and other malformed names need no query.
     check_secret_name(&name).map_err(|_no_name| no_such_secret())?;
-    let written = state
-        .write(&identity, &request.0, "delete_secret", async |conn: &mut Conn| {
+    let written = call
+        .write("delete_secret", async |conn: &mut Conn| {
             let project = project(conn, tenant, query.project.as_deref()).await?;
             let place = SecretPlace { tenant, project, name: &name };
             let deleted = secrets::delete(conn, place, query.force).await.map_err(delete_refused)?;
             let secret = deleted.ok_or_else(no_such_secret)?;
             condition.check("secret", Some(&secret.version.to_string()))?;
-            let entry = auditing::of_deleted_secret(tenant, query.project.as_deref(), &secret, &request.0);
+            let entry = auditing::of_deleted_secret(tenant, query.project.as_deref(), &secret, &call.by);
             audit::write(conn, &[entry]).await?;
             Ok::<_, ApiError>((Reply::no_content(), ()))
         })
         .await?;
-    tracing::info!(secret.name = name.as_str(), "Deleted a secret.");
+    tracing::info!(secret.name = name.as_str(), "secret deleted");
     Ok(written.response)
 }
 
 /// `POST /secret-keys/rotate`
-pub(crate) async fn rotate(
-    state: State,
-    identity: Identity,
-    request: Id,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Answer<SecretsRotated> {
+pub(crate) async fn rotate(call: Call, body: Body) -> Answer<SecretsRotated> {
     let _: NoParameters = body.read_or_default()?;
-    let (tenant, keys) = (identity.tenant(), state.secret_keys()?);
+    let (tenant, keys) = (call.tenant(), call.state.secret_keys()?);
     let mut answer = SecretsRotated { key: keys.writing_id().to_owned(), rotated: 0, unreadable: Vec::new() };
     let mut after = None;
     loop {
-        let page = state
-            .change_installation(&identity, "rotate_secrets", async |conn: &mut Conn| {
+        let page = call
+            .state
+            .change_installation(&call.identity, "rotate_secrets", async |conn: &mut Conn| {
                 let page = secrets::rotate_page(conn, keys, after)
                     .await
                     .map_err(|error| put_refused(error, None))?;
                 if page.resealed > 0 {
-                    let entry = auditing::of_rotation(keys.writing_id(), page.resealed, &request.0);
+                    let entry = auditing::of_rotation(keys.writing_id(), page.resealed, &call.by);
                     audit::write(conn, &[entry]).await?;
                 }
                 Ok(page)
@@ -172,7 +163,7 @@ pub(crate) async fn rotate(
                 tenant.id = %owner,
                 secret.name = name,
                 error = &error as &dyn std::error::Error,
-                "A secret cannot be opened and was left as it is."
+                "secret cannot be decrypted; left unchanged"
             );
             if owner == tenant {
                 answer.unreadable.push(UnreadableSecret { name, reason: error.to_string() });
@@ -187,12 +178,12 @@ pub(crate) async fn rotate(
         secret.key = answer.key,
         secret.rotated = answer.rotated,
         secret.unreadable = answer.unreadable.len(),
-        "Encrypted secrets with the key that writes."
+        "secrets re-encrypted"
     );
     Ok(web::Json(answer))
 }
 
-/// The project of a request, if it names one.
+/// The project that a request names, if any.
 async fn project(
     conn: &mut Conn,
     tenant: TenantId,

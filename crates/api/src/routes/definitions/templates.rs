@@ -1,10 +1,10 @@
-//! Templates: listing, showing, writing and deleting them, and making jobs from them.
+//! Templates: list, show, write and delete them, and create jobs from them.
 //!
-//! A name says which; a write says what it should be, so repeating one is harmless. A job that is made from a template is one transaction
-//! with its version, its entry in the audit log and its event, like any other, and the note of what it was made from; it does
-//! not follow its template afterwards.
+//! A write replaces the whole template, so repeating it is harmless. A job from a template is
+//! written in one transaction with its version, its audit entry, its event and a note of its
+//! template. Later changes of the template do not change the job.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use sched_model::definitions::functions::Change;
 use sched_model::definitions::templates::{self, SavedTemplate, TemplateRecord, TemplateSettings};
 use sched_model::domain::ids::TenantId;
@@ -18,16 +18,16 @@ use serde_json::{Value, json};
 use crate::convert::template::{Made, read_template, show, spec_of};
 use crate::error::ApiError;
 use crate::error::field_error::{self, FieldError, Reason};
-use crate::http::extract::{Body, NoParameters, Query, condition, if_match};
+use crate::http::call::Call;
+use crate::http::extract::{Body, Query};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
 use crate::identity::{Actor, Identity};
 use crate::routes::etag::{can_be_there, event, named, no_such, version_tag};
 use crate::routes::notes::Notes;
 use crate::routes::operations::auditing::plain;
-use crate::routes::{Answer, Id, State, built_in, jobs as job_routes, operations::auditing};
+use crate::routes::{Answer, State, built_in, jobs as job_routes, operations::auditing};
 
-/// What it is, in messages.
 const KIND: &str = "template";
 
 /// `GET /templates`
@@ -58,7 +58,6 @@ pub(crate) async fn get(
     state: State,
     identity: Identity,
     name: web::Path<String>,
-    _: Query<NoParameters>,
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     can_be_there(KIND, &name)?;
@@ -70,20 +69,12 @@ pub(crate) async fn get(
 }
 
 /// `PUT /templates/{name}`
-pub(crate) async fn put(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    name: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
-    let (tenant, condition, by) = (identity.tenant(), condition(&http)?, &request.0);
+pub(crate) async fn put(call: Call, name: web::Path<String>, body: Body) -> Result<HttpResponse, ApiError> {
+    let (tenant, condition, by) = (call.tenant(), call.condition()?, &call.by);
     let body = named(&name, body.required()?)?;
-    let settings = read_template(body, "", &state.default_timezone).map_err(ApiError::Refused)?;
-    let written = state
-        .write(&identity, by, "put_template", async |conn: &mut Conn| {
+    let settings = read_template(body, "", &call.state.default_timezone).map_err(ApiError::Refused)?;
+    let written = call
+        .write("put_template", async |conn: &mut Conn| {
             let mut notes = Notes::default();
             let saved = write(conn, tenant, &settings, by, &mut notes).await?;
             let before = saved.version_before().map(|version| version.to_string());
@@ -101,24 +92,17 @@ pub(crate) async fn put(
         })
         .await?;
     if written.extra.is_some_and(|change| change != Change::Unchanged) {
-        tracing::info!(template.name = settings.name, "Wrote a template.");
+        tracing::info!(template.name = settings.name, "template written");
     }
     Ok(written.response)
 }
 
 /// `DELETE /templates/{name}`
-pub(crate) async fn delete(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    name: web::Path<String>,
-    _: Query<NoParameters>,
-) -> Result<HttpResponse, ApiError> {
-    let (tenant, condition, by) = (identity.tenant(), condition(&http)?, &request.0);
+pub(crate) async fn delete(call: Call, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let (tenant, condition, by) = (call.tenant(), call.condition()?, &call.by);
     can_be_there(KIND, &name)?;
-    let written = state
-        .write(&identity, by, "delete_template", async |conn: &mut Conn| {
+    let written = call
+        .write("delete_template", async |conn: &mut Conn| {
             let template =
                 templates::delete(conn, tenant, &name).await?.ok_or_else(|| no_such(KIND, &name))?;
             condition.check(KIND, Some(&template.version.to_string()))?;
@@ -129,7 +113,7 @@ pub(crate) async fn delete(
         })
         .await?;
     if written.extra.is_some() {
-        tracing::info!(template.name = name.as_str(), "Deleted a template.");
+        tracing::info!(template.name = name.as_str(), "template deleted");
     }
     Ok(written.response)
 }
@@ -139,7 +123,6 @@ pub(crate) async fn render(
     state: State,
     identity: Identity,
     name: web::Path<String>,
-    _: Query<NoParameters>,
     body: Body,
 ) -> Answer<JobSpec> {
     let asked: InstantiateRequest = body.read_or_default()?;
@@ -153,35 +136,30 @@ pub(crate) async fn render(
 
 /// `POST /templates/{name}/instantiate`
 pub(crate) async fn instantiate(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
+    call: Call,
     name: web::Path<String>,
-    _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let asked: InstantiateRequest = body.read_or_default()?;
-    let (version, by) = (if_match(&http)?, &request.0);
+    let (version, by) = (call.if_match()?, &call.by);
     can_be_there(KIND, &name)?;
-    let written = state
-        .write(&identity, by, "instantiate_template", async |conn: &mut Conn| {
-            let template = found(conn, identity.tenant(), &name).await?;
-            // It is the template that the path names, so the tag is the template's.
+    let written = call
+        .write("instantiate_template", async |conn: &mut Conn| {
+            let template = found(conn, call.tenant(), &name).await?;
+            // The path names the template, so the tag is the template's.
             if version.is_some_and(|version| version != template.version) {
                 return Err(ApiError::OtherVersion { found: template.version });
             }
-            let made = Made::of(&template, &asked, &state.default_timezone)?;
-            make(conn, &identity, &made, asked.replace, by).await
+            let made = Made::of(&template, &asked, &call.state.default_timezone)?;
+            make(conn, &call.identity, &made, asked.replace, by).await
         })
         .await?;
     if let Some((id, job)) = written.extra {
-        tracing::info!(job.id = %id, job.name = job, template.name = name.as_str(), "Made a job from a template.");
+        tracing::info!(job.id = %id, job.name = job, template.name = name.as_str(), "job created from a template");
     }
     Ok(written.response)
 }
 
-/// Writes the job.
 async fn make(
     conn: &mut Conn,
     identity: &Identity,
@@ -200,7 +178,7 @@ async fn make(
         .map_err(|error| made.refused(field_error::save_refused(error, "")))?;
     let before = saved.job.state.made_from.as_ref().and_then(|kept| kept.get("template")?.as_str());
     if saved.change != Change::Created && before != Some(&*made.made_from.template) {
-        // Nothing is kept of a request that is refused.
+        // A rejected request stores nothing.
         return Err(made.refused(taken(&saved.job, &made.made_from.template)));
     }
     let is_news = templates::note(conn, tenant, saved.job.id, &made.made_from).await?;
@@ -232,7 +210,7 @@ async fn make(
     Ok((reply, done))
 }
 
-/// The refusal to write over a job that came from elsewhere.
+/// Rejects overwriting a job that was not created from this template.
 fn taken(job: &Job, template: &str) -> ApiError {
     let message = format!(
         "a job named {:?} exists already and was not made from the template {template:?}; delete it first, or give another name",
@@ -245,7 +223,7 @@ fn taken(job: &Job, template: &str) -> ApiError {
     }])
 }
 
-/// Writes a template, in the caller's transaction, with what is to be told of it.
+/// Writes a template with its notes, in the caller's transaction.
 pub(crate) async fn write(
     conn: &mut Conn,
     tenant: TenantId,

@@ -1,11 +1,15 @@
 //! `apply`: a whole manifest in one transaction.
 //!
-//! Three steps. Every item is read and checked by itself; then, unless the same request was answered before, names that no item brings
-//! along are looked up; only if nothing is wrong, everything is written, queues, calendars and functions before templates and jobs and each kind by name, so that two manifests lock rows in
-//! the same order, then which job runs after which, and last who is told of jobs. What only a constraint can tell (a queue that does not exist, a singleton that is taken) ends the
-//! transaction at its first occurrence and is told alone. Whatever goes wrong, nothing was written.
+//! There are three steps. First, every item is read and checked on its own. Then, unless the same
+//! request was answered before, names that the manifest does not define are looked up. If there is
+//! no error, everything is written: queues, calendars and functions, then templates and jobs, then
+//! dependencies, and last notification channels and rules. Each kind is written by name, so that
+//! two manifests lock rows in the same order. An error that only a constraint can find (a missing
+//! queue, a taken singleton) ends the transaction at its first occurrence and is reported alone.
+//! After any error, nothing was written.
 //!
-//! A dry run does all of this, the constraints included, and rolls it back: what it says is what would have been done at that moment.
+//! A dry run does all of this, including constraints, and rolls it back. Its answer describes the
+//! effect at that moment.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -36,6 +40,7 @@ use crate::convert::manifest::{self, Checked};
 use crate::convert::{IntoWire, hidden};
 use crate::error::ApiError;
 use crate::error::field_error::{self, FieldError, Reason};
+use crate::http::call::Call;
 use crate::http::extract::{Body, Query};
 use crate::http::reply::Reply;
 use crate::http::route::allowed;
@@ -44,38 +49,40 @@ use crate::routes::etag::{is_system_queue, may_touch_built_in};
 use crate::routes::jobs::{Told, tell};
 use crate::routes::notes::Notes;
 use crate::routes::{
-    Id, State, built_in, compute,
+    built_in, compute,
     operations::{auditing, notifications},
 };
 
 /// `POST /apply`
 pub(crate) async fn apply(
-    state: State,
-    identity: Identity,
-    request: Id,
+    call: Call,
     Query(query): Query<ApplyQuery>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    let tenant = identity.tenant();
-    let (body, timezone) = (body.required()?, state.default_timezone.clone());
+    let tenant = call.tenant();
+    let (body, timezone) = (body.required()?, call.state.default_timezone.clone());
     let checked = compute(move || manifest::read(body, &timezone)).await?;
     let work = Work {
         tenant,
-        by: &request.0,
+        by: &call.by,
         checked: &checked,
         at: Mutex::default(),
         parsed: ParsedCalendars::default(),
     };
     if query.dry_run {
-        let rehearsed = state
-            .rehearse(&identity, "rehearse_apply", async |conn: &mut Conn| work.run(conn, &identity).await)
+        let rehearsed = call
+            .state
+            .rehearse(&call.identity, "rehearse_apply", async |conn: &mut Conn| {
+                work.run(conn, &call.identity).await
+            })
             .await?;
         return Ok(Reply::ok(&ApplyResult { results: rehearsed, dry_run: true })?.into_response());
     }
-    let written = state
-        .write(&identity, &request.0, "apply", async |conn: &mut Conn| {
-            // Only now: what was applied once is answered alike, whatever has become of the names in it.
-            let results = work.run(conn, &identity).await?;
+    let written = call
+        .write("apply", async |conn: &mut Conn| {
+            // Only now: a repeated request gets its stored answer, even if its names no longer
+            // exist.
+            let results = work.run(conn, &call.identity).await?;
             let changed = |result: &&Applied| result.change != sched_wire::Change::Unchanged;
             let counted = (results.len(), results.iter().filter(changed).count());
             let queues = results.iter().filter(changed).filter(|result| result.kind == Kind::Queue);
@@ -85,31 +92,34 @@ pub(crate) async fn apply(
         .await?;
     if let Some(((items, changed), queues)) = written.extra {
         if !queues.is_empty() {
-            crate::routes::definitions::queues::tell_workers(&state, &queues).await;
+            crate::routes::definitions::queues::tell_workers(&call.state, &queues).await;
         }
         if changed > 0 && !checked.rules.is_empty() {
-            state.hint("the leader", async |conn: &mut Conn| notify::notifications_wanted(conn).await).await;
+            call.state
+                .hint("the leader", async |conn: &mut Conn| notify::notifications_wanted(conn).await)
+                .await;
         }
-        tracing::info!(apply.items = items, apply.changed = changed, "Applied a manifest.");
+        tracing::info!(apply.items = items, apply.changed = changed, "manifest applied");
     }
     Ok(written.response)
 }
 
-/// Refuses a manifest with all its mistakes.
+/// Rejects a manifest with all its errors.
 async fn judge(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> Result<(), ApiError> {
     let mut mistakes = checked.mistakes.clone();
     match look_up(conn, tenant, checked).await {
         Ok(missing) => mistakes.extend(missing),
-        // The mistakes known so far are worth more than the news that there might be others.
+        // Caller errors are worth more than the news that there might be others.
         Err(error) if mistakes.is_empty() => return Err(error.into()),
         Err(error) => {
-            tracing::debug!(error = exit::describe(&error), "Names of a manifest were not looked up.");
+            tracing::debug!(error = exit::describe(&error), "names of the manifest could not be checked");
         }
     }
     if mistakes.is_empty() { Ok(()) } else { Err(ApiError::Refused(mistakes)) }
 }
 
-/// Calendars, functions, projects and other jobs that jobs name and nobody has, and what functions, notification channels and rules do.
+/// Finds missing calendars, functions, projects and jobs that jobs name, and missing references of
+/// functions, channels and rules.
 async fn look_up(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResult<Vec<FieldError>> {
     let own: BTreeSet<&str> = checked.function_names.iter().map(String::as_str).collect();
     // Each with the schema of its arguments.
@@ -145,7 +155,7 @@ async fn look_up(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResu
     Ok(mistakes)
 }
 
-/// What is wrong with the arguments of a job that stands at `at`, by the schema of its function.
+/// Errors in the arguments of the job at `at`, by the schema of its function.
 fn unfit_args(schema: Option<&Value>, at: &str, job: &JobSettings) -> Vec<FieldError> {
     let misfits = args_schema::misfits(schema, &job.task_args).into_iter();
     misfits.map(|misfit| field_error::unfit(misfit, at)).collect()
@@ -212,19 +222,18 @@ fn missing(pointer: String, kind: &str, name: &str) -> FieldError {
     FieldError::invalid(pointer, format!("there is no {kind} named {name:?}"))
 }
 
-/// One manifest being written.
 struct Work<'a> {
     tenant: TenantId,
     by: &'a Actor,
     checked: &'a Checked,
-    /// The item at work, for the error that may come of it: the transaction's own error has no place for it.
+    /// The current item, for the error position: the transaction's error has no place for it.
     at: Mutex<String>,
-    /// Calendars read so far: a thousand jobs may name the same one.
+    /// Parsed calendars: a thousand jobs may name the same one.
     parsed: ParsedCalendars,
 }
 
 impl Work<'_> {
-    /// Judges and writes everything; run again when it collides with others.
+    /// Checks and writes everything. Runs again after a serialization conflict.
     async fn run(&self, conn: &mut Conn, identity: &Identity) -> Result<Vec<Applied>, ApiError> {
         judge(conn, self.tenant, self.checked).await?;
         let (jobs, functions) = self
@@ -236,7 +245,7 @@ impl Work<'_> {
         built_in::jobs(conn, identity, &jobs).await?;
         built_in::functions(conn, identity, &functions).await?;
         let applied = self.write(conn).await?;
-        // A file may hold what is there already, whoever applies it.
+        // A manifest may contain unchanged queues, whoever applies it.
         let is_changed =
             |one: &&Applied| one.kind == Kind::Queue && one.change != sched_wire::Change::Unchanged;
         for queue in applied.iter().filter(is_changed) {
@@ -246,7 +255,6 @@ impl Work<'_> {
         Ok(applied)
     }
 
-    /// Writes everything.
     async fn write(&self, conn: &mut Conn) -> Result<Vec<Applied>, ApiError> {
         let mut notes = Notes::default();
         let written = self.write_jobs(conn, &mut notes).await;
@@ -261,7 +269,8 @@ impl Work<'_> {
         Ok(applied)
     }
 
-    /// Writes the jobs, and before them what they need; says what these are, and returns the jobs with their positions.
+    /// Writes the definitions that jobs need, then the jobs. Returns the results, and the jobs with
+    /// their positions.
     async fn write_jobs(
         &self,
         conn: &mut Conn,
@@ -323,7 +332,7 @@ impl Work<'_> {
         )
         .await?;
         let change = saved.change.into_wire();
-        // A file has the fields of a definition among the others.
+        // A manifest has the fields of a definition beside the others.
         let in_file = |field: FieldChange| match field.pointer.strip_prefix("/definition") {
             Some(pointer) => FieldChange { pointer: pointer.to_owned(), ..field },
             None => field,
@@ -414,11 +423,10 @@ impl Work<'_> {
     }
 
     fn begin(&self, at: &str) {
-        // The text is only ever replaced whole, so a panic elsewhere cannot have left half of it.
+        // The text is only replaced as a whole, so a panic elsewhere cannot leave half of it.
         at.clone_into(&mut self.at.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Why nothing was written.
     fn refused(&self, error: SaveError) -> ApiError {
         let at = self.at.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let concurrent = |what: &str| {
@@ -429,7 +437,7 @@ impl Work<'_> {
         };
         match &error {
             SaveError::Dependency { job, .. } => {
-                // Told of a job when all of them have been written.
+                // This error is found after all jobs are written.
                 let own = self.checked.jobs.iter().find(|(_, settings)| settings.name == *job);
                 return field_error::save_refused(error, own.map_or("", |(at, _)| at));
             }
@@ -450,7 +458,7 @@ impl Work<'_> {
     }
 }
 
-/// The event of a job that was written.
+/// The event of a changed job.
 fn told(saved: &SavedJob) -> Option<Told<'_>> {
     let event_type = match saved.change {
         Change::Created => append::JOB_CREATED,

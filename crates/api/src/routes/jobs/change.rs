@@ -1,10 +1,10 @@
-//! Changing the settings of a job: all of them, some of them, or back to an earlier version.
+//! Changes of the settings of a job: replace them, patch them, or roll them back.
 //!
-//! Each is one transaction with its version, its entry in the audit log and its event; a change that changes nothing is none of these. What
-//! some settings are to become is computed from what they are: if somebody else changes them in between, it is computed anew,
-//! unless the client said which version it meant.
+//! Each change is one transaction with its version, its audit entry and its event. A change without
+//! effect writes none of these. New settings are computed from the current ones. After a concurrent
+//! change they are computed again, unless the client requires a version.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use sched_model::definitions::functions::Change;
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
@@ -19,55 +19,39 @@ use crate::convert::{response, spec};
 use crate::database::access::Written;
 use crate::error::ApiError;
 use crate::error::field_error::{self, FieldError};
-use crate::http::extract::{Body, Condition, NoParameters, Query, condition};
+use crate::http::call::Call;
+use crate::http::extract::{Body, Condition};
 use crate::http::reply::Reply;
-use crate::identity::{Actor, Identity};
-use crate::routes::{Id, State};
+use crate::identity::Actor;
 
-/// How often a change is computed anew because somebody else was faster.
+/// How often a change is computed again after concurrent changes.
 const ATTEMPTS: usize = 5;
 
 /// `PUT /jobs/{id-or-name}`
-pub(crate) async fn put(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    job: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
-    let (tenant, condition, body) = (identity.tenant(), condition(&http)?, body.required()?);
-    let written = state
-        .write(&identity, &request.0, "put_job", async |conn: &mut Conn| {
+pub(crate) async fn put(call: Call, job: web::Path<String>, body: Body) -> Result<HttpResponse, ApiError> {
+    let (tenant, condition, body) = (call.tenant(), call.condition()?, body.required()?);
+    let written = call
+        .write("put_job", async |conn: &mut Conn| {
             let found = find(conn, tenant, &job).await?;
             let name = found.as_ref().map_or(job.as_str(), |found| &found.settings.name);
-            let settings = named(name, body.clone(), &state.default_timezone)?;
+            let settings = named(name, body.clone(), &call.state.default_timezone)?;
             let present = found.as_ref().map_or(&settings.function, |found| &found.settings.function);
-            built_in::functions(conn, &identity, &[present, &settings.function]).await?;
-            let saved = jobs::save(conn, tenant, &settings, SaveMode::Upsert, &request.0.source).await;
+            built_in::functions(conn, &call.identity, &[present, &settings.function]).await?;
+            let saved = jobs::save(conn, tenant, &settings, SaveMode::Upsert, &call.by.source).await;
             let saved = saved.map_err(|error| field_error::save_refused(error, ""))?;
             if saved.change == Change::Created && job.parse::<uuid::Uuid>().is_ok() {
-                // A job is made under a name; an id that leads nowhere is a mistake.
+                // A job is created under a name; an unknown id is an error.
                 return Err(no_such_job(&job));
             }
             condition.check("job", before(&saved).map(|version| version.to_string()).as_deref())?;
-            note(conn, tenant, &saved, None, &request.0).await
+            note(conn, tenant, &saved, None, &call.by).await
         })
         .await?;
     Ok(logged(written))
 }
 
 /// `PATCH /jobs/{id-or-name}`
-pub(crate) async fn patch(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    job: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn patch(call: Call, job: web::Path<String>, body: Body) -> Result<HttpResponse, ApiError> {
     let patch = body.required()?;
     if !patch.is_object() {
         return Err(ApiError::Refused(vec![FieldError::invalid(
@@ -75,30 +59,25 @@ pub(crate) async fn patch(
             "must be an object of the fields to change",
         )]));
     }
-    modify(&state, &identity, &request.0, condition(&http)?, &job, How::Patch(&patch)).await
+    modify(&call, call.condition()?, &job, How::Patch(&patch)).await
 }
 
 /// `POST /jobs/{id-or-name}/rollback`
 pub(crate) async fn rollback(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
+    call: Call,
     job: web::Path<String>,
-    _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let asked: RollbackRequest =
         field_error::read(body.required()?, "").map_err(|mistake| ApiError::Refused(vec![mistake]))?;
-    modify(&state, &identity, &request.0, condition(&http)?, &job, How::Rollback(asked.version)).await
+    modify(&call, call.condition()?, &job, How::Rollback(asked.version)).await
 }
 
-/// How settings come from those that there are.
+/// The source of the new settings.
 #[derive(Debug, Clone, Copy)]
 enum How<'a> {
-    /// By a merge patch.
     Patch(&'a Value),
-    /// They are those of an earlier version.
+    /// An earlier version.
     Rollback(i64),
 }
 
@@ -110,7 +89,7 @@ impl How<'_> {
         }
     }
 
-    /// What is written over the audit log's own word for a change of settings.
+    /// Replaces the default action in the audit log.
     const fn action(self) -> Option<&'static str> {
         match self {
             Self::Patch(_) => None,
@@ -118,7 +97,6 @@ impl How<'_> {
         }
     }
 
-    /// What the settings are to become.
     async fn settings(
         self,
         conn: &mut Conn,
@@ -137,7 +115,7 @@ impl How<'_> {
     }
 }
 
-/// The settings that a job had, under the name that it has.
+/// The settings of an earlier version, under the current name.
 async fn earlier(
     conn: &mut Conn,
     tenant: TenantId,
@@ -154,34 +132,34 @@ async fn earlier(
         reason: error.to_string(),
     })?;
     let settings = JobSettings { name: job.settings.name.clone(), ..settings };
-    // Rules may be stricter than they were then.
+    // Rules may be stricter now than at that time.
     let mistakes: Vec<FieldError> =
         settings.check().iter().map(|error| FieldError::of_field("", error)).collect();
     if mistakes.is_empty() { Ok(settings) } else { Err(ApiError::Refused(mistakes)) }
 }
 
-/// Changes the settings of a job, which must be there.
+/// Changes the settings of an existing job.
 async fn modify(
-    state: &State,
-    identity: &Identity,
-    by: &Actor,
+    call: &Call,
     condition: Condition,
     job: &str,
     how: How<'_>,
 ) -> Result<HttpResponse, ApiError> {
-    let tenant = identity.tenant();
+    let by = &call.by;
+    let tenant = call.tenant();
     let mut attempt = 1;
     loop {
-        let written = state
-            .write(identity, by, how.name(), async |conn: &mut Conn| {
+        let written = call
+            .write(how.name(), async |conn: &mut Conn| {
                 let found = find(conn, tenant, job).await?.ok_or_else(|| no_such_job(job))?;
                 condition.check("job", Some(&found.state.version.to_string()))?;
-                let settings = how.settings(conn, tenant, &found, &state.default_timezone).await?;
-                built_in::functions(conn, identity, &[&found.settings.function, &settings.function]).await?;
+                let settings = how.settings(conn, tenant, &found, &call.state.default_timezone).await?;
+                built_in::functions(conn, &call.identity, &[&found.settings.function, &settings.function])
+                    .await?;
                 let saved = write(conn, tenant, &settings, how, by).await;
                 let saved = saved.map_err(|error| field_error::save_refused(error, ""))?;
                 match before(&saved) {
-                    // It was deleted since it was read, and this would be another.
+                    // The job was deleted after it was read, so this is another job.
                     _ if saved.job.id != found.id => return Err(no_such_job(job)),
                     Some(version) if version != found.state.version => {
                         return Err(ApiError::OtherVersion { found: version });
@@ -215,7 +193,7 @@ async fn write(
     }
 }
 
-/// The settings of a body, which may leave the name to the path.
+/// The settings of a body. The body may omit the name, which is in the path.
 fn named(name: &str, mut body: Value, timezone: &str) -> Result<JobSettings, ApiError> {
     if let Value::Object(fields) = &mut body {
         let given = fields.entry("name").or_insert_with(|| name.into());
@@ -229,7 +207,7 @@ fn named(name: &str, mut body: Value, timezone: &str) -> Result<JobSettings, Api
     spec::job(body, "", timezone).map_err(ApiError::Refused)
 }
 
-/// The version that a job had before it was written; `None` if it is new.
+/// The version before the write; `None` for a new job.
 fn before(saved: &SavedJob) -> Option<i64> {
     match saved.change {
         Change::Created => None,
@@ -238,7 +216,7 @@ fn before(saved: &SavedJob) -> Option<i64> {
     }
 }
 
-/// Notes what was written, and makes the answer.
+/// Writes the audit entry and the event, and returns the answer.
 async fn note(
     conn: &mut Conn,
     tenant: TenantId,
@@ -269,7 +247,7 @@ async fn note(
 
 fn logged(written: Written<Option<Job>>) -> HttpResponse {
     if let Some(job) = written.extra.flatten() {
-        tracing::info!(job.id = %job.id, job.name = job.settings.name, job.version = job.state.version, "Wrote a job.");
+        tracing::info!(job.id = %job.id, job.name = job.settings.name, job.version = job.state.version, "job written");
     }
     written.response
 }

@@ -1,7 +1,7 @@
-//! Explanations: why a job did, or did not, run, and what a run waits for. Nothing is written.
+//! Explanations: why a job ran or did not run, and why a run waits. Read only.
 //!
-//! What is kept of the job is read first and the connection given back; then its past is computed anew on a thread that serves
-//! nobody else, because a window may hold thousands of fire times.
+//! The rows of the job are read first, and the connection is returned. Then its past is computed on
+//! a separate thread, because a window may contain thousands of fire times.
 
 use actix_web::web;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -18,15 +18,16 @@ use sched_wire::{ExplainQuery, Explanation, NearestFire, RunExplanation};
 
 use crate::convert::explain::{Window, nearest, outermost, refused, show, show_dispatch};
 use crate::error::ApiError;
-use crate::http::extract::{NoParameters, Query, id};
+use crate::http::extract::{Query, id};
 use crate::identity::Identity;
 use crate::routes::jobs::{find, no_such_job};
 use crate::routes::{Answer, State, compute};
 
-/// How far from an instant is looked for a fire time first, and at most: a leap day may be eight years away.
+/// First and longest distance of the search for a fire time. A leap day may be eight years away.
 const NEAR: TimeDelta = TimeDelta::minutes(2);
 const FAR: TimeDelta = TimeDelta::days(8 * 366);
-/// How often is looked: each time twelve times as far, or half as far when that was too much.
+/// Most searches. Each looks twelve times as far as the last, or half as far after too many fire
+/// times.
 const LOOKS: usize = 40;
 
 /// `GET /jobs/{id-or-name}/explain`
@@ -62,14 +63,12 @@ pub(crate) async fn of_job(
     Ok(web::Json(explained))
 }
 
-/// Where to look for a fire time, seen from an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Before,
     After,
 }
 
-/// The neighbourhood of an instant.
 struct Around<'a> {
     state: &'a State,
     identity: &'a Identity,
@@ -78,9 +77,9 @@ struct Around<'a> {
 }
 
 impl Around<'_> {
-    /// The fire time that is nearest to `at` on one side of it.
+    /// The nearest fire time on one side of `at`.
     ///
-    /// What fires often is found in a short window, and what fires seldom is no work in a long one.
+    /// A frequent schedule needs a short window only; a rare one is cheap in a long window.
     async fn find(&self, at: DateTime<Utc>, side: Side) -> Result<Option<NearestFire>, ApiError> {
         let (mut empty, mut reach) = (TimeDelta::zero(), NEAR);
         for _ in 0..LOOKS {
@@ -124,7 +123,6 @@ pub(crate) async fn of_dispatch(
     state: State,
     identity: Identity,
     text: web::Path<String>,
-    _: Query<NoParameters>,
 ) -> Answer<RunExplanation> {
     let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
     let gone = || ApiError::NotFound { kind: "run", name: id.to_string() };

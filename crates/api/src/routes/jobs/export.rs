@@ -1,8 +1,9 @@
-//! `export`: what a tenant has, as a manifest that `apply` takes.
+//! `export`: the definitions of a tenant, as a manifest for `apply`.
 //!
-//! What is built in is left out, and so is what is not written in manifests: projects, secrets, and whether a queue is paused. Values that may be secrets are not shown
-//! here either; `apply` refuses what stands in their place, so that nothing is overwritten by it.
-//! Jobs and rules are read first and what they name after them: what is made meanwhile is there. Nothing is written.
+//! Built-in items are omitted, and so is everything that manifests do not contain: projects,
+//! secrets, and pauses of queues. Values that may be secrets are hidden; `apply` rejects the
+//! placeholders, so they overwrite nothing. Jobs and rules are read first and their references
+//! afterwards, so that concurrently created references are included. Read only.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +29,7 @@ use crate::identity::Identity;
 use crate::routes::etag::is_system_queue;
 use crate::routes::{Answer, State};
 
-/// Rows asked for of each kind: one more than a manifest may hold, so that one that is too long is seen.
+/// Rows to read of each kind: one more than a manifest may contain, to detect one that is too long.
 const ROWS: i64 = MOST_ITEMS as i64 + 1;
 
 /// `GET /export`
@@ -56,7 +57,7 @@ pub(crate) async fn export(
             })
         })
         .await?;
-    // What `apply` would refuse is no use to anybody.
+    // A manifest that `apply` would reject is useless.
     let Manifest {
         queues,
         calendars,
@@ -106,7 +107,8 @@ async fn part(conn: &mut Conn, who: &Identity, query: &ExportQuery) -> Result<Ma
     })
 }
 
-/// Everything that jobs may name, and who is told of them; rules before the channels that they name.
+/// Everything that jobs may name, channels, and rules. Rules are read before the channels that they
+/// name.
 async fn all_but_jobs(conn: &mut Conn, who: &Identity) -> Result<Manifest, ApiError> {
     let tenant = who.tenant();
     let rules = rules::list(conn, tenant, None, ROWS).await?.into_iter();
@@ -125,8 +127,8 @@ async fn all_but_jobs(conn: &mut Conn, who: &Identity) -> Result<Manifest, ApiEr
     })
 }
 
-/// Queues as they are written, or those of these names, if who asks may see any: without the one of the built-in jobs, and without the default
-/// one where that says nothing but what it is for.
+/// Queues for a manifest, all or by name, if the caller may see queues. Without the queue of
+/// built-in jobs, and without an unchanged default queue.
 async fn queues_of(
     conn: &mut Conn,
     who: &Identity,
@@ -143,7 +145,7 @@ async fn queues_of(
     Ok(own.filter(says_more).collect())
 }
 
-/// Those that are not built in, as they are written.
+/// Functions that are not built in, for a manifest.
 fn own(functions: impl Iterator<Item = Function>) -> Result<Vec<FunctionSpec>, ApiError> {
     functions.filter(|found| !found.is_system).map(|found| response::function_spec(found.settings)).collect()
 }

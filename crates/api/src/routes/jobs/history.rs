@@ -1,4 +1,4 @@
-//! What a job was and did: its versions, its runs, its attempts.
+//! The history of a job: its versions, runs and attempts.
 
 use actix_web::web;
 use sched_model::domain::ids::{JobId, TenantId};
@@ -13,7 +13,7 @@ use sched_wire::{
 use super::{find_ever, no_such_job};
 use crate::convert::response;
 use crate::error::ApiError;
-use crate::http::extract::{NoParameters, Query};
+use crate::http::extract::Query;
 use crate::http::pagination::Pages;
 use crate::identity::Identity;
 use crate::routes::notes::field_changes;
@@ -49,7 +49,6 @@ pub(crate) async fn version(
     state: State,
     identity: Identity,
     path: web::Path<(String, String)>,
-    _: Query<NoParameters>,
 ) -> Answer<JobVersion> {
     let (tenant, (job, text)) = (identity.tenant(), path.into_inner());
     let number: i64 =
@@ -90,7 +89,7 @@ async fn find(conn: &mut Conn, tenant: TenantId, job: &str) -> Result<JobId, Api
     Ok(find_ever(conn, tenant, job).await?.ok_or_else(|| no_such_job(job))?.id)
 }
 
-/// A version and what differs from the one before it.
+/// A version and its difference to the version before.
 fn show_version(version: &Kept, before: Option<&Kept>) -> Result<JobVersion, ApiError> {
     let settings = self::settings(version)?;
     let changes = match before {
@@ -120,7 +119,7 @@ fn settings(version: &Kept) -> DbResult<sched_wire::JobSpec> {
     Ok(response::spec(settings))
 }
 
-/// What differs between two settings of a job, in the words in which they are sent.
+/// The difference between two settings of a job, in the words of the API.
 pub(in crate::routes) fn changes(
     before: &JobSettings,
     after: &JobSettings,

@@ -1,8 +1,9 @@
-//! Deleting and restoring a job.
+//! Deletion and restoration of a job.
 //!
-//! Each is one transaction with its version, its entry in the audit log and its events; what waits of a job that goes is cancelled in it.
+//! Each is one transaction with its version, its audit entry and its events. A deletion also
+//! cancels the waiting runs.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use sched_model::dispatching::cancellations::Order;
 use sched_model::domain::ids::{JobId, TenantId};
 use sched_model::domain::job::check_name;
@@ -13,28 +14,20 @@ use sched_wire::{JobDeleted, RestoreRequest};
 use super::{Told, auditing, built_in, entity_tag, find, no_such_job, shown, tell, tell_of_cancelled};
 use crate::error::ApiError;
 use crate::error::field_error::{self, FieldError, Reason};
-use crate::http::extract::{Body, NoParameters, Query, if_match};
+use crate::http::call::Call;
+use crate::http::extract::Body;
 use crate::http::reply::Reply;
-use crate::identity::Identity;
-use crate::routes::{Id, State};
 
-/// Longest name of a job; its column says the same.
+/// As in the column.
 const LONGEST_NAME: usize = 200;
 
 /// `DELETE /jobs/{id-or-name}`
-pub(crate) async fn delete(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    job: web::Path<String>,
-    _: Query<NoParameters>,
-) -> Result<HttpResponse, ApiError> {
-    let (tenant, version, by) = (identity.tenant(), if_match(&http)?, &request.0);
-    let written = state
-        .write(&identity, by, "delete_job", async |conn: &mut Conn| {
+pub(crate) async fn delete(call: Call, job: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let (tenant, version, by) = (call.tenant(), call.if_match()?, &call.by);
+    let written = call
+        .write("delete_job", async |conn: &mut Conn| {
             let found = find(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
-            built_in::functions(conn, &identity, &[&found.settings.function]).await?;
+            built_in::functions(conn, &call.identity, &[&found.settings.function]).await?;
             let order = Order { by: &by.actor, reason: Some("the job was deleted") };
             let asked = DeleteRequest { tenant, job: found.id, version, source: &by.source, order };
             let deleted = jobs::delete(conn, &asked).await;
@@ -54,7 +47,7 @@ pub(crate) async fn delete(
         })
         .await?;
     if let Some((id, name)) = written.extra {
-        tracing::info!(job.id = %id, job.name = name, "Deleted a job.");
+        tracing::info!(job.id = %id, job.name = name, "job deleted");
     }
     Ok(written.response)
 }
@@ -76,24 +69,20 @@ fn followed(names: &[String]) -> ApiError {
 
 /// `POST /jobs/{id-or-name}/restore`
 pub(crate) async fn restore(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
+    call: Call,
     job: web::Path<String>,
-    _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    let (tenant, version, by) = (identity.tenant(), if_match(&http)?, &request.0);
+    let (tenant, version, by) = (call.tenant(), call.if_match()?, &call.by);
     let asked: RestoreRequest = body.read_or_default()?;
     if let Some(Err(message)) = asked.name.as_deref().map(|name| check_name(name, LONGEST_NAME)) {
         return Err(ApiError::Refused(vec![FieldError::invalid("/name", message)]));
     }
-    let written = state
-        .write(&identity, by, "restore_job", async |conn: &mut Conn| {
+    let written = call
+        .write("restore_job", async |conn: &mut Conn| {
             let found = meant(conn, tenant, &job, asked.name.as_deref()).await?;
             let found = found.ok_or_else(|| no_such_job(&job))?;
-            built_in::functions(conn, &identity, &[&found.settings.function]).await?;
+            built_in::functions(conn, &call.identity, &[&found.settings.function]).await?;
             let name = asked.name.as_deref();
             let restoring = Request { tenant, job: found.id, name, version, source: &by.source };
             match jobs::restore(conn, &restoring).await.map_err(refused)? {
@@ -113,15 +102,15 @@ pub(crate) async fn restore(
         })
         .await?;
     if let Some((id, name)) = written.extra.flatten() {
-        tracing::info!(job.id = %id, job.name = name, "Restored a job.");
+        tracing::info!(job.id = %id, job.name = name, "job restored");
     }
     Ok(written.response)
 }
 
-/// The job that is to be restored: the one with this id; or the one of this name that was deleted last, or else is there.
+/// The job to restore: by id; or by name, the one that was deleted last, else the existing one.
 ///
-/// One that was restored since, under its name or the `new` one, was deleted last all the same: whoever asks again means it, and not
-/// one that was deleted before it.
+/// A job that was restored since, under its name or the `new` one, still counts as deleted last: a
+/// repeated request means this job and not an older one.
 async fn meant(conn: &mut Conn, tenant: TenantId, text: &str, new: Option<&str>) -> DbResult<Option<Job>> {
     if text.contains('\0') {
         return Ok(None);
@@ -148,7 +137,6 @@ async fn meant(conn: &mut Conn, tenant: TenantId, text: &str, new: Option<&str>)
     Ok(Some(if was_last { there } else { gone }))
 }
 
-/// What stands against a restoration, with what to do about it.
 fn refused(error: SaveError) -> ApiError {
     let SaveError::Exists(name) = &error else { return field_error::save_refused(error, "") };
     let message = format!(

@@ -1,6 +1,7 @@
-//! Previews: what a schedule would do, and what that of a job will do. Nothing is written.
+//! Previews of schedules and of the schedule of a job. Read only.
 //!
-//! Rows are read first and the connection given back; then the answer is computed on a thread that serves nobody else.
+//! Rows are read first, and the connection is returned. Then the answer is computed on a separate
+//! thread.
 
 use actix_web::web;
 use sched_model::{Conn, connection::database_clock, definitions::calendars};
@@ -8,18 +9,13 @@ use sched_wire::{Preview, PreviewQuery};
 
 use crate::convert::preview::{Question, count, named, request};
 use crate::error::ApiError;
-use crate::http::extract::{Body, NoParameters, Query};
+use crate::http::extract::{Body, Query};
 use crate::identity::Identity;
 use crate::routes::jobs::{find, no_such_job};
 use crate::routes::{Answer, State, compute};
 
 /// `POST /schedules/preview`
-pub(crate) async fn of_schedule(
-    state: State,
-    identity: Identity,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Answer<Preview> {
+pub(crate) async fn of_schedule(state: State, identity: Identity, body: Body) -> Answer<Preview> {
     let tenant = identity.tenant();
     let request = request(body.required()?).map_err(ApiError::Refused)?;
     let names = named(&request);

@@ -1,9 +1,9 @@
-//! Switches of a job: pausing, resuming, enabling and disabling it.
+//! Switches of a job: pause, resume, enable and disable it.
 //!
-//! Each is one transaction with its version, its entry in the audit log and its event. Repeating one is harmless: a job that is so
-//! already is answered as it is, and nothing is written.
+//! Each is one transaction with its version, its audit entry and its event. Repeating one is
+//! harmless and writes nothing.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use sched_model::domain::ids::TenantId;
 use sched_model::events::append::{self, NewEvent};
 use sched_model::jobs::{self, Job, NewPause, PauseEnd, Switch, SwitchRequest, Switched};
@@ -14,89 +14,51 @@ use serde_json::json;
 use crate::convert::moment::moment;
 use crate::error::ApiError;
 use crate::error::field_error::{self, FieldError};
-use crate::http::extract::{Body, NoParameters, Query, if_match};
-use crate::identity::{Actor, Identity};
+use crate::http::call::Call;
+use crate::http::extract::Body;
+use crate::identity::Actor;
 use crate::routes::jobs::{find, no_such_job, shown};
-use crate::routes::{Id, State, built_in, operations::auditing};
+use crate::routes::{built_in, operations::auditing};
 
-/// Longest reason of a pause, in characters.
+/// In characters.
 const LONGEST_REASON: usize = 500;
 
-/// The end of a pause that has none.
+/// A pause without an end.
 const NEVER: &str = "never";
 
-/// `POST /jobs/{id-or-name}/pause`
-pub(crate) async fn pause(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    job: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
+pub(in crate::routes) async fn pause(call: &Call, job: &str, body: Body) -> Result<HttpResponse, ApiError> {
     let asked: PauseRequest = body.read_or_default()?;
     if asked.reason.as_ref().is_some_and(|reason| reason.chars().count() > LONGEST_REASON) {
         return Err(refused("/reason", format!("must be no longer than {LONGEST_REASON} characters")));
     }
     let wanted = Wanted::Pause { reason: asked.reason.as_deref(), until: asked.until.as_deref() };
-    turn(&state, &identity, &request.0, &http, &job, wanted).await
+    turn(call, job, wanted).await
 }
 
-/// `POST /jobs/{id-or-name}/resume`
-pub(crate) async fn resume(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    job: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
-    simply(&state, &identity, &request.0, &http, &job, body, Wanted::Resume).await
+pub(in crate::routes) async fn resume(call: &Call, job: &str, body: Body) -> Result<HttpResponse, ApiError> {
+    simply(call, job, body, Wanted::Resume).await
 }
 
 /// `POST /jobs/{id-or-name}/enable`
-pub(crate) async fn enable(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    job: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
-    simply(&state, &identity, &request.0, &http, &job, body, Wanted::Enable).await
+pub(crate) async fn enable(call: Call, job: web::Path<String>, body: Body) -> Result<HttpResponse, ApiError> {
+    simply(&call, &job, body, Wanted::Enable).await
 }
 
 /// `POST /jobs/{id-or-name}/disable`
 pub(crate) async fn disable(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
+    call: Call,
     job: web::Path<String>,
-    _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    simply(&state, &identity, &request.0, &http, &job, body, Wanted::Disable).await
+    simply(&call, &job, body, Wanted::Disable).await
 }
 
-/// A switch that needs no more to be said.
-async fn simply(
-    state: &State,
-    identity: &Identity,
-    by: &Actor,
-    http: &HttpRequest,
-    job: &str,
-    body: Body,
-    wanted: Wanted<'_>,
-) -> Result<HttpResponse, ApiError> {
+/// A switch without parameters.
+async fn simply(call: &Call, job: &str, body: Body, wanted: Wanted<'_>) -> Result<HttpResponse, ApiError> {
     body.read_or_default::<Nothing>()?;
-    turn(state, identity, by, http, job, wanted).await
+    turn(call, job, wanted).await
 }
 
-/// A body that says nothing.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Nothing {}
@@ -111,7 +73,7 @@ enum Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// What is kept of it in the audit log, and in the stream of events.
+    /// The action in the audit log, and the event.
     const fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Pause { .. } => ("pause_job", append::JOB_PAUSED),
@@ -121,7 +83,7 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// What it means of this job, now.
+    /// Converts the switch for this job and the current time.
     async fn meant(self, conn: &mut Conn, job: &Job) -> Result<Switch<'a>, ApiError> {
         let (reason, until) = match self {
             Self::Pause { reason, until } => (reason, until),
@@ -145,19 +107,13 @@ fn refused(pointer: &str, message: String) -> ApiError {
     ApiError::Refused(vec![FieldError::invalid(pointer, message)])
 }
 
-async fn turn(
-    state: &State,
-    identity: &Identity,
-    by: &Actor,
-    http: &HttpRequest,
-    job: &str,
-    wanted: Wanted<'_>,
-) -> Result<HttpResponse, ApiError> {
-    let (tenant, version, (action, event_type)) = (identity.tenant(), if_match(http)?, wanted.names());
-    let written = state
-        .write(identity, by, action, async |conn: &mut Conn| {
+async fn turn(call: &Call, job: &str, wanted: Wanted<'_>) -> Result<HttpResponse, ApiError> {
+    let by = &call.by;
+    let (tenant, version, (action, event_type)) = (call.tenant(), call.if_match()?, wanted.names());
+    let written = call
+        .write(action, async |conn: &mut Conn| {
             let found = find(conn, tenant, job).await?.ok_or_else(|| no_such_job(job))?;
-            built_in::functions(conn, identity, &[&found.settings.function]).await?;
+            built_in::functions(conn, &call.identity, &[&found.settings.function]).await?;
             let switch = wanted.meant(conn, &found).await?;
             let asked = SwitchRequest { tenant, job: found.id, switch, version, source: &by.source };
             let switched =
@@ -181,7 +137,7 @@ async fn turn(
         })
         .await?;
     if let Some(Some(id)) = written.extra {
-        tracing::info!(job.id = %id, action, "Switched a job.");
+        tracing::info!(job.id = %id, action, "job switched");
     }
     Ok(written.response)
 }

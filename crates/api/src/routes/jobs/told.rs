@@ -1,4 +1,4 @@
-//! Events of changes of jobs, for those who listen.
+//! Events of changes of jobs.
 
 use std::collections::HashMap;
 
@@ -11,12 +11,10 @@ use serde_json::json;
 
 use crate::identity::Actor;
 
-/// What became of a job.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::routes) struct Told<'a> {
-    /// What happened.
     pub(in crate::routes) event_type: &'static str,
-    /// The job as it is now.
+    /// The job after the change.
     pub(in crate::routes) job: &'a Job,
 }
 
@@ -46,7 +44,7 @@ pub(in crate::routes) async fn tell(
     append::append(conn, &new).await
 }
 
-/// As [`tell`], of jobs of one project, which may have no name any more.
+/// Like [`tell`], for jobs of one project, which may have no name any more.
 pub(in crate::routes) async fn tell_within(
     conn: &mut Conn,
     tenant: TenantId,
@@ -80,7 +78,7 @@ fn event(
     }
 }
 
-/// Writes an event for each run that waited.
+/// Writes an event for each cancelled run.
 pub(in crate::routes) async fn tell_of_cancelled(
     conn: &mut Conn,
     tenant: TenantId,
@@ -96,7 +94,7 @@ pub(in crate::routes) async fn tell_of_cancelled(
         event_type: append::DISPATCH_CANCELLED,
         payload: json!({"job_name": job.settings.name, "reason": order.reason, "by": order.by}),
     };
-    // Well below the number of parameters that a statement may have.
+    // Well below the limit of parameters of a statement.
     for some in cancelled.chunks(5_000) {
         append::append(conn, &some.iter().map(event).collect::<Vec<_>>()).await?;
     }

@@ -1,4 +1,4 @@
-//! The audit log, as it is read: who changed what. Nothing here writes it, and nobody may change it.
+//! Reads the audit log. No route writes or changes it directly.
 
 use actix_web::web;
 use sched_model::identity::audit::{self, AuditFilter, AuditRecord};
@@ -8,7 +8,7 @@ use sched_wire::{AuditEvent, AuditQuery, Page, TimeSort};
 use super::events::{instant, sees_installation};
 use crate::convert::stored::{public_target_type, public_value};
 use crate::error::ApiError;
-use crate::http::extract::{NoParameters, Query};
+use crate::http::extract::Query;
 use crate::http::pagination::Pages;
 use crate::identity::Identity;
 use crate::routes::{Answer, State};
@@ -50,12 +50,7 @@ pub(crate) async fn list(
 }
 
 /// `GET /audit-events/{entry}`
-pub(crate) async fn get(
-    state: State,
-    identity: Identity,
-    id: web::Path<String>,
-    _: Query<NoParameters>,
-) -> Answer<AuditEvent> {
+pub(crate) async fn get(state: State, identity: Identity, id: web::Path<String>) -> Answer<AuditEvent> {
     let no_such_entry = || ApiError::NotFound { kind: "audit event", name: id.as_str().to_owned() };
     let number: i64 = id.parse().map_err(|_no_number| no_such_entry())?;
     let (tenant, with_installation) = (identity.tenant(), sees_installation(&identity));

@@ -1,7 +1,8 @@
 //! Entries of the audit log.
 //!
-//! Written in the transaction of the change. Values of variables that a function sets may be secrets, so the log keeps
-//! their names only. Those about people and what they sign in with are in [`people`].
+//! They are written in the transaction of the change. Environment variables of functions may
+//! contain secrets, so the log stores only their names. Entries about users and credentials are in
+//! [`people`].
 
 pub(crate) mod people;
 
@@ -23,7 +24,6 @@ use serde_json::{Value, json};
 use crate::convert::hidden::hide_variables;
 use crate::identity::Actor;
 
-/// A job that was created or changed.
 pub(crate) fn of_job(tenant: TenantId, saved: &SavedJob, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
@@ -38,7 +38,7 @@ pub(crate) fn of_job(tenant: TenantId, saved: &SavedJob, by: &Actor) -> AuditEnt
     }
 }
 
-/// A job whose earlier settings were taken back, that was deleted (no `after`), or that was restored (no `before`).
+/// A job that was rolled back, deleted (no `after`), or restored (no `before`).
 pub(crate) fn of_changed_job(
     tenant: TenantId,
     action: &'static str,
@@ -59,7 +59,6 @@ pub(crate) fn of_changed_job(
     }
 }
 
-/// A job that was paused, resumed, enabled or disabled.
 pub(crate) fn of_switched_job(
     tenant: TenantId,
     action: &'static str,
@@ -89,7 +88,6 @@ pub(crate) fn of_switched_job(
     }
 }
 
-/// A function that was created or changed.
 pub(crate) fn of_function(
     tenant: TenantId,
     id: FunctionId,
@@ -110,7 +108,6 @@ pub(crate) fn of_function(
     }
 }
 
-/// A function that was deleted.
 pub(crate) fn of_deleted_function(tenant: TenantId, function: &Function, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
@@ -125,7 +122,6 @@ pub(crate) fn of_deleted_function(tenant: TenantId, function: &Function, by: &Ac
     }
 }
 
-/// A calendar that was created or changed.
 pub(crate) fn of_calendar(tenant: TenantId, saved: &SavedCalendar, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
@@ -140,7 +136,6 @@ pub(crate) fn of_calendar(tenant: TenantId, saved: &SavedCalendar, by: &Actor) -
     }
 }
 
-/// A calendar that was deleted.
 pub(crate) fn of_deleted_calendar(tenant: TenantId, calendar: &CalendarRecord, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
@@ -155,7 +150,6 @@ pub(crate) fn of_deleted_calendar(tenant: TenantId, calendar: &CalendarRecord, b
     }
 }
 
-/// A queue that was made or changed.
 pub(crate) fn of_queue(
     tenant: TenantId,
     before: Option<&QueueSettings>,
@@ -175,7 +169,6 @@ pub(crate) fn of_queue(
     }
 }
 
-/// A queue that was deleted.
 pub(crate) fn of_deleted_queue(tenant: TenantId, queue: &QueueSettings, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
@@ -190,7 +183,6 @@ pub(crate) fn of_deleted_queue(tenant: TenantId, queue: &QueueSettings, by: &Act
     }
 }
 
-/// A secret that was given a value.
 pub(crate) fn of_secret(
     tenant: TenantId,
     project: Option<&str>,
@@ -211,7 +203,6 @@ pub(crate) fn of_secret(
     }
 }
 
-/// A secret that was deleted.
 pub(crate) fn of_deleted_secret(
     tenant: TenantId,
     project: Option<&str>,
@@ -231,7 +222,7 @@ pub(crate) fn of_deleted_secret(
     }
 }
 
-/// Secrets, of whatever tenants, that were encrypted anew.
+/// Re-encrypted secrets, of any tenants.
 pub(crate) fn of_rotation(key: &str, rotated: usize, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: None,
@@ -246,12 +237,12 @@ pub(crate) fn of_rotation(key: &str, rotated: usize, by: &Actor) -> AuditEntry {
     }
 }
 
-/// What the log keeps of a secret; nothing that is derived from its value.
+/// A secret without anything that derives from its value.
 fn secret(secret: &SecretRecord, project: Option<&str>) -> Value {
     json!({"name": secret.name, "project": project, "version": secret.version, "key": secret.key_id})
 }
 
-/// A run that was cancelled, or is to be by its worker.
+/// A run that was cancelled, or that its worker must stop.
 pub(crate) fn of_cancelled_dispatch(
     tenant: TenantId,
     id: DispatchId,
@@ -275,7 +266,6 @@ pub(crate) fn of_cancelled_dispatch(
     }
 }
 
-/// Runs of a job that were cancelled together.
 pub(crate) fn of_cancelled_job(
     tenant: TenantId,
     stricken: &Stricken,
@@ -297,7 +287,6 @@ pub(crate) fn of_cancelled_job(
     }
 }
 
-/// A run that is run again.
 pub(crate) fn of_retry(tenant: TenantId, retry: &Retry, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
@@ -312,7 +301,6 @@ pub(crate) fn of_retry(tenant: TenantId, retry: &Retry, by: &Actor) -> AuditEntr
     }
 }
 
-/// A dead letter that was discarded.
 pub(crate) fn of_discarded(tenant: TenantId, id: DispatchId, reason: Option<&str>, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
@@ -327,7 +315,7 @@ pub(crate) fn of_discarded(tenant: TenantId, id: DispatchId, reason: Option<&str
     }
 }
 
-/// Dead letters about which one command decided.
+/// Dead letters that one command settled.
 pub(crate) fn of_dead_letters(
     tenant: TenantId,
     action: &'static str,
@@ -349,7 +337,6 @@ pub(crate) fn of_dead_letters(
     }
 }
 
-/// A leader that was asked to step down.
 pub(crate) fn of_step_down(tenant: TenantId, leader: &Instance, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
@@ -370,6 +357,6 @@ fn without_secrets(function: &FunctionSettings) -> Value {
 }
 
 pub(crate) fn plain(settings: &impl Serialize) -> Value {
-    // Settings are plain data with text keys, for which this cannot fail.
+    // Settings are plain data with text keys, so this cannot fail.
     serde_json::to_value(settings).unwrap_or_default()
 }

@@ -1,8 +1,8 @@
-//! Draining workers: taking nothing new, and finishing what runs.
+//! Draining workers: they claim no new runs and finish the running ones.
 //!
-//! The request is a note in the worker's registration. Claims obey it at once, the worker when it hears of it with its next heartbeat; it
-//! goes on when the request is taken back. A worker that loses its lease registers anew and takes the note along;
-//! one that stops is asked again when it is started again.
+//! The request is a note in the worker's registration. Claims obey it at once, the worker with its
+//! next heartbeat. The worker continues when the request is withdrawn. A worker that loses its
+//! lease registers again and keeps the note. A stopped worker starts without it.
 
 use actix_web::{HttpResponse, web};
 use sched_model::domain::ids::WorkerId;
@@ -13,52 +13,31 @@ use serde_json::json;
 
 use crate::convert::response;
 use crate::error::ApiError;
-use crate::http::extract::{self, Body, NoParameters, Query};
+use crate::http::call::Call;
+use crate::http::extract::{self, Body, NoParameters};
 use crate::http::reply::Reply;
-use crate::identity::{Actor, Identity};
 use crate::routes::etag::no_such;
-use crate::routes::{Id, State};
 
 /// `POST /workers/{id}/drain`
-pub(crate) async fn drain(
-    state: State,
-    identity: Identity,
-    request: Id,
-    id: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn drain(call: Call, id: web::Path<String>, body: Body) -> Result<HttpResponse, ApiError> {
     let NoParameters {} = body.read_or_default()?;
-    set(&state, &identity, &request.0, &id, true).await
+    set(&call, &id, true).await
 }
 
 /// `POST /workers/{id}/undrain`
-pub(crate) async fn undrain(
-    state: State,
-    identity: Identity,
-    request: Id,
-    id: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn undrain(call: Call, id: web::Path<String>, body: Body) -> Result<HttpResponse, ApiError> {
     let NoParameters {} = body.read_or_default()?;
-    set(&state, &identity, &request.0, &id, false).await
+    set(&call, &id, false).await
 }
 
-async fn set(
-    state: &State,
-    identity: &Identity,
-    by: &Actor,
-    id: &str,
-    is_wanted: bool,
-) -> Result<HttpResponse, ApiError> {
+async fn set(call: &Call, id: &str, is_wanted: bool) -> Result<HttpResponse, ApiError> {
+    let by = &call.by;
     let worker = WorkerId(extract::id(id)?);
     let (action, event_type) = match is_wanted {
         true => ("drain_worker", append::WORKER_DRAIN_REQUESTED),
         false => ("undrain_worker", append::WORKER_DRAIN_ENDED),
     };
-    let written = state
-        .write_installation(identity, by, action, async |conn: &mut Conn| {
+    let written = call.write_installation(action, async |conn: &mut Conn| {
             let (was_wanted, worker) = workers::set_drain(conn, worker, is_wanted)
                 .await?
                 .ok_or_else(|| no_such("living worker", id))?;
@@ -84,7 +63,7 @@ async fn set(
                     payload: json!({"worker_id": worker.worker_id, "hostname": worker.hostname, "by": by.source}),
                 };
                 append::append(conn, &[event]).await?;
-                tracing::info!(worker.id = %worker.worker_id, action, "Asked a worker.");
+                tracing::info!(worker.id = %worker.worker_id, action, "worker drain changed");
             }
             Ok::<_, ApiError>((Reply::with(actix_web::http::StatusCode::ACCEPTED, &response::worker(worker))?, ()))
         })

@@ -1,8 +1,9 @@
 //! A page of the list of events, newest first.
 //!
-//! Read in stretches, so that no read takes long however far apart the events are that are meant; a page that took long enough is answered as it
-//! is, and its cursor says how far it has come. Events are shown as soon as they are committed, which may be before the stream may tell
-//! them: their ids say from where it has to be followed. Reads only; nothing is remembered.
+//! The events are read in stretches, so that no read is long, however rare the matches. A page that
+//! took long enough is returned as it is, and its cursor names the progress. Events are listed as
+//! soon as they are committed, which may be before the stream can send them; their ids name the
+//! position from which to follow. Read only; no state is kept.
 
 use std::time::Duration;
 
@@ -19,25 +20,23 @@ use crate::http::pagination::Limit;
 use crate::identity::Identity;
 use crate::state::ApiState;
 
-/// After this a page is answered with what it has.
+/// After this time a page is returned with the events found so far.
 const ENOUGH: Duration = Duration::from_secs(3);
 
-/// What is listed.
 #[derive(Debug)]
 pub(crate) struct Listing {
     pub(crate) filter: EventFilter,
-    /// Nothing that is meant stands before this.
+    /// No match is before this key.
     pub(crate) after: EventKey,
     /// The page ends here.
     pub(crate) before: EventKey,
     pub(crate) server: i64,
-    /// The next transaction, and those that ran before anything was read.
+    /// The next transaction, and the open ones, before the first read.
     pub(crate) next_transaction: i64,
     pub(crate) open: Vec<i64>,
 }
 
 impl Listing {
-    /// The page.
     pub(crate) async fn page(
         self,
         state: &ApiState,
@@ -56,7 +55,7 @@ impl Listing {
             }
             let newest = before.transaction.min(self.next_transaction);
             let first = newest.saturating_sub(stretch.transactions());
-            // What came with a dump has no number, and stands before everything.
+            // Events restored from a dump have no number and come first.
             let far = if first > 0 { EventKey::before(first).max(self.after) } else { self.after };
             let (filter, span, instant) = (&self.filter, Span::Backward { after: far, before }, monotonic());
             let work =
@@ -87,14 +86,14 @@ impl Listing {
         Ok(page)
     }
 
-    /// The oldest transaction that may have written an event that was not seen.
+    /// The oldest transaction that may have written an event that was not read.
     async fn floor(&self, state: &ApiState, who: &Identity, rows: &[Event]) -> Result<i64, ApiError> {
         let oldest = |open: &mut dyn Iterator<Item = i64>| open.min().unwrap_or(self.next_transaction);
         let floor = oldest(&mut self.open.iter().copied());
         if rows.first().is_none_or(|newest| newest.key.transaction < floor) {
             return Ok(floor);
         }
-        // Those of other databases write none here.
+        // Transactions of other databases write no events here.
         let work = async |conn: &mut Conn| Ok::<_, ApiError>(stream::running(conn).await?);
         let running = state.read_events(who, false, "ask_who_runs", work).await?;
         let is_elsewhere =

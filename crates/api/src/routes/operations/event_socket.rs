@@ -1,11 +1,13 @@
 //! The stream of events over a WebSocket: the same messages, one JSON text each.
 //!
-//! A program sends its key in the header `Authorization`, as everywhere. A browser can set no header of a WebSocket but the subprotocols it
-//! offers, so it offers two: ours, which is answered, and one that carries the key, which is not. The key stands in no address, and
-//! nobody is let in before it was looked at. What a client sends besides signs of life is not read.
+//! A program sends its key in the header `Authorization`, as everywhere. A browser can set no
+//! header of a WebSocket except subprotocols, so it offers two: ours, which is accepted, and one
+//! with the key, which is not. The key is never in a URL, and it is checked before the connection
+//! is accepted. Messages of the client are ignored, except for pings and pongs.
 //!
-//! The stream is read by a task of its own, one piece ahead of what the client has taken, so nothing that a client sends breaks off what is
-//! being read for it; and what it sends is heard while it is being told something, so one that takes its time is not taken for gone.
+//! A separate task reads the stream, one piece ahead of the client. So client messages do not
+//! interrupt a read, and a slow client is not mistaken for a gone one, because its messages are
+//! received while it is sent something.
 
 use std::time::{Duration, Instant};
 
@@ -25,18 +27,17 @@ use crate::http::extract::Query;
 use crate::identity::Identity;
 use crate::routes::State;
 
-/// Most frames of a client in [`FRAMES_WITHIN`]; one that only listens sends one in fifteen seconds.
+/// Limit of frames of a client in [`FRAMES_WITHIN`]. A listening client sends one in fifteen
+/// seconds.
 const MOST_FRAMES: u32 = 100;
-/// See [`MOST_FRAMES`].
 const FRAMES_WITHIN: Duration = Duration::from_secs(10);
-/// Time between two pings.
 const PING_EVERY: Duration = Duration::from_secs(15);
-/// Silence after which a client is gone.
+/// Silence after which a client counts as gone.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Longest message that is taken; none is read.
+/// Longest accepted message of a client; none is read.
 const LONGEST: usize = 4096;
 
-/// Takes the key of a browser from where it stands and puts it where keys are looked for.
+/// Moves the key of a browser from its subprotocol to `Authorization`.
 pub(crate) fn take_key(headers: &mut HeaderMap) {
     if headers.contains_key(AUTHORIZATION) {
         return;
@@ -63,27 +64,26 @@ pub(crate) async fn open(
     let upgraded = actix_ws::handle_with_protocols(&request, body, &[EVENTS_PROTOCOL]);
     let (response, session, messages) = upgraded.map_err(|error| ApiError::NoUpgrade(error.to_string()))?;
     let listener = Listener::open(asked).await?;
-    // Ends with the connection: its messages do, and what is sent is refused.
+    // Ends with the connection: then its messages end, and sending fails.
     rt::spawn(serve(listener, session, messages.max_frame_size(LONGEST), patience));
     Ok(response)
 }
 
-/// Why a connection is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Over {
-    /// The stream ended, and says so if it has a reason.
+    /// The stream ended, possibly with a reason for the client.
     Stream(Option<EndReason>),
-    /// The client says goodbye.
+    /// The client closed the connection.
     Client,
-    /// It does not keep to what was agreed.
+    /// The client sent too many frames.
     TooMuch,
-    /// It is gone, or does not read.
+    /// The client is gone, or does not read.
     Gone,
 }
 
 async fn serve(listener: Listener, session: Session, messages: MessageStream, patience: Duration) {
     let (to, told) = mpsc::channel(1);
-    // Ends with this function, whatever it is reading.
+    // Ends with this function, also during a read.
     let _reading = spawn_owned("event_socket", feed(listener, to));
     let over = tokio::select! {
         over = tell(told, session.clone(), patience) => over,
@@ -102,11 +102,11 @@ async fn serve(listener: Listener, session: Session, messages: MessageStream, pa
             (code, Some(reason.as_str().to_owned()))
         }
     };
-    // A client that has gone needs no farewell.
+    // A client that has gone needs no close frame.
     let _ = tokio::time::timeout(patience, session.close(Some(CloseReason { code, description }))).await;
 }
 
-/// Reads the stream, until it is over or nobody takes it.
+/// Reads the stream until it ends or the receiver is gone.
 async fn feed(mut listener: Listener, to: mpsc::Sender<Vec<StreamMessage>>) {
     while let Some(messages) = listener.next().await {
         if to.send(messages).await.is_err() {
@@ -115,7 +115,7 @@ async fn feed(mut listener: Listener, to: mpsc::Sender<Vec<StreamMessage>>) {
     }
 }
 
-/// Tells what was read.
+/// Sends messages.
 async fn tell(
     mut told: mpsc::Receiver<Vec<StreamMessage>>,
     mut session: Session,
@@ -127,7 +127,7 @@ async fn tell(
             if let StreamMessage::End { reason } = message {
                 end = Some(*reason);
             }
-            // Strings and numbers only: writing them cannot fail.
+            // Strings and numbers only: this cannot fail.
             let text = serde_json::to_string(message).unwrap_or_default();
             if !matches!(tokio::time::timeout(patience, session.text(text)).await, Ok(Ok(()))) {
                 return Over::Gone;
@@ -137,13 +137,13 @@ async fn tell(
     Over::Stream(end)
 }
 
-/// Hears whether the client is there, and asks it now and then.
+/// Receives frames, and pings the client.
 async fn hear(mut messages: MessageStream, mut session: Session, patience: Duration) -> Over {
     let mut ping = tokio::time::interval(PING_EVERY);
     let (mut heard, mut frames) = (monotonic(), Frames { since: monotonic(), count: 0 });
     loop {
         let sent = tokio::select! {
-            // What it has said counts before its silence does.
+            // A received frame counts before its absence.
             biased;
             message = messages.next() => {
                 heard = monotonic();
@@ -171,7 +171,7 @@ async fn hear(mut messages: MessageStream, mut session: Session, patience: Durat
     }
 }
 
-/// How many frames a client has sent lately.
+/// Recent frames of a client.
 #[derive(Debug)]
 struct Frames {
     since: Instant,
@@ -179,7 +179,7 @@ struct Frames {
 }
 
 impl Frames {
-    /// Counts one more.
+    /// Counts a frame.
     fn are_too_many(&mut self, now: Instant) -> bool {
         if now.saturating_duration_since(self.since) >= FRAMES_WITHIN {
             *self = Self { since: now, count: 0 };

@@ -1,4 +1,4 @@
-//! Events: what happened, as a list and as a stream of server-sent events.
+//! Events, as a list and as a stream of server-sent events.
 
 use actix_web::http::header::HeaderMap;
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -14,7 +14,7 @@ use crate::convert::moment::moment;
 use crate::error::ApiError;
 use crate::events::listener::{Listener, Start, StreamRequest};
 use crate::events::{Position, show_at};
-use crate::http::extract::{NoParameters, Query};
+use crate::http::extract::Query;
 use crate::http::pagination::Limit;
 use crate::http::stream::server_sent;
 use crate::identity::Identity;
@@ -22,7 +22,7 @@ use crate::routes::jobs::filter;
 use crate::routes::runs::logs::LAST_EVENT_ID;
 use crate::routes::{Answer, State};
 
-/// How long a browser waits before it opens a stream again.
+/// Delay before a browser reconnects.
 const RETRY: &str = "retry: 1000\n\n";
 
 /// `GET /events`
@@ -54,7 +54,7 @@ pub(crate) async fn list(
         };
         let beginning = stream::Mark::beginning(now);
         let server = stream::origin(conn, beginning).await?.server;
-        // Before anything is read: what is over now is seen by what follows.
+        // Before any read: the following reads see transactions that are closed now.
         let (next_transaction, open) = stream::open_transactions(conn).await?;
         Ok::<_, ApiError>(Listing { filter, after, before, server, next_transaction, open })
     };
@@ -63,19 +63,14 @@ pub(crate) async fn list(
 }
 
 /// `GET /events/{event}`
-pub(crate) async fn get(
-    state: State,
-    identity: Identity,
-    id: web::Path<String>,
-    _: Query<NoParameters>,
-) -> Answer<Event> {
+pub(crate) async fn get(state: State, identity: Identity, id: web::Path<String>) -> Answer<Event> {
     let no_such_event = || ApiError::NotFound { kind: "event", name: id.as_str().to_owned() };
     let asked: Position = id.parse().map_err(|_no_position| no_such_event())?;
     let (tenant, with_installation) = (identity.tenant(), sees_installation(&identity));
     let filter = EventFilter { with_installation, ..EventFilter::of(tenant) };
     let work = async |conn: &mut Conn| {
         let found = stream::page(conn, &filter, EventFilter::only(asked.key), 1).await?.pop();
-        // The numbers of another database mean other events.
+        // Numbers of another database name other events.
         found.filter(|event| event.at == asked.at()).ok_or_else(no_such_event)
     };
     let found = state.read_events(&identity, with_installation, "get_event", work).await?;
@@ -100,18 +95,19 @@ pub(crate) async fn stream(
     Ok(server_sent(pieces, patience))
 }
 
-/// A message as a server-sent event. A sign of life is none that a browser hands on: it moves the position and nothing else.
+/// A message as a server-sent event. A heartbeat only moves the position; browsers do not dispatch
+/// it.
 fn sent(message: &StreamMessage) -> String {
     if let StreamMessage::KeepAlive { id } = message {
         return format!(": nothing new\nid: {id}\n\n");
     }
     let id = message.id().map(|id| format!("id: {id}\n")).unwrap_or_default();
-    // Strings and numbers only: writing them cannot fail, and JSON has no line breaks of its own.
+    // Strings and numbers only: this cannot fail, and JSON has no line breaks here.
     let data = serde_json::to_string(message).unwrap_or_default();
     format!("{id}event: {}\ndata: {data}\n\n", message.name())
 }
 
-/// What a client asks for, once its filters are understood.
+/// The request of a client, with resolved filters.
 pub(crate) async fn asked(
     state: State,
     identity: Identity,
@@ -147,7 +143,7 @@ pub(crate) fn instant(
     found.map_err(|message| ApiError::parameter(name, message))
 }
 
-/// What events are to be about, as it is named.
+/// The subject of a filter, by name.
 #[derive(Debug, Clone, Copy)]
 struct Meant<'a> {
     job: Option<&'a str>,
@@ -156,7 +152,7 @@ struct Meant<'a> {
 }
 
 impl Meant<'_> {
-    /// Finds out what is named. Events of the installation are for those who operate it.
+    /// Resolves the names. Only operators see events of the installation.
     async fn find(
         &self,
         conn: &mut Conn,
@@ -177,7 +173,7 @@ impl Meant<'_> {
         };
         let with_installation = sees_installation(identity);
         let dispatch = self.dispatch.map(DispatchId);
-        // The events of a run are found among those of its job; they have no index of their own.
+        // Events of a run are found through its job; they have no index of their own.
         let job = match (job, dispatch) {
             (None, Some(id)) => dispatches::by_id(conn, tenant, id).await?.map(|found| found.row.job_id),
             (job, _) => job,

@@ -1,7 +1,8 @@
-//! The processes of the installation, and its state at a glance.
+//! The processes of the installation, and a summary of its state.
 //!
-//! Asking the leader to step down leaves it a note in the database, with its entries in the audit log and the stream of
-//! events in the same transaction. The hint that follows may be lost: the leader finds the note with its next heartbeat.
+//! A step-down request is a note for the leader in the database. Its audit entry and its event are
+//! in the same transaction. The hint that follows may be lost: the leader reads the note with its
+//! next heartbeat.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
@@ -22,15 +23,16 @@ use serde_json::json;
 use super::auditing;
 use crate::convert::{IntoDomain, response};
 use crate::error::ApiError;
+use crate::http::call::Call;
 use crate::http::cursor;
-use crate::http::extract::{self, Body, NoParameters, Query};
+use crate::http::extract::{self, Body, Query};
 use crate::http::pagination::{Pages, whole};
 use crate::http::reply::Reply;
 use crate::identity::Identity;
 use crate::routes::etag::no_such;
-use crate::routes::{Answer, Id, State};
+use crate::routes::{Answer, State};
 
-/// Most jobs that the status names of those the scheduler has disabled; it counts them all.
+/// Most quarantined jobs that the status names. It counts all of them.
 const SHOWN_QUARANTINED: i64 = 20;
 
 /// `GET /workers`
@@ -52,7 +54,7 @@ pub(crate) async fn workers(
     Ok(web::Json(pages.page(found, |worker| key_of(worker.place()), response::worker)))
 }
 
-/// A place among workers, as cursors hold it.
+/// The position of a worker in a cursor.
 fn key_of(place: Place) -> String {
     let Place { offline_since, started_at, worker_id } = place;
     let offline_since = offline_since.map_or(String::new(), |since| since.to_rfc3339());
@@ -77,12 +79,7 @@ fn place_of(key: &str) -> Result<Place, ApiError> {
 }
 
 /// `GET /workers/{id}`
-pub(crate) async fn worker(
-    state: State,
-    identity: Identity,
-    id: web::Path<String>,
-    _: Query<NoParameters>,
-) -> Answer<Worker> {
+pub(crate) async fn worker(state: State, identity: Identity, id: web::Path<String>) -> Answer<Worker> {
     let worker = WorkerId(extract::id(&id)?);
     let found = state
         .read(&identity, "get_worker", async |conn: &mut Conn| {
@@ -93,11 +90,7 @@ pub(crate) async fn worker(
 }
 
 /// `GET /schedulers`
-pub(crate) async fn scheduler_instances(
-    state: State,
-    identity: Identity,
-    _: Query<NoParameters>,
-) -> Answer<Page<SchedulerInstance>> {
+pub(crate) async fn scheduler_instances(state: State, identity: Identity) -> Answer<Page<SchedulerInstance>> {
     let (found, now) = state
         .read(&identity, "list_schedulers", async |conn: &mut Conn| {
             Ok((leadership::list(conn).await?, database_clock::now(conn).await?))
@@ -111,7 +104,6 @@ pub(crate) async fn scheduler_instance(
     state: State,
     identity: Identity,
     id: web::Path<String>,
-    _: Query<NoParameters>,
 ) -> Answer<SchedulerInstance> {
     let instance = InstanceId(extract::id(&id)?);
     let (found, now) = state
@@ -125,31 +117,25 @@ pub(crate) async fn scheduler_instance(
 }
 
 /// `POST /schedulers/leader/step-down`
-pub(crate) async fn step_down(
-    state: State,
-    identity: Identity,
-    request: Id,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
-    let tenant = identity.tenant();
+pub(crate) async fn step_down(call: Call, body: Body) -> Result<HttpResponse, ApiError> {
+    let tenant = call.tenant();
     let StepDownRequest { force } = body.read_or_default()?;
-    let written = state
-        .write_installation(&identity, &request.0, "request_step_down", async |conn: &mut Conn| {
+    let written = call
+        .write_installation("request_step_down", async |conn: &mut Conn| {
             let leader = leadership::request_step_down(conn).await?.ok_or(ApiError::NoLeader)?;
-            if !force && !leadership::has_standby(conn, state.leader_lease).await? {
+            if !force && !leadership::has_standby(conn, call.state.leader_lease).await? {
                 return Err(ApiError::NoStandby);
             }
-            audit::write(conn, &[auditing::of_step_down(tenant, &leader, &request.0)]).await?;
+            audit::write(conn, &[auditing::of_step_down(tenant, &leader, &call.by)]).await?;
             append::append(conn, &[step_down_requested(&leader)]).await?;
             let (id, term, now) = (leader.id, leader.term, database_clock::now(conn).await?);
-            let shown = response::instance(leader, now, state.leader_lease);
+            let shown = response::instance(leader, now, call.state.leader_lease);
             Ok::<_, ApiError>((Reply::with(StatusCode::ACCEPTED, &shown)?, (id, term)))
         })
         .await?;
     if let Some((id, term)) = written.extra {
-        tracing::info!(instance.id = %id, leader.term = ?term, "The leader was asked to step down.");
-        state.hint("the leader", async |conn: &mut Conn| notify::step_down_requested(conn).await).await;
+        tracing::info!(instance.id = %id, leader.term = ?term, "leader step-down requested");
+        call.state.hint("the leader", async |conn: &mut Conn| notify::step_down_requested(conn).await).await;
     }
     Ok(written.response)
 }
@@ -171,7 +157,7 @@ fn step_down_requested(leader: &Instance) -> NewEvent {
 }
 
 /// `GET /status`
-pub(crate) async fn status(state: State, identity: Identity, _: Query<NoParameters>) -> Answer<Status> {
+pub(crate) async fn status(state: State, identity: Identity) -> Answer<Status> {
     let tenant = identity.tenant();
     let (counts, waiting, quarantined) = state
         .read(&identity, "show_status", async |conn: &mut Conn| {

@@ -1,8 +1,10 @@
-//! How the installation stands, part by part, and the totals of a tenant.
+//! The health of the installation by component, and the totals of a tenant.
 //!
-//! `/health/detailed` asks the database at once, where `/health` answers from memory: whoever watches one API learns from it whether the whole
-//! does its work. It says numbers alone, so on this machine nobody is asked who they are, as with `/status` and `/metrics`; from elsewhere it
-//! needs the permission to see the fleet ([`crate::http::middleware`]). It reads and changes nothing, and a database that does not answer is an answer.
+//! `/health/detailed` queries the database, while `/health` answers from memory. So a monitor of
+//! one API learns whether the whole installation works. The answer contains only numbers, so this
+//! machine needs no key, as for `/status` and `/metrics`. Other machines need the permission to see
+//! the fleet ([`crate::http::middleware`]). Read only; an unreachable database is reported, not an
+//! error.
 
 use std::time::Duration;
 
@@ -22,7 +24,7 @@ use crate::http::extract::Query;
 use crate::identity::Identity;
 use crate::routes::{Answer, State};
 
-/// Longest wait for what the database says; monitors give up after ten seconds or so.
+/// Longest wait for the database. Monitors give up after about ten seconds.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
 
 /// `GET /health/detailed`
@@ -65,7 +67,7 @@ pub(crate) async fn metrics(
         })
         .await;
     match counted {
-        // Who asked for no span of time has nothing to mend, and asks again.
+        // A client that chose no range has nothing to correct, and tries again.
         Err(ApiError::Busy(_)) if query.hours.is_some_and(|hours| hours > 1) => {
             let message = format!("of {hours} hours there is too much to count at once; ask for fewer");
             Err(ApiError::parameter("hours", message))
@@ -74,19 +76,18 @@ pub(crate) async fn metrics(
     }
 }
 
-/// What runs are counted over when nobody says.
+/// Default range of the totals.
 const DEFAULT_HOURS: u32 = 24;
-/// And at most: a month.
+/// Longest range: a month.
 const MOST_HOURS: u32 = 744;
 
 impl crate::database::access::Sessions {
-    /// Looks at the database and, through it, at the installation.
     async fn look_around(&self) -> show::ProbeResult {
         let told = |error: sched_model::DbError| {
-            tracing::debug!(error = error.with_causes(), "The installation could not be looked at.");
+            tracing::debug!(error = error.with_causes(), "health check of the installation failed");
             show::NO_ANSWER.to_owned()
         };
-        // The first look also makes the connection, if there is none to be had.
+        // The first query also opens the connection, if there is none.
         self.look().await.map_err(told)?;
         let sent = monotonic();
         self.look().await.map_err(told)?;

@@ -1,8 +1,9 @@
-//! Maintenance: having the leader look at once at what it would look at by itself, or has to be asked for.
+//! Maintenance: requests to the leader to check the database now.
 //!
-//! A tick is for who changed rows past the API; a reset is for attempts that nobody ends. Nothing is decided or changed here: the leader does it, in
-//! its own fenced transactions. A dry run of a reset reads what it would find, asks no leader and needs none. The hint follows the commit of its entry
-//! in the audit log and may be lost; then it is asked for again.
+//! A tick is for an operator that changed rows outside the API. A reset is for attempts that no
+//! process ends. These routes decide and change nothing: the leader does, in its own fenced
+//! transactions. A dry run of a reset reads the affected attempts, without the leader. The hint
+//! follows the commit of the audit entry and may be lost; then the operator repeats the request.
 
 use std::time::Duration;
 
@@ -21,50 +22,39 @@ use serde_json::json;
 
 use crate::convert::response;
 use crate::error::ApiError;
-use crate::http::extract::{Body, NoParameters, Query};
+use crate::http::call::Call;
+use crate::http::extract::{Body, NoParameters};
 use crate::http::reply::Reply;
 use crate::identity::Identity;
-use crate::routes::{Id, State};
+use crate::routes::State;
 
-/// Most attempts that a dry run tells of.
+/// Most attempts that a dry run lists.
 const MOST_STUCK: i64 = 500;
 
 /// `POST /maintenance/tick`
-pub(crate) async fn tick(
-    state: State,
-    identity: Identity,
-    request: Id,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn tick(call: Call, body: Body) -> Result<HttpResponse, ApiError> {
     let NoParameters {} = body.read_or_default()?;
-    let (response, is_new) = ask(&state, &identity, &request, "request_tick").await?;
+    let (response, is_new) = ask(&call, "request_tick").await?;
     if is_new {
-        state.hint("the leader", async |conn: &mut Conn| notify::jobs_changed(conn).await).await;
+        call.state.hint("the leader", async |conn: &mut Conn| notify::jobs_changed(conn).await).await;
     }
     Ok(response)
 }
 
 /// `POST /maintenance/reset-stuck`
-pub(crate) async fn reset_stuck(
-    state: State,
-    identity: Identity,
-    request: Id,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn reset_stuck(call: Call, body: Body) -> Result<HttpResponse, ApiError> {
     let ResetStuckRequest { dry_run } = body.read_or_default()?;
     if dry_run {
-        return tell_stuck(&state, &identity).await;
+        return tell_stuck(&call.state, &call.identity).await;
     }
-    let (response, is_new) = ask(&state, &identity, &request, "request_reset_stuck").await?;
+    let (response, is_new) = ask(&call, "request_reset_stuck").await?;
     if is_new {
-        state.hint("the leader", async |conn: &mut Conn| notify::recovery_requested(conn).await).await;
+        call.state.hint("the leader", async |conn: &mut Conn| notify::recovery_requested(conn).await).await;
     }
     Ok(response)
 }
 
-/// What a reset would end, and nothing else.
+/// The attempts that a reset would end.
 async fn tell_stuck(state: &State, identity: &Identity) -> Result<HttpResponse, ApiError> {
     let found = state
         .read_installation(identity, "tell_stuck", async |conn: &mut Conn| {
@@ -85,7 +75,7 @@ async fn tell_stuck(state: &State, identity: &Identity) -> Result<HttpResponse, 
     }))
 }
 
-/// The scheduler that leads, if any does.
+/// The current leader, if any.
 async fn leader(conn: &mut Conn, lease: Duration) -> Result<Option<SchedulerInstance>, ApiError> {
     let now = database_clock::now(conn).await?;
     let leads = |shown: &SchedulerInstance| shown.is_leader && shown.lease_expired_seconds.is_none();
@@ -93,16 +83,11 @@ async fn leader(conn: &mut Conn, lease: Duration) -> Result<Option<SchedulerInst
     Ok(all.into_iter().map(|one| response::instance(one, now, lease)).find(leads))
 }
 
-/// Notes that somebody asks the leader for something; answers with the leader, and whether it is to be told.
-async fn ask(
-    state: &State,
-    identity: &Identity,
-    request: &Id,
-    action: &'static str,
-) -> Result<(HttpResponse, bool), ApiError> {
-    let (by, lease) = (&request.0, state.leader_lease);
-    let written = state
-        .write_installation(identity, by, action, async |conn: &mut Conn| {
+/// Records a request to the leader. Returns the leader, and whether to notify it.
+async fn ask(call: &Call, action: &'static str) -> Result<(HttpResponse, bool), ApiError> {
+    let (by, lease) = (&call.by, call.state.leader_lease);
+    let written = call
+        .write_installation(action, async |conn: &mut Conn| {
             let leader = leader(conn, lease).await?.ok_or(ApiError::NoLeader)?;
             let entry = AuditEntry {
                 tenant_id: None,
@@ -120,7 +105,7 @@ async fn ask(
         })
         .await?;
     if let Some(leader) = written.extra {
-        tracing::info!(instance.id = %leader, action, "The leader was asked to look.");
+        tracing::info!(instance.id = %leader, action, "leader check requested");
     }
     Ok((written.response, written.extra.is_some()))
 }

@@ -1,7 +1,8 @@
-//! Notifications: where they go, what they are sent for, and what became of each.
+//! Notifications: channels, rules and deliveries.
 //!
-//! A name says which; a write says what it should be, so repeating one is harmless. A change is one transaction with its entry in the
-//! audit log. Nothing is sent here: a test is asked for, and the leader has it sent like any other message.
+//! A write replaces the whole resource, so repeating it is harmless. A change is one transaction
+//! with its audit entry. These routes send nothing: a test is queued, and the leader sends it like
+//! any other message.
 
 pub(crate) mod applied;
 pub(crate) mod channels;
@@ -18,7 +19,7 @@ use crate::error::ApiError;
 use crate::error::field_error::FieldError;
 use crate::identity::Actor;
 
-/// The entry of the audit log for a change of a channel or a rule.
+/// The audit entry of a change of a channel or a rule.
 fn entry<T: Serialize>(
     (tenant, by): (TenantId, &Actor),
     (action, target_type, name): (&'static str, &'static str, &str),
@@ -38,10 +39,10 @@ fn entry<T: Serialize>(
     }
 }
 
-/// How many are looked at to see whether there are more.
+/// Rows to read to detect one too many.
 const LOOKED_AT: i64 = 101;
 
-/// Refuses what was written at `at` when it was one too many.
+/// Rejects the item at `at` if it is one too many.
 fn at_most(count: usize, at: &str, kind: &str) -> Result<(), ApiError> {
     if count <= MOST_NOTIFICATIONS {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Attempts: finished attempts, and what they wrote.
+//! Finished attempts and their output.
 
 use actix_web::web;
 use sched_model::Conn;
@@ -8,7 +8,7 @@ use sched_wire::{AttemptOutput, AttemptsQuery, Page, TimeSort};
 
 use crate::convert::{IntoDomain, response};
 use crate::error::ApiError;
-use crate::http::extract::{NoParameters, Query, id};
+use crate::http::extract::{Query, id};
 use crate::http::pagination::{Pages, ROWS_COUNTED, with_total};
 use crate::identity::Identity;
 use crate::routes::jobs::listed_of;
@@ -24,7 +24,7 @@ pub(crate) async fn list(
     page(&state, &identity, &query, None).await
 }
 
-/// A page of attempts; of this job, which must be there, deleted or not.
+/// A page of attempts. `of` is a job that must exist, deleted or not.
 pub(crate) async fn page(
     state: &State,
     identity: &Identity,
@@ -60,7 +60,7 @@ pub(crate) async fn page(
         let mut rows = Vec::new();
         if id.is_some() {
             rows = executions::list(conn, tenant, &filter, pages.rows()).await?;
-            // Whose name is known is there, and need not be looked for.
+            // A job with a known name exists, so it need not be looked up.
             if !counts && rows.first().is_some_and(|first| first.job_name.is_some()) {
                 return Ok((rows, None));
             }
@@ -75,7 +75,7 @@ pub(crate) async fn page(
         };
         Ok((rows, counted))
     };
-    // Of these much history may have to be read for each that is found.
+    // With these filters, a match may need a read of much history.
     let is_rare = query.run.is_some()
         || query.worker.is_some()
         || query.function.is_some()
@@ -89,7 +89,7 @@ pub(crate) async fn page(
         };
         state.read_totals(identity, "list_executions", read).await?
     } else if counts {
-        // The plan of counting depends on what is counted.
+        // The plan of a count depends on its parameters.
         state.read(identity, "list_executions", async |conn: &mut Conn| read(conn, None, None).await).await?
     } else {
         state.look(identity, "list_executions", async |conn: &Conn| read(conn, None, None).await).await?
@@ -103,7 +103,6 @@ pub(crate) async fn get(
     state: State,
     identity: Identity,
     text: web::Path<String>,
-    _: Query<NoParameters>,
 ) -> Answer<sched_wire::Attempt> {
     let (tenant, id) = (identity.tenant(), ExecutionId(id(&text)?));
     let found =
@@ -116,12 +115,11 @@ pub(crate) async fn output(
     state: State,
     identity: Identity,
     text: web::Path<String>,
-    _: Query<NoParameters>,
 ) -> Answer<AttemptOutput> {
     let (tenant, id) = (identity.tenant(), ExecutionId(id(&text)?));
     let chunks = state
         .read(&identity, "show_output", async |conn: &mut Conn| {
-            // An attempt that wrote nothing is told from one that never was.
+            // Distinguishes an attempt without output from a missing attempt.
             let execution = find(conn, tenant, id).await?;
             Ok(executions::output(conn, tenant, execution.id).await?)
         })

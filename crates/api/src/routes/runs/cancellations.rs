@@ -1,7 +1,8 @@
-//! Cancelling runs.
+//! Cancellation of runs.
 //!
-//! What waits is closed in the transaction that also holds the events and the entry in the audit log. What runs is marked in it, and its worker
-//! told after the commit; that hint may be lost, because the worker looks for the mark by itself. Repeating a command is harmless.
+//! Waiting runs are closed in one transaction with their events and audit entry. Running ones are
+//! marked in it, and their worker is notified after the commit. That notification may be lost,
+//! because the worker also polls for the mark. Repeating a command is harmless.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
@@ -17,21 +18,20 @@ use crate::convert::IntoWire;
 use crate::error::ApiError;
 use crate::error::conflict::Conflict;
 use crate::error::field_error::FieldError;
-use crate::http::extract::{Body, NoParameters, Query, id};
+use crate::http::call::Call;
+use crate::http::extract::{Body, id};
 use crate::http::reply::Reply;
-use crate::identity::Identity;
 use crate::routes::jobs::{find, no_such_job};
-use crate::routes::{Id, State, built_in, operations::auditing};
+use crate::routes::{State, built_in, operations::auditing};
 
-/// Longest reason of a command, in characters.
+/// In characters.
 const LONGEST_REASON: usize = 500;
 
-/// The reason in a body that says nothing else.
+/// The reason in an optional body.
 pub(crate) fn reason(body: Body) -> Result<Option<String>, ApiError> {
     checked_reason(body.read_or_default::<ReasonRequest>()?.reason)
 }
 
-/// A reason that is not too long.
 pub(crate) fn checked_reason(reason: Option<String>) -> Result<Option<String>, ApiError> {
     if reason.as_ref().is_some_and(|reason| reason.chars().count() > LONGEST_REASON) {
         let message = format!("must be no longer than {LONGEST_REASON} characters");
@@ -42,22 +42,19 @@ pub(crate) fn checked_reason(reason: Option<String>) -> Result<Option<String>, A
 
 /// `POST /runs/{id}/cancel`
 pub(crate) async fn dispatch(
-    state: State,
-    identity: Identity,
-    request: Id,
+    call: Call,
     text: web::Path<String>,
-    _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
+    let (tenant, id) = (call.tenant(), DispatchId(id(&text)?));
     let reason = reason(body)?;
-    let order = Order { by: &request.0.actor, reason: reason.as_deref() };
-    let written = state
-        .write(&identity, &request.0, "cancel_dispatch", async |conn: &mut Conn| {
-            built_in::dispatches(conn, &identity, &[id]).await?;
+    let order = Order { by: &call.by.actor, reason: reason.as_deref() };
+    let written = call
+        .write("cancel_dispatch", async |conn: &mut Conn| {
+            built_in::dispatches(conn, &call.identity, &[id]).await?;
             let (stopped, shown, status) = match cancellations::cancel(conn, tenant, id, &order).await? {
                 Cancelled::Stopped(stricken, stopped) => {
-                    let entry = auditing::of_cancelled_dispatch(tenant, id, &stopped, &order, &request.0);
+                    let entry = auditing::of_cancelled_dispatch(tenant, id, &stopped, &order, &call.by);
                     audit::write(conn, &[entry]).await?;
                     tell(conn, tenant, &stricken, &stopped, &order).await?;
                     match stopped.closed.is_empty() {
@@ -66,7 +63,7 @@ pub(crate) async fn dispatch(
                     }
                 }
                 Cancelled::AlreadyRequested(worker) => {
-                    // The first hint may have been lost.
+                    // The first notification may have been lost.
                     let again = Stopped { workers: worker.into_iter().collect(), ..Stopped::default() };
                     (again, CancelState::Requested, DispatchStatus::InProgress)
                 }
@@ -85,31 +82,24 @@ pub(crate) async fn dispatch(
         })
         .await?;
     if let Some(stopped) = written.extra {
-        tracing::info!(dispatch.id = %id, "Cancelled a dispatch.");
-        hint(&state, &stopped).await;
+        tracing::info!(dispatch.id = %id, "run cancelled");
+        hint(&call.state, &stopped).await;
     }
     Ok(written.response)
 }
 
 /// `POST /jobs/{id-or-name}/cancel`
-pub(crate) async fn of_job(
-    state: State,
-    identity: Identity,
-    request: Id,
-    job: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
-    let tenant = identity.tenant();
+pub(crate) async fn of_job(call: Call, job: web::Path<String>, body: Body) -> Result<HttpResponse, ApiError> {
+    let tenant = call.tenant();
     let reason = reason(body)?;
-    let order = Order { by: &request.0.actor, reason: reason.as_deref() };
-    let written = state
-        .write(&identity, &request.0, "cancel_job", async |conn: &mut Conn| {
+    let order = Order { by: &call.by.actor, reason: reason.as_deref() };
+    let written = call
+        .write("cancel_job", async |conn: &mut Conn| {
             let found = find(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
-            built_in::functions(conn, &identity, &[&found.settings.function]).await?;
+            built_in::functions(conn, &call.identity, &[&found.settings.function]).await?;
             let cancelled = cancellations::cancel_of_job(conn, tenant, found.id, &order).await?;
             let (stricken, stopped, has_more) = cancelled.ok_or_else(|| no_such_job(&job))?;
-            let entry = auditing::of_cancelled_job(tenant, &stricken, &stopped, &order, &request.0);
+            let entry = auditing::of_cancelled_job(tenant, &stricken, &stopped, &order, &call.by);
             audit::write(conn, &[entry]).await?;
             tell(conn, tenant, &stricken, &stopped, &order).await?;
             let (cancelled, requested) = (stopped.closed.len(), stopped.requested.len());
@@ -119,8 +109,8 @@ pub(crate) async fn of_job(
         .await?;
     if let Some((id, stopped)) = written.extra {
         let (cancelled, requested) = (stopped.closed.len(), stopped.requested.len());
-        tracing::info!(job.id = %id, cancelled, requested, "Cancelled dispatches of a job.");
-        hint(&state, &stopped).await;
+        tracing::info!(job.id = %id, cancelled, requested, "runs of a job cancelled");
+        hint(&call.state, &stopped).await;
     }
     Ok(written.response)
 }
@@ -146,7 +136,7 @@ async fn tell(
     append::append(conn, &closed.chain(requested).collect::<Vec<_>>()).await
 }
 
-/// Tells workers what to stop, and where something waits now.
+/// Notifies workers of runs to stop, and of queues with released runs.
 async fn hint(state: &State, stopped: &Stopped) {
     if !stopped.workers.is_empty() || !stopped.released_queues.is_empty() {
         state

@@ -1,7 +1,8 @@
-//! Dead letters: looking at them, discarding them, and deciding about many of them.
+//! Dead letters: list and discard them, and settle many at once.
 //!
-//! A command for many decides about one page of them in one transaction, with one entry in the audit log that says what was meant and how
-//! many it met, and an event for each; it answers where the next page begins. Whoever was cut off begins anew, and meets what is open still.
+//! A bulk command settles one page in one transaction, with one audit entry that contains the
+//! filter and the count, and an event for each. It returns the cursor of the next page. A client
+//! that was cut off starts again, and meets only open dead letters.
 
 use actix_web::{HttpResponse, web};
 use sched_model::dispatching::retries::RetryOrder;
@@ -28,23 +29,24 @@ use crate::convert::response;
 use crate::error::ApiError;
 use crate::error::conflict::{Conflict, code_of};
 use crate::error::field_error::FieldError;
-use crate::http::extract::{Body, NoParameters, Query, id};
+use crate::http::call::Call;
+use crate::http::extract::{Body, Query, id};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
 use crate::identity::Identity;
 use crate::routes::jobs::filter as job_filter;
-use crate::routes::{Answer, Id, State, built_in, operations::auditing};
+use crate::routes::{Answer, State, built_in, operations::auditing};
 
-/// Dead letters that one request decides about.
+/// Dead letters per bulk request.
 const PAGE: i64 = 500;
 
-/// What tells its cursors from those of other lists.
+/// Identifies the list in cursors.
 const LIST: &str = "dead-letters";
 
-/// The same of its cursors in the other order.
+/// The same for the other order.
 const LIST_OLDEST_FIRST: &str = "dead-letters, oldest first";
 
-/// Dead letters that a dry run shows.
+/// Dead letters that a dry run lists.
 const SAMPLE: i64 = 10;
 
 /// `GET /dead-letters`
@@ -71,12 +73,7 @@ pub(crate) async fn list(
 }
 
 /// `GET /dead-letters/{id}`
-pub(crate) async fn get(
-    state: State,
-    identity: Identity,
-    text: web::Path<String>,
-    _: Query<NoParameters>,
-) -> Answer<DeadLetter> {
+pub(crate) async fn get(state: State, identity: Identity, text: web::Path<String>) -> Answer<DeadLetter> {
     let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
     let shown = state
         .read(&identity, "show_dead_letter", async |conn: &mut Conn| shown(conn, tenant, id).await)
@@ -95,23 +92,20 @@ fn none(id: DispatchId) -> ApiError {
 
 /// `POST /dead-letters/{id}/discard`
 pub(crate) async fn discard(
-    state: State,
-    identity: Identity,
-    request: Id,
+    call: Call,
     text: web::Path<String>,
-    _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
+    let (tenant, id) = (call.tenant(), DispatchId(id(&text)?));
     let reason = reason(body)?;
     let reason = reason.as_deref();
-    let written = state
-        .write(&identity, &request.0, "discard_dead_letter", async |conn: &mut Conn| {
-            built_in::dispatches(conn, &identity, &[id]).await?;
-            match dead_letters::discard(conn, tenant, id, &request.0.actor, reason).await? {
+    let written = call
+        .write("discard_dead_letter", async |conn: &mut Conn| {
+            built_in::dispatches(conn, &call.identity, &[id]).await?;
+            match dead_letters::discard(conn, tenant, id, &call.by.actor, reason).await? {
                 Discarded::Done { job_id, project_id } => {
-                    audit::write(conn, &[auditing::of_discarded(tenant, id, reason, &request.0)]).await?;
-                    let event = discarded_event(tenant, (id, job_id, project_id), reason, &request.0.actor);
+                    audit::write(conn, &[auditing::of_discarded(tenant, id, reason, &call.by)]).await?;
+                    let event = discarded_event(tenant, (id, job_id, project_id), reason, &call.by.actor);
                     append::append(conn, &[event]).await?;
                 }
                 Discarded::Already => {}
@@ -127,37 +121,31 @@ pub(crate) async fn discard(
 }
 
 /// `POST /dead-letters/retry`
-pub(crate) async fn retry_many(
-    state: State,
-    identity: Identity,
-    request: Id,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
-    let tenant = identity.tenant();
+pub(crate) async fn retry_many(call: Call, body: Body) -> Result<HttpResponse, ApiError> {
+    let tenant = call.tenant();
     let command = command(body)?;
     if command.reason.is_some() {
         let message = "is taken by discarding only";
         return Err(ApiError::Refused(vec![FieldError::invalid("/reason", message)]));
     }
     if command.dry_run {
-        return dry_run(&state, &identity, &command).await;
+        return dry_run(&call.state, &call.identity, &command).await;
     }
-    let traceparent = request.0.trace.to_string();
-    let order = RetryOrder { tenant, by: &request.0.actor, traceparent: Some(&traceparent) };
-    let written = state
-        .write(&identity, &request.0, "retry_dead_letters", async |conn: &mut Conn| {
-            let filter = meant_by(conn, &identity, &command).await?;
+    let traceparent = call.by.trace.to_string();
+    let order = RetryOrder { tenant, by: &call.by.actor, traceparent: Some(&traceparent) };
+    let written = call
+        .write("retry_dead_letters", async |conn: &mut Conn| {
+            let filter = meant_by(conn, &call.identity, &command).await?;
             let settled = dead_letters::retry_page(conn, &order, &filter, PAGE).await?;
             let told: Vec<NewEvent> = settled
                 .done
                 .iter()
-                .map(|retry| retries::event(tenant, retry, settled.jobs.get(&retry.job_id), &request.0.actor))
+                .map(|retry| retries::event(tenant, retry, settled.jobs.get(&retry.job_id), &call.by.actor))
                 .collect();
             append::append(conn, &told).await?;
             let (done, refused) = (settled.done.len(), settled.barred.values().sum());
             let entry =
-                auditing::of_dead_letters(tenant, "retry_dead_letters", &command, done, refused, &request.0);
+                auditing::of_dead_letters(tenant, "retry_dead_letters", &command, done, refused, &call.by);
             audit::write(conn, &[entry]).await?;
             let queues: Vec<String> = settled.done.iter().map(|retry| retry.queue.clone()).collect();
             let refused = settled
@@ -167,39 +155,33 @@ pub(crate) async fn retry_many(
             Ok::<_, ApiError>((answered(done, refused.collect(), settled.next)?, queues))
         })
         .await?;
-    state.hints.made_in(written.extra.as_deref().unwrap_or_default());
+    call.state.hints.made_in(written.extra.as_deref().unwrap_or_default());
     Ok(written.response)
 }
 
 /// `POST /dead-letters/discard`
-pub(crate) async fn discard_many(
-    state: State,
-    identity: Identity,
-    request: Id,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
-    let tenant = identity.tenant();
+pub(crate) async fn discard_many(call: Call, body: Body) -> Result<HttpResponse, ApiError> {
+    let tenant = call.tenant();
     let mut command = command(body)?;
     command.reason = checked_reason(command.reason)?;
     if command.dry_run {
-        return dry_run(&state, &identity, &command).await;
+        return dry_run(&call.state, &call.identity, &command).await;
     }
     let reason = command.reason.as_deref();
-    let written = state
-        .write(&identity, &request.0, "discard_dead_letters", async |conn: &mut Conn| {
-            let filter = meant_by(conn, &identity, &command).await?;
+    let written = call
+        .write("discard_dead_letters", async |conn: &mut Conn| {
+            let filter = meant_by(conn, &call.identity, &command).await?;
             let settled =
-                dead_letters::discard_page(conn, tenant, &filter, PAGE, &request.0.actor, reason).await?;
+                dead_letters::discard_page(conn, tenant, &filter, PAGE, &call.by.actor, reason).await?;
             let told: Vec<NewEvent> = settled
                 .done
                 .iter()
-                .map(|done| discarded_event(tenant, *done, reason, &request.0.actor))
+                .map(|done| discarded_event(tenant, *done, reason, &call.by.actor))
                 .collect();
             append::append(conn, &told).await?;
             let done = settled.done.len();
             let entry =
-                auditing::of_dead_letters(tenant, "discard_dead_letters", &command, done, 0, &request.0);
+                auditing::of_dead_letters(tenant, "discard_dead_letters", &command, done, 0, &call.by);
             audit::write(conn, &[entry]).await?;
             Ok::<_, ApiError>((answered(done, Vec::new(), settled.next)?, ()))
         })
@@ -207,7 +189,7 @@ pub(crate) async fn discard_many(
     Ok(written.response)
 }
 
-/// A command for many that says which.
+/// A bulk command with a filter, or with `all`.
 fn command(body: Body) -> Result<DeadLettersCommand, ApiError> {
     let command: DeadLettersCommand = body.read_or_default()?;
     let filters = [
@@ -271,7 +253,7 @@ async fn meant_by(conn: &mut Conn, who: &Identity, command: &DeadLettersCommand)
         limit: None,
         cursor: command.cursor,
     };
-    // What is wrong stands in a body here.
+    // These parameters are fields of a body here.
     let meant = meant(conn, who.tenant(), &query, Chosen::Open).await.map_err(|error| match error {
         ApiError::Parameters(mistakes) => {
             let in_body =
@@ -280,7 +262,7 @@ async fn meant_by(conn: &mut Conn, who: &Identity, command: &DeadLettersCommand)
         }
         error => error,
     })?;
-    // Those of built-in jobs are not meant by who may not decide about them.
+    // Only operators settle dead letters of built-in jobs; for other callers the filter skips them.
     let without = match who.operates() {
         true => Vec::new(),
         false => functions::system_jobs(conn, who.tenant()).await?,
@@ -288,7 +270,7 @@ async fn meant_by(conn: &mut Conn, who: &Identity, command: &DeadLettersCommand)
     Ok(Filter { without, ..meant })
 }
 
-/// The pages of the list in either order, and of commands for many, which take the newest first: whatever is left out.
+/// The pages of the list in either order. Bulk commands use the order newest first.
 fn pages(query: &DeadLettersQuery) -> Result<Pages, ApiError> {
     let list = if is_oldest_first(query) { LIST_OLDEST_FIRST } else { LIST };
     Pages::of(&list, query.limit, query.cursor.as_deref())
@@ -298,7 +280,7 @@ fn is_oldest_first(query: &DeadLettersQuery) -> bool {
     query.sort == Some(TimeSort::CreatedAt)
 }
 
-/// What a query means by its words.
+/// Resolves the names and times of a query.
 async fn meant(
     conn: &mut Conn,
     tenant: TenantId,

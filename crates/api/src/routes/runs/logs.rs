@@ -1,9 +1,10 @@
-//! The stream of what a run writes: all its attempts so far, and those that run as they go.
+//! The stream of a run's output: of all attempts so far, and of the running one as it is written.
 //!
-//! Server-sent events, so that browsers and `curl -N` can read them. Each event carries as its id where a reader stands after it, and
-//! nothing is remembered here: a client that was cut off sends the last id and goes on, at any instance of the API. The stream looks at
-//! the database now and then ([`follow`]), holds no connection in between, and ends when the daemon stops, the database fails, or the key of
-//! the client is good no more.
+//! Server-sent events, so that browsers and `curl -N` can read them. The id of each event is the
+//! reader's position, and no state is kept here. A disconnected client sends the last id and
+//! continues, at any API process. The stream polls the database ([`follow`]) and holds no
+//! connection in between. It ends when the daemon stops, the database fails, or the client's key is
+//! no longer valid.
 
 mod follow;
 mod position;
@@ -29,11 +30,11 @@ use crate::routes::State;
 use follow::Follower;
 use position::Position;
 
-/// Time between two looks at a run that is followed.
+/// Time between two polls of a followed run.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// A sign of life for whatever stands between us and the client, when nothing happens.
+/// Interval of comments that keep the connection open through proxies.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Where a browser says what it has seen.
+/// Header in which a browser sends its position.
 pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// `GET /runs/{id}/logs`
@@ -50,10 +51,10 @@ pub(crate) async fn of_dispatch(
         Some(text) => text.parse().map_err(|error| ApiError::parameter("after", format!("{error}")))?,
         None => Position::default(),
     };
-    // Whether it follows or reads what is there: each holds a page of it, and a client that takes its time does so for long.
+    // With and without `follow`: each reader holds a page, and a slow client holds it for long.
     let place = state.followers.take(&identity)?;
     let mut follower = Follower::new(tenant, id, position);
-    // The first look comes before the answer, so that what is wrong is told as everywhere.
+    // The first poll is before the answer, so that its errors are normal answers.
     let first = look(&state, &identity, id, &mut follower).await?;
     let patience = state.stream_patience;
     let stream = Stream {
@@ -71,7 +72,7 @@ pub(crate) async fn of_dispatch(
     Ok(server_sent(futures_util::stream::unfold(stream, Stream::next), patience))
 }
 
-/// One look, in a short transaction of its own. The follower stands where it stood if it fails.
+/// One poll, in its own short transaction. A failed poll does not move the follower.
 async fn look(
     state: &State,
     identity: &Identity,
@@ -92,13 +93,12 @@ async fn look(
     Ok(seen)
 }
 
-/// What was seen and is to be sent, each with the position after it.
+/// Events to send, each with the position after it.
 type Seen = Vec<(LogEvent, Position)>;
 
-/// One client that reads.
 struct Stream {
     state: State,
-    /// What the request was, to find out now and then whether its key is still good.
+    /// Headers of the request, to check from time to time that its key is still valid.
     headers: HeaderMap,
     identity: Identity,
     dispatch: DispatchId,
@@ -111,7 +111,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// What is to be sent next; `None` ends the stream.
+    /// The next part of the stream; `None` ends it.
     async fn next(mut self) -> Option<(String, Self)> {
         while !self.is_over {
             let mut text: String = std::mem::take(&mut self.waiting).iter().map(event).collect();
@@ -124,7 +124,7 @@ impl Stream {
             }
             let is_behind = self.follower.has_more();
             if !self.is_over {
-                // Also between two pages: a client that reads slowly is asked for by the one who sends.
+                // Also between two pages: back-pressure of a slow client delays this call.
                 if text.is_empty() || is_behind {
                     self.look_again(is_behind).await;
                 }
@@ -148,15 +148,16 @@ impl Stream {
         if !identity::may_still(&self.state, &self.headers, self.identity.tenant(), Permission::RunsRead)
             .await
         {
-            // Asking again, the client is told why.
+            // The client reconnects and gets the reason then.
             self.is_over = true;
             return;
         }
         match look(&self.state, &self.identity, self.dispatch, &mut self.follower).await {
             Ok(seen) => self.waiting = seen,
             Err(error) => {
-                // The client has what it takes to go on where it was; there is no other way to tell it.
-                tracing::debug!(error = exit::describe(&error), "A stream of output was broken off.");
+                // The client has its position and can continue; an open stream cannot carry the
+                // error.
+                tracing::debug!(error = exit::describe(&error), "output stream ended early");
                 self.is_over = true;
             }
         }
@@ -164,7 +165,7 @@ impl Stream {
 }
 
 fn event((event, position): &(LogEvent, Position)) -> String {
-    // Strings and numbers only: writing them cannot fail, and JSON has no line breaks of its own.
+    // Strings and numbers only: this cannot fail, and JSON has no line breaks here.
     let data = serde_json::to_string(event).unwrap_or_default();
     format!("event: {}\nid: {position}\ndata: {data}\n\n", event.name())
 }

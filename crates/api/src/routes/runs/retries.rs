@@ -1,7 +1,8 @@
-//! Running finished runs again.
+//! Retries of finished runs.
 //!
-//! The new run, its event and its entry in the audit log are one transaction; the hint to the workers follows the commit and may be
-//! lost. A run is run again once: asking again gives the same answer.
+//! The new run, its event and its audit entry are one transaction. The notification of the workers
+//! follows the commit and may be lost. A run is retried once: a repeated request gets the same
+//! answer.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
@@ -14,62 +15,50 @@ use serde_json::json;
 
 use crate::error::ApiError;
 use crate::error::conflict::Conflict;
-use crate::http::extract::{Body, NoParameters, Query, id};
+use crate::http::call::Call;
+use crate::http::extract::{Body, NoParameters, id};
 use crate::http::reply::Reply;
-use crate::identity::{Actor, Identity};
-use crate::routes::{Id, State, built_in, operations::auditing};
+use crate::routes::{built_in, operations::auditing};
 
 /// `POST /runs/{id}/retry`
 pub(crate) async fn dispatch(
-    state: State,
-    identity: Identity,
-    request: Id,
+    call: Call,
     text: web::Path<String>,
-    _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     body.read_or_default::<NoParameters>()?;
-    again(&state, &identity, DispatchId(id(&text)?), Of::Dispatch, &request.0).await
+    again(&call, DispatchId(id(&text)?), Of::Dispatch).await
 }
 
 /// `POST /dead-letters/{id}/retry`
 pub(crate) async fn dead_letter(
-    state: State,
-    identity: Identity,
-    request: Id,
+    call: Call,
     text: web::Path<String>,
-    _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     body.read_or_default::<NoParameters>()?;
-    again(&state, &identity, DispatchId(id(&text)?), Of::DeadLetter, &request.0).await
+    again(&call, DispatchId(id(&text)?), Of::DeadLetter).await
 }
 
-/// What the client says it is that is to be run again.
+/// The kind of resource in the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
     Dispatch,
     DeadLetter,
 }
 
-async fn again(
-    state: &State,
-    identity: &Identity,
-    id: DispatchId,
-    of: Of,
-    request: &Actor,
-) -> Result<HttpResponse, ApiError> {
-    let (tenant, traceparent) = (identity.tenant(), request.trace.to_string());
-    let order = RetryOrder { tenant, by: &request.actor, traceparent: Some(&traceparent) };
-    let written = state
-        .write(identity, request, "retry_dispatch", async |conn: &mut Conn| {
+async fn again(call: &Call, id: DispatchId, of: Of) -> Result<HttpResponse, ApiError> {
+    let (tenant, traceparent) = (call.tenant(), call.by.trace.to_string());
+    let order = RetryOrder { tenant, by: &call.by.actor, traceparent: Some(&traceparent) };
+    let written = call
+        .write("retry_dispatch", async |conn: &mut Conn| {
             if of == Of::DeadLetter && dead_letters::by_id(conn, tenant, id).await?.is_none() {
                 return Err(ApiError::NotFound { kind: "dead letter", name: id.to_string() });
             }
-            built_in::dispatches(conn, identity, &[id]).await?;
+            built_in::dispatches(conn, &call.identity, &[id]).await?;
             match retries::retry(conn, &order, id).await? {
                 Retried::Made(retry, job) => {
-                    audit::write(conn, &[auditing::of_retry(tenant, &retry, request)]).await?;
+                    audit::write(conn, &[auditing::of_retry(tenant, &retry, &call.by)]).await?;
                     append::append(conn, &[event(tenant, &retry, Some(&job), order.by)]).await?;
                     Ok((accepted(retry.dispatch_id, false)?, Some(retry)))
                 }
@@ -82,13 +71,13 @@ async fn again(
         })
         .await?;
     if let Some(Some(retry)) = written.extra {
-        tracing::info!(dispatch.id = %retry.dispatch_id, dispatch.of = %id, "A dispatch is run again.");
-        state.hints.made_in(&[retry.queue]);
+        tracing::info!(dispatch.id = %retry.dispatch_id, dispatch.of = %id, "run retried");
+        call.state.hints.made_in(&[retry.queue]);
     }
     Ok(written.response)
 }
 
-/// What is told of a run that runs another one again.
+/// The event of a retry.
 pub(crate) fn event(tenant: TenantId, retry: &Retry, job: Option<&RetriedJob>, by: &str) -> NewEvent {
     NewEvent {
         tenant_id: Some(tenant),
@@ -100,7 +89,7 @@ pub(crate) fn event(tenant: TenantId, retry: &Retry, job: Option<&RetriedJob>, b
     }
 }
 
-/// The answer about a run that was made, or had been. Whoever asks again is told that it had been.
+/// The answer for a new or an existing run. A repeated request gets `duplicate: true`.
 pub(crate) fn accepted(dispatch: DispatchId, duplicate: bool) -> Result<Reply, ApiError> {
     let answer = |duplicate| sched_wire::Triggered { run_id: dispatch.0, duplicate };
     let location = format!("{BASE_PATH}/runs/{dispatch}");

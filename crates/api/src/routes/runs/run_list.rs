@@ -1,4 +1,4 @@
-//! Runs: what waits, runs and has finished.
+//! Runs: list and show them.
 
 use actix_web::web;
 use sched_model::dispatching::dispatches::{self, Filter};
@@ -10,7 +10,7 @@ use sched_wire::{Page, Run, RunsQuery, TimeSort};
 
 use crate::convert::{IntoDomain, response};
 use crate::error::ApiError;
-use crate::http::extract::{NoParameters, Query, id};
+use crate::http::extract::{Query, id};
 use crate::http::pagination::{Pages, ROWS_COUNTED, with_total};
 use crate::identity::Identity;
 use crate::routes::jobs::listed_of;
@@ -25,7 +25,7 @@ pub(crate) async fn list(
     page(&state, &identity, &query, None).await
 }
 
-/// A page of runs; of this job, which must be there, deleted or not.
+/// A page of runs. `of` is a job that must exist, deleted or not.
 pub(crate) async fn page(
     state: &State,
     identity: &Identity,
@@ -66,13 +66,13 @@ pub(crate) async fn page(
     Ok(web::Json(with_total(page, counted)))
 }
 
-/// What a filter says has made runs.
+/// The trigger in a filter.
 pub(crate) fn maker(word: Option<&str>) -> Result<Option<Trigger>, ApiError> {
     let refused = |error: UnknownWord| ApiError::parameter("triggered_by", error.to_string());
     word.map(str::parse).transpose().map_err(refused)
 }
 
-/// The function that a filter names.
+/// The function in a filter.
 pub(crate) async fn function(
     conn: &mut Conn,
     tenant: TenantId,
@@ -84,7 +84,7 @@ pub(crate) async fn function(
     Ok(Some(found.id))
 }
 
-/// The project that a filter names.
+/// The project in a filter.
 pub(crate) async fn project(
     conn: &mut Conn,
     tenant: TenantId,
@@ -96,12 +96,7 @@ pub(crate) async fn project(
 }
 
 /// `GET /runs/{id}`
-pub(crate) async fn get(
-    state: State,
-    identity: Identity,
-    text: web::Path<String>,
-    _: Query<NoParameters>,
-) -> Answer<Run> {
+pub(crate) async fn get(state: State, identity: Identity, text: web::Path<String>) -> Answer<Run> {
     let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
     let found = state
         .read(&identity, "show_dispatch", async |conn: &mut Conn| {

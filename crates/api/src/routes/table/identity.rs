@@ -1,4 +1,4 @@
-//! Who asks: sessions, API keys, tenants, users and memberships.
+//! Routes of sessions, API keys, tenants, users and memberships.
 
 use sched_model::domain::identity::Permission as P;
 use sched_wire as wire;

@@ -1,4 +1,4 @@
-//! Routes of what jobs are made of and live in, besides their definitions: projects, functions, tenants, kinds of schedule, workers.
+//! Routes of projects, functions, templates, notifications, tenants, queues and the installation.
 
 use actix_web::http::StatusCode;
 use sched_model::domain::identity::Permission as P;
@@ -9,9 +9,10 @@ use crate::http::route::{Path, at};
 use crate::openapi::operation;
 use crate::routes::{
     access::{tenancy, users},
-    definitions::{functions, projects, queue_switches, templates},
+    definitions::{functions, projects, templates},
     jobs::job_types,
     operations::{drains, maintenance, notifications},
+    pauses::{self, Pausable},
 };
 
 pub(super) fn resources() -> Vec<Path> {
@@ -54,12 +55,12 @@ fn in_projects() -> Vec<Path> {
             ),
         at("/projects/{name}/pause").post(
             P::JobsOperate,
-            projects::pause,
+            pauses::pause(Pausable::Project),
             turned("Stop dispatching and claiming anything of a project").may_take::<wire::ReasonRequest>(),
         ),
         at("/projects/{name}/resume").post(
             P::JobsOperate,
-            projects::resume,
+            pauses::resume(Pausable::Project),
             turned("End the pause of a project"),
         ),
     ]
@@ -95,13 +96,13 @@ fn of_functions() -> Vec<Path> {
         ),
         at("/functions/{name}/pause").post(
             P::JobsOperate,
-            functions::pause,
+            pauses::pause(Pausable::Function),
             turned("Stop dispatching and claiming any job of a task function")
                 .may_take::<wire::ReasonRequest>(),
         ),
         at("/functions/{name}/resume").post(
             P::JobsOperate,
-            functions::resume,
+            pauses::resume(Pausable::Function),
             turned("End the pause of a task function"),
         ),
     ]
@@ -244,12 +245,12 @@ fn of_tenants() -> Vec<Path> {
             ),
         at("/tenants/{slug}/pause").post(
             P::SystemOperate,
-            tenancy::pause,
+            pauses::pause(Pausable::Tenant),
             turned("Stop dispatching and claiming anything of a tenant").may_take::<wire::ReasonRequest>(),
         ),
         at("/tenants/{slug}/resume").post(
             P::SystemOperate,
-            tenancy::resume,
+            pauses::resume(Pausable::Tenant),
             turned("End the pause of a tenant"),
         ),
         at("/tenants/{slug}/usage").get(
@@ -270,12 +271,12 @@ fn of_queues() -> Vec<Path> {
     vec![
         at("/queues/{name}/pause").post(
             P::QueuesWrite,
-            queue_switches::pause,
+            pauses::pause(Pausable::Queue),
             turned("Stop claiming anything from a queue").may_take::<wire::ReasonRequest>(),
         ),
         at("/queues/{name}/resume").post(
             P::QueuesWrite,
-            queue_switches::resume,
+            pauses::resume(Pausable::Queue),
             turned("End the pause of a queue"),
         ),
     ]

@@ -1,4 +1,4 @@
-//! Entries about tenants, users, and what they sign in with. Nothing secret is in them.
+//! Entries about tenants, users and credentials. They contain no secrets.
 
 use sched_model::domain::identity::Role;
 use sched_model::domain::ids::{TenantId, UserId};
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::identity::Actor;
 
-/// An API key that was made (`after`) or revoked (`before`).
+/// A key that was created (`after`) or revoked (`before`).
 pub(in crate::routes) fn of_api_key(
     tenant: TenantId,
     before: Option<&ApiKeyRecord>,
@@ -45,7 +45,7 @@ pub(in crate::routes) fn of_api_key(
     }
 }
 
-/// A tenant that was made; of the installation, since the tenant was not there before.
+/// A new tenant. An entry of the installation, because the tenant did not exist before.
 pub(in crate::routes) fn of_tenant(tenant: &TenantRecord, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: None,
@@ -60,14 +60,13 @@ pub(in crate::routes) fn of_tenant(tenant: &TenantRecord, by: &Actor) -> AuditEn
     }
 }
 
-/// A tenant that was deleted; of the installation, since the tenant is not there any more.
+/// A deleted tenant. An entry of the installation, because the tenant does not exist any more.
 pub(in crate::routes) fn of_deleted_tenant(tenant: &TenantRecord, by: &Actor) -> AuditEntry {
     let shown = json!({"slug": tenant.slug, "name": tenant.name, "quotas": tenant.quotas});
     let entry = of_tenant(tenant, by);
     AuditEntry { action: "delete_tenant", before: Some(shown), after: None, ..entry }
 }
 
-/// A tenant that was changed.
 pub(in crate::routes) fn of_changed_tenant(
     before: &TenantRecord,
     after: &TenantRecord,
@@ -87,7 +86,7 @@ pub(in crate::routes) fn of_changed_tenant(
     }
 }
 
-/// A user that was made or changed; of the installation, like users themselves.
+/// A created or changed user. An entry of the installation, like users themselves.
 pub(in crate::routes) fn of_user(
     action: &'static str,
     before: Option<&UserRecord>,
@@ -115,7 +114,6 @@ pub(in crate::routes) fn of_user(
     }
 }
 
-/// A session that was begun or ended.
 pub(in crate::routes) fn of_session(
     tenant: TenantId,
     before: Option<&SessionRecord>,
@@ -144,7 +142,7 @@ pub(in crate::routes) fn of_session(
     }
 }
 
-/// A user who changed their own password; in the tenant in which they did.
+/// A user that changed its own password, in the tenant of the request.
 pub(in crate::routes) fn of_own_password(
     tenant: TenantId,
     user: UserId,
@@ -164,7 +162,6 @@ pub(in crate::routes) fn of_own_password(
     }
 }
 
-/// A membership that was made or changed.
 pub(in crate::routes) fn of_member(
     tenant: TenantId,
     before: Option<Role>,
@@ -184,7 +181,7 @@ pub(in crate::routes) fn of_member(
     }
 }
 
-/// A membership that was ended, and with it the keys of the user in the tenant.
+/// A removed membership; the keys of the user in the tenant end with it.
 pub(in crate::routes) fn of_removed_member(tenant: TenantId, member: &Member, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),

@@ -1,7 +1,8 @@
-//! Channels and rules that stand in a manifest: what is wrong with them, and writing them.
+//! Channels and rules of a manifest: check and write them.
 //!
-//! After the jobs of the manifest, which rules may be about, and channels before rules; each kind by name, so that two manifests lock rows in the same order.
-//! In the transaction of the manifest: a process that dies has written nothing.
+//! They are written after the jobs, which rules may name, and channels before rules. Each kind is
+//! written by name, so that two manifests lock rows in the same order. All in the transaction of
+//! the manifest: a process that dies has written nothing.
 
 use sched_model::domain::ids::TenantId;
 use sched_model::events::notifications::rules;
@@ -17,7 +18,8 @@ use crate::identity::Actor;
 use crate::routes::jobs::apply::{by_name, in_order};
 use crate::routes::notes::Notes;
 
-/// Secrets that channels name and the tenant has not, and what rules name and neither the tenant has nor the manifest brings along.
+/// Missing secrets of channels, and missing references of rules that neither the tenant nor the
+/// manifest has.
 pub(in crate::routes) async fn missing(
     conn: &mut Conn,
     tenant: TenantId,
@@ -40,7 +42,7 @@ pub(in crate::routes) async fn missing(
     Ok(mistakes)
 }
 
-/// Writes them; says what was written, in the order of the manifest.
+/// Writes them. Returns the results in the order of the manifest.
 pub(in crate::routes) async fn write(
     conn: &mut Conn,
     (tenant, by): (TenantId, &Actor),

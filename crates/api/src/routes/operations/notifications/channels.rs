@@ -1,7 +1,7 @@
-//! Channels: listing, showing, writing, deleting and trying them.
+//! Channels: list, show, write, delete and test them.
 
 use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use sched_model::definitions::functions::Change;
 use sched_model::domain::ids::{TenantId, time_ordered};
 use sched_model::events::notifications::channels::{
@@ -22,16 +22,16 @@ use super::{LOOKED_AT, at_most, entry};
 use crate::convert::notification as show;
 use crate::error::ApiError;
 use crate::error::field_error::{FieldError, Reason};
-use crate::http::extract::{Body, NoParameters, Query, condition};
+use crate::http::call::Call;
+use crate::http::extract::{Body, Query};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
 use crate::identity::{Actor, Identity};
 use crate::routes::etag::{can_be_there, named, no_such, version_tag};
-use crate::routes::{Answer, Id, State};
+use crate::routes::{Answer, State};
 
-/// What it is, in messages.
 const KIND: &str = "notification channel";
-/// The same in the audit log.
+/// Name in the audit log.
 const TARGET: &str = "notification_channel";
 
 /// `GET /notification-channels`
@@ -55,7 +55,6 @@ pub(crate) async fn get(
     state: State,
     identity: Identity,
     name: web::Path<String>,
-    _: Query<NoParameters>,
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     can_be_there(KIND, &name)?;
@@ -69,20 +68,12 @@ pub(crate) async fn get(
 }
 
 /// `PUT /notification-channels/{name}`
-pub(crate) async fn put(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    name: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
-    let (tenant, condition, by) = (identity.tenant(), condition(&http)?, &request.0);
+pub(crate) async fn put(call: Call, name: web::Path<String>, body: Body) -> Result<HttpResponse, ApiError> {
+    let (tenant, condition, by) = (call.tenant(), call.condition()?, &call.by);
     let body = named(&name, body.required()?)?;
     let settings = show::read_channel(body, "").map_err(ApiError::Refused)?;
-    let written = state
-        .write(&identity, by, "put_notification_channel", async |conn: &mut Conn| {
+    let written = call
+        .write("put_notification_channel", async |conn: &mut Conn| {
             if let Some(mistake) = missing_secret(conn, tenant, "", &settings).await? {
                 return Err(ApiError::Refused(vec![mistake]));
             }
@@ -104,12 +95,12 @@ pub(crate) async fn put(
         })
         .await?;
     if written.extra.is_some_and(|change| change != Change::Unchanged) {
-        tracing::info!(channel.name = settings.name, "Wrote a notification channel.");
+        tracing::info!(channel.name = settings.name, "notification channel written");
     }
     Ok(written.response)
 }
 
-/// Writes a channel; returns it, and the entry for the audit log if it was changed.
+/// Writes a channel. Returns it, and its audit entry if it changed.
 pub(in crate::routes) async fn write(
     conn: &mut Conn,
     (tenant, by): (TenantId, &Actor),
@@ -126,12 +117,13 @@ pub(in crate::routes) async fn write(
     Ok((saved, Some(entry)))
 }
 
-/// Refuses what was written at `at` when the tenant has one channel too many now.
+/// Rejects the channel at `at` if the tenant has one too many now.
 pub(in crate::routes) async fn room(conn: &mut Conn, tenant: TenantId, at: &str) -> Result<(), ApiError> {
     at_most(channels::list(conn, tenant, None, LOOKED_AT).await?.len(), at, KIND)
 }
 
-/// What is wrong with a channel at `at` that names a secret which is not there: messages to it would fail, and nobody would be told of that.
+/// The error of a channel at `at` that names a missing secret: its messages would fail, without a
+/// notification about that.
 pub(in crate::routes) async fn missing_secret(
     conn: &mut Conn,
     tenant: TenantId,
@@ -148,18 +140,11 @@ pub(in crate::routes) async fn missing_secret(
 }
 
 /// `DELETE /notification-channels/{name}`
-pub(crate) async fn delete(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    name: web::Path<String>,
-    _: Query<NoParameters>,
-) -> Result<HttpResponse, ApiError> {
-    let (tenant, condition, by) = (identity.tenant(), condition(&http)?, &request.0);
+pub(crate) async fn delete(call: Call, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let (tenant, condition, by) = (call.tenant(), call.condition()?, &call.by);
     can_be_there(KIND, &name)?;
-    let written = state
-        .write(&identity, by, "delete_notification_channel", async |conn: &mut Conn| {
+    let written = call
+        .write("delete_notification_channel", async |conn: &mut Conn| {
             let channel = match channels::delete(conn, tenant, &name).await? {
                 Deleted::Done(channel) => channel,
                 Deleted::InUse(rules) => return Err(in_use(&name, &rules)),
@@ -173,7 +158,7 @@ pub(crate) async fn delete(
         })
         .await?;
     if written.extra.is_some() {
-        tracing::info!(channel.name = name.as_str(), "Deleted a notification channel.");
+        tracing::info!(channel.name = name.as_str(), "notification channel deleted");
     }
     Ok(written.response)
 }
@@ -185,17 +170,11 @@ fn in_use(name: &str, rules: &[String]) -> ApiError {
 }
 
 /// `POST /notification-channels/{name}/test`
-pub(crate) async fn test(
-    state: State,
-    identity: Identity,
-    request: Id,
-    name: web::Path<String>,
-    _: Query<NoParameters>,
-) -> Result<HttpResponse, ApiError> {
-    let (tenant, by) = (identity.tenant(), &request.0);
+pub(crate) async fn test(call: Call, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let (tenant, by) = (call.tenant(), &call.by);
     can_be_there(KIND, &name)?;
-    let written = state
-        .write(&identity, by, "test_notification_channel", async |conn: &mut Conn| {
+    let written = call
+        .write("test_notification_channel", async |conn: &mut Conn| {
             let channel = found(conn, tenant, &name).await?;
             let now = database_clock::now(conn).await?;
             let id = time_ordered(now);
@@ -211,7 +190,7 @@ pub(crate) async fn test(
             Ok::<_, ApiError>((Reply::with(StatusCode::ACCEPTED, &show::delivery(made))?, ()))
         })
         .await?;
-    state.hint("the leader", async |conn: &mut Conn| notify::notifications_wanted(conn).await).await;
+    call.state.hint("the leader", async |conn: &mut Conn| notify::notifications_wanted(conn).await).await;
     Ok(written.response)
 }
 

@@ -1,4 +1,4 @@
-//! Deliveries: what was told, or is being told, and what became of it. Read only: the leader decides about them.
+//! Deliveries of notifications and their results. Read only: the leader decides about them.
 
 use actix_web::web;
 use sched_model::Conn;
@@ -8,7 +8,7 @@ use sched_wire::{NotificationDeliveriesQuery, NotificationDelivery, Page};
 use crate::convert::IntoDomain as _;
 use crate::convert::notification as show;
 use crate::error::ApiError;
-use crate::http::extract::{NoParameters, Query, id};
+use crate::http::extract::{Query, id};
 use crate::http::pagination::Pages;
 use crate::identity::Identity;
 use crate::routes::etag::no_such;
@@ -43,7 +43,6 @@ pub(crate) async fn get(
     state: State,
     identity: Identity,
     text: web::Path<String>,
-    _: Query<NoParameters>,
 ) -> Answer<NotificationDelivery> {
     let (tenant, id) = (identity.tenant(), id(&text)?);
     let found = state

@@ -1,6 +1,6 @@
-//! Rules: listing, showing, writing and deleting them.
+//! Rules: list, show, write and delete them.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use sched_model::definitions::functions::Change;
 use sched_model::domain::ids::TenantId;
 use sched_model::events::notifications::rules::{self, RuleRecord, RuleSettings, SavedRule};
@@ -12,16 +12,16 @@ use super::{LOOKED_AT, at_most, entry};
 use crate::convert::notification as show;
 use crate::error::ApiError;
 use crate::error::field_error::FieldError;
-use crate::http::extract::{Body, NoParameters, Query, condition};
+use crate::http::call::Call;
+use crate::http::extract::{Body, Query};
 use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
 use crate::identity::{Actor, Identity};
 use crate::routes::etag::{can_be_there, named, no_such, version_tag};
-use crate::routes::{Answer, Id, State};
+use crate::routes::{Answer, State};
 
-/// What it is, in messages.
 const KIND: &str = "notification rule";
-/// The same in the audit log.
+/// Name in the audit log.
 const TARGET: &str = "notification_rule";
 
 /// `GET /notification-rules`
@@ -45,7 +45,6 @@ pub(crate) async fn get(
     state: State,
     identity: Identity,
     name: web::Path<String>,
-    _: Query<NoParameters>,
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     can_be_there(KIND, &name)?;
@@ -57,20 +56,12 @@ pub(crate) async fn get(
 }
 
 /// `PUT /notification-rules/{name}`
-pub(crate) async fn put(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    name: web::Path<String>,
-    _: Query<NoParameters>,
-    body: Body,
-) -> Result<HttpResponse, ApiError> {
-    let (tenant, condition, by) = (identity.tenant(), condition(&http)?, &request.0);
+pub(crate) async fn put(call: Call, name: web::Path<String>, body: Body) -> Result<HttpResponse, ApiError> {
+    let (tenant, condition, by) = (call.tenant(), call.condition()?, &call.by);
     let body = named(&name, body.required()?)?;
     let settings = show::read_rule(body, "").map_err(ApiError::Refused)?;
-    let written = state
-        .write(&identity, by, "put_notification_rule", async |conn: &mut Conn| {
+    let written = call
+        .write("put_notification_rule", async |conn: &mut Conn| {
             let (saved, entry) = write(conn, (tenant, by), "", &settings).await?;
             if saved.change == Change::Created {
                 room(conn, tenant, "").await?;
@@ -89,13 +80,14 @@ pub(crate) async fn put(
         })
         .await?;
     if written.extra.is_some_and(|change| change != Change::Unchanged) {
-        state.hint("the leader", async |conn: &mut Conn| notify::notifications_wanted(conn).await).await;
-        tracing::info!(rule.name = settings.name, "Wrote a notification rule.");
+        call.state.hint("the leader", async |conn: &mut Conn| notify::notifications_wanted(conn).await).await;
+        tracing::info!(rule.name = settings.name, "notification rule written");
     }
     Ok(written.response)
 }
 
-/// Writes a rule that stands at `at`; returns it, and the entry for the audit log if it was changed. Refuses one that names what is not there.
+/// Writes the rule at `at`. Returns it, and its audit entry if it changed. Rejects a rule that
+/// names something missing.
 pub(in crate::routes) async fn write(
     conn: &mut Conn,
     (tenant, by): (TenantId, &Actor),
@@ -117,24 +109,17 @@ pub(in crate::routes) async fn write(
     Ok((saved, Some(entry)))
 }
 
-/// Refuses what was written at `at` when the tenant has one rule too many now.
+/// Rejects the rule at `at` if the tenant has one too many now.
 pub(in crate::routes) async fn room(conn: &mut Conn, tenant: TenantId, at: &str) -> Result<(), ApiError> {
     at_most(rules::list(conn, tenant, None, LOOKED_AT).await?.len(), at, KIND)
 }
 
 /// `DELETE /notification-rules/{name}`
-pub(crate) async fn delete(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
-    name: web::Path<String>,
-    _: Query<NoParameters>,
-) -> Result<HttpResponse, ApiError> {
-    let (tenant, condition, by) = (identity.tenant(), condition(&http)?, &request.0);
+pub(crate) async fn delete(call: Call, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let (tenant, condition, by) = (call.tenant(), call.condition()?, &call.by);
     can_be_there(KIND, &name)?;
-    let written = state
-        .write(&identity, by, "delete_notification_rule", async |conn: &mut Conn| {
+    let written = call
+        .write("delete_notification_rule", async |conn: &mut Conn| {
             let rule = rules::delete(conn, tenant, &name).await?.ok_or_else(|| no_such(KIND, &name))?;
             condition.check(KIND, Some(&rule.version.to_string()))?;
             let what = ("delete_notification_rule", TARGET, name.as_str());
@@ -143,7 +128,7 @@ pub(crate) async fn delete(
         })
         .await?;
     if written.extra.is_some() {
-        tracing::info!(rule.name = name.as_str(), "Deleted a notification rule.");
+        tracing::info!(rule.name = name.as_str(), "notification rule deleted");
     }
     Ok(written.response)
 }

@@ -1,8 +1,9 @@
-//! One reader of a run's output: what has come since it looked last.
+//! One reader of a run's output: what is new since its last poll.
 //!
-//! A look asks how the run stands, and then for what that leaves open: attempts that have ended since, with their stored output,
-//! and what the running one has told. Asked in this order nothing is missed: what has ended when the run is looked at is in the
-//! history that is read afterwards. Reading only; losing a reader loses nothing.
+//! A poll reads the state of the run first, and then attempts that have ended since, with their
+//! stored output, and the live output of the running one. In this order nothing is missed: an
+//! attempt that has ended at the first read is in the history of the second. Read only; losing a
+//! reader loses nothing.
 
 use chrono::{DateTime, Utc};
 use sched_model::domain::dispatch::DispatchStatus;
@@ -15,31 +16,32 @@ use super::Seen;
 use super::position::{Position, STREAMS, placed};
 use crate::convert::{IntoWire, response};
 
-/// Finished attempts that are shown in one look; the next look goes on.
+/// Finished attempts per poll; the next poll continues.
 const ATTEMPTS_AT_ONCE: usize = 10;
 
-/// A look that has found this many bytes of stored output leaves the rest to the next: what is sent is several times that, because of
-/// what JSON must escape.
+/// Limit of stored output per poll; the next poll continues. Escaping in JSON multiplies the sent
+/// bytes.
 const BYTES_AT_ONCE: usize = 1 << 20;
 
-/// See the module.
 #[derive(Debug, Clone)]
 pub(super) struct Follower {
     tenant: TenantId,
     dispatch: DispatchId,
     position: Position,
     status: DispatchStatus,
-    /// Status, number of attempts and running attempt when history was read last: while they stay, nothing has ended since. A whole
-    /// attempt may have come and gone between two looks, of which the number alone tells.
+    /// Status, number of attempts and running attempt at the last read of history. While they are
+    /// unchanged, no attempt has ended. A whole attempt may pass between two polls; only the number
+    /// shows it.
     read_at: Option<(DispatchStatus, i32, Option<ExecutionId>)>,
-    /// The running attempt and the last of its pieces that was seen; a position alone would have all of them read again.
+    /// The running attempt and its last read piece. A position alone would require reading all
+    /// pieces again.
     last_piece: Option<(ClaimToken, i64)>,
     progress_of: Option<DateTime<Utc>>,
     has_more: bool,
 }
 
 impl Follower {
-    /// A reader that goes on after `position`.
+    /// A reader that continues after `position`.
     pub(super) fn new(tenant: TenantId, dispatch: DispatchId, position: Position) -> Self {
         Self {
             tenant,
@@ -53,12 +55,12 @@ impl Follower {
         }
     }
 
-    /// How the run stood at the last look.
+    /// State of the run at the last poll.
     pub(super) fn status(&self) -> DispatchStatus {
         self.status
     }
 
-    /// Whether the last look left something for the next one.
+    /// Reports whether the last poll left something for the next one.
     pub(super) fn has_more(&self) -> bool {
         self.has_more
     }
@@ -68,7 +70,7 @@ impl Follower {
         (LogEvent::End { status: self.status.into_wire() }, self.position)
     }
 
-    /// What has come since the last look. `NotFound` if the tenant has no such run.
+    /// Reads what is new. `NotFound` if the tenant has no such run.
     pub(super) async fn look(&mut self, conn: &mut Conn) -> DbResult<Seen> {
         let watched = live_output::look(conn, self.tenant, self.dispatch).await?.ok_or(DbError::NotFound)?;
         self.status = watched.status;
@@ -121,7 +123,7 @@ impl Follower {
         Ok(())
     }
 
-    /// What the running attempt has told since.
+    /// New live output of the running attempt.
     async fn running(
         &mut self,
         conn: &mut Conn,
@@ -129,7 +131,8 @@ impl Follower {
         (execution, token): (ExecutionId, ClaimToken),
         seen: &mut Seen,
     ) -> DbResult<()> {
-        // It has ended meanwhile, and was shown to its end; the next look finds the run in another state.
+        // It has ended meanwhile and was read to its end; the next poll finds the run in another
+        // state.
         if self.position.is_done && self.position.execution >= Some(execution) {
             return Ok(());
         }
@@ -155,7 +158,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Goes on to an attempt, unless it is the one at which the reader stands.
+    /// Moves to an attempt, unless the reader is there already.
     fn begin(&mut self, execution: ExecutionId, attempt: i32, seen: &mut Seen) {
         if self.position.execution != Some(execution) {
             self.position = Position::at(execution);

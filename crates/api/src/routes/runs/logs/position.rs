@@ -1,8 +1,9 @@
-//! Where a reader of a run's output stands: the attempt, and how far into each of its streams. Pure.
+//! The position of a reader of a run's output: the attempt, and the offset in each of its streams.
+//! Pure.
 //!
-//! Bytes are counted from the beginning of a stream, of its text as it is stored. So a reader can go on from what a running attempt
-//! told into what was stored at its end, and sees the same bytes once. Where bytes that are not UTF-8 were left out in between, a few
-//! may be missing or come twice.
+//! Offsets count the bytes of the stored text from the beginning of a stream. So a reader can
+//! continue from live output into the output that is stored at the end, and reads the same bytes
+//! once. Where bytes that are not UTF-8 were dropped in between, a few may be missing or repeated.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,21 +11,20 @@ use std::str::FromStr;
 use sched_model::domain::ids::ExecutionId;
 use sched_model::running::executions::Output;
 
-/// Streams in the order in which stored output is shown.
+/// Streams in the order of stored output.
 pub(super) const STREAMS: [&str; 3] = ["stdout", "stderr", "log"];
 
-/// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Position {
-    /// The attempt; `None` before the first.
+    /// `None` before the first attempt.
     pub(super) execution: Option<ExecutionId>,
-    /// Whether all of it was seen, its end included.
+    /// Whether the attempt was read to its end.
     pub(super) is_done: bool,
-    /// Bytes seen of each of [`STREAMS`].
+    /// Read bytes of each of [`STREAMS`].
     seen: [u64; STREAMS.len()],
 }
 
-/// A position nobody was given.
+/// A text that is no position of this API.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("is not the id of an event of this stream")]
 pub(super) struct NotAPosition;
@@ -35,13 +35,14 @@ impl Position {
         Self { execution: Some(execution), ..Self::default() }
     }
 
-    /// Bytes seen of a stream.
+    /// Read bytes of a stream.
     fn of(&mut self, stream: &str) -> Option<&mut u64> {
         let number = STREAMS.iter().position(|name| *name == stream)?;
         self.seen.get_mut(number)
     }
 
-    /// Goes over a piece of a stream that starts at `starts_at`. Gives what of it is new, and how much before it was never seen.
+    /// Passes a piece of a stream that starts at `starts_at`. Returns its new part, and the number
+    /// of bytes before it that were never read.
     pub(super) fn pass<'a>(
         &mut self,
         stream: &str,
@@ -54,7 +55,8 @@ impl Position {
             return None;
         }
         let known = usize::try_from(seen.saturating_sub(starts_at)).unwrap_or(usize::MAX);
-        // A position in the middle of a character can only come from a count that was disturbed; the next one is near.
+        // A position inside a character can only come from a disturbed count; the next boundary is
+        // near.
         let rest = (known..=content.len()).find_map(|from| content.get(from..)).unwrap_or_default();
         let missed = starts_at.saturating_sub(*seen);
         *seen = ends_at;
@@ -62,7 +64,7 @@ impl Position {
     }
 }
 
-/// The kept pieces of a stream, each with the bytes of the stream before it.
+/// The stored pieces of a stream, each with its offset.
 pub(super) fn placed<'a>(stored: &'a [Output], stream: &'a str) -> impl Iterator<Item = (u64, &'a str)> {
     let mut ends_at: u64 = 0;
     stored.iter().filter(move |chunk| chunk.stream == stream).map(move |chunk| {
@@ -114,7 +116,7 @@ mod tests {
     fn what_was_told_is_not_shown_again_from_what_was_stored() {
         let whole = [chunk("one two three", 0)];
         let cut = [chunk("head", 0), chunk("tail", 92)];
-        // Seen live up to here; what the stored output adds.
+        // Read live up to here, the stored output, and the new pieces.
         type Row<'a> = (u64, &'a [Output], &'a [(u64, &'a str)]);
         let table: &[Row<'_>] = &[
             (0, &whole, &[(0, "one two three")]),
