@@ -258,3 +258,4 @@ mod examples;
 mod source_positions;
 #[cfg(test)]
 mod tests;
+mod wording;

@@ -109,7 +109,7 @@ mod tests {
             (at_least_one("0").unwrap_err(), "1 or more"),
             (whole::<i32>("x").unwrap_err(), "a whole number"),
             (whole::<i32>("1.5").unwrap_err(), "a whole number"),
-            (whole::<i32>("9999999999").unwrap_err(), "out of bounds"),
+            (whole::<i32>("9999999999").unwrap_err(), "out of range"),
             (id("nope").unwrap_err(), "must be an id"),
             (instant("tomorrow").unwrap_err(), "2030-01-31T09:00:00Z"),
             (duration("soon").unwrap_err(), "`5min`"),

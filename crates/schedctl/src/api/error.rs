@@ -44,8 +44,8 @@ pub(crate) enum ApiError {
     },
     /// A different server answers.
     #[error(
-        "what answers at {url} (from {origin}) is not the API of this release: it gave status {status} and no body we \
-         understand; check --api-url"
+        "the server at {url} (from {origin}) is not the API of this release: status {status} without a valid body; \
+         check --api-url"
     )]
     Foreign {
         url: String,

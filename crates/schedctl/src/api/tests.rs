@@ -144,7 +144,7 @@ async fn the_fix_for_an_api_of_dev_that_is_away_depends_on_whether_dev_runs() {
     let mut gone = api(Url::parse(&format!("http://{free}")).unwrap());
     gone.place.source = Source::Dev(local_install::description_of(owned.dir()));
     let error = gone.get::<Status>(&["status"], &()).await.unwrap_err().to_string();
-    assert!(error.contains("runs no more: start it again"), "{error}");
+    assert!(error.contains("has stopped: start it again"), "{error}");
     let pid = i32::try_from(std::process::id()).unwrap();
     let dev = local_install::ProcessEntry { name: "schedctl".to_owned(), pid, health_url: None };
     let description = local_install::Description {
@@ -154,5 +154,5 @@ async fn the_fix_for_an_api_of_dev_that_is_away_depends_on_whether_dev_runs() {
     };
     owned.describe(&description).unwrap();
     let error = gone.get::<Status>(&["status"], &()).await.unwrap_err().to_string();
-    assert!(error.contains("runs: wait until it has started"), "{error}");
+    assert!(error.contains("is running: wait until it has started"), "{error}");
 }

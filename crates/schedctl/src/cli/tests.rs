@@ -89,8 +89,8 @@ fn what_is_no_value_of_a_flag_is_answered_in_words_of_the_flag() {
         ("jobs rollback j --to x", "--to", "must be a whole number"),
         ("metrics --hours 1000", "--hours", "from 1 to 744"),
         ("dev --api-port x", "--api-port", "must be a whole number"),
-        ("events wait --job j --timeout soon", "--timeout", "length of time"),
-        ("api-keys create k --expires-at soon", "--expires-at", "is no instant"),
+        ("events wait --job j --timeout soon", "--timeout", "duration"),
+        ("api-keys create k --expires-at soon", "--expires-at", "is not an instant"),
         ("schedules preview --cron @daily --count x", "--count", "from 1 to 10000"),
     ] {
         let words = ["schedctl"].into_iter().chain(line.split(' '));
@@ -128,15 +128,15 @@ fn get_has_the_alias_show() {
         nouns,
         [
             "api-keys",
+            "attempts",
             "audit-events",
             "calendars",
             "dead-letters",
-            "runs",
-            "attempts",
             "functions",
             "jobs",
             "projects",
             "queues",
+            "runs",
             "schedulers",
             "secrets",
             "templates",

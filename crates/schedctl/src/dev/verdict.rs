@@ -161,7 +161,7 @@ mod tests {
         let expectation = expectation(json!({})).unwrap();
         let failed = [attempt(1, AttemptStatus::Failed, 101)];
         let Verdict::Missing(text) = expectation.judge(&failed, at(100)) else { panic!("done") };
-        assert!(text.contains("FAILED, exit code 3"), "{text}");
+        assert!(text.contains("failed, exit code 3"), "{text}");
     }
 
     #[test]

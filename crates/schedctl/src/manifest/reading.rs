@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use serde_saphyr::{Error, MessageFormatter as _, UserMessageFormatter};
 
 use super::mistakes::{self, Mistake, Where};
-use super::single::{self, in_words};
+use super::wording::{self, in_words};
 use crate::manifest::source_positions::{Outline, Position};
 use crate::suggest;
 
@@ -119,10 +119,10 @@ fn read(path: &Path, text: &str) -> Result<(Manifest, Option<Outline>), Box<Wron
     let read = if is_json { json(text) } else { yaml(text) };
     match read {
         Ok(manifest) => Ok((manifest, outline)),
-        Err(_) if outline.as_ref().is_some_and(|outline| single::is_answer(|name| outline.has(name))) => {
+        Err(_) if outline.as_ref().is_some_and(|outline| wording::is_answer(|name| outline.has(name))) => {
             let place = Where { file: Some(path.to_owned()), ..Where::default() };
             Err(Box::new(Wrong {
-                mistake: Mistake { place, message: single::ANSWER.to_owned() },
+                mistake: Mistake { place, message: wording::ANSWER.to_owned() },
                 item: None,
             }))
         }

@@ -7,16 +7,16 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use sched_runtime::exit;
-use sched_wire::{Problem, plain_error};
+use sched_wire::Problem;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
 use super::mistakes::{Mistake, Where};
+use super::wording::{ANSWER, in_words, is_answer};
 use super::{FilesError, reading, unescape};
 use crate::manifest::source_positions::Outline;
 use crate::output::neutral;
-use crate::suggest;
 
 /// Maximum number of reported errors.
 const MOST_MISTAKES: usize = 20;
@@ -114,15 +114,6 @@ impl Single {
     }
 }
 
-/// The error for an answer of the API in place of a definition.
-pub(super) const ANSWER: &str = "this is an answer of the API, as `-o yaml` prints it; `schedctl export` prints what there is as a jobs file, which \
-                                 `schedctl jobs apply` takes (of some jobs with `--prefix NAME`)";
-
-/// Whether top-level fields are those of an answer: of one resource, or of a list.
-pub(super) fn is_answer(has: impl Fn(&str) -> bool) -> bool {
-    (has("id") && has("created_at")) || (has("items") && has("next_cursor"))
-}
-
 fn wrong(headline: &str, mistakes: Vec<Mistake>) -> FilesError {
     FilesError { headline: headline.to_owned(), mistakes, code: exit::USAGE }
 }
@@ -133,22 +124,6 @@ fn step(segment: &Segment) -> Option<String> {
         Segment::Map { key } => Some(key.clone()),
         Segment::Enum { .. } | Segment::Unknown => None,
     }
-}
-
-/// Rewords a message of the parser for files, and extracts the missing field, if that is the error.
-pub(super) fn in_words(message: &str) -> (Option<String>, String) {
-    if let Some((field, known)) = unknown(message) {
-        return (None, suggest::unknown_field(field, &known));
-    }
-    let told = plain_error(message);
-    (told.missing, told.message)
-}
-
-/// Extracts the unknown field and the known ones from a message of the parser.
-fn unknown(message: &str) -> Option<(&str, Vec<&str>)> {
-    let (field, known) = message.strip_prefix("unknown field `")?.split_once("`, expected ")?;
-    // Every second part is between backquotes.
-    Some((field, known.split('`').skip(1).step_by(2).collect()))
 }
 
 #[cfg(test)]
@@ -192,7 +167,7 @@ mod tests {
             .map(|pointer| ProblemError { pointer: pointer.into(), message: "is odd".into() })
             .into();
         assert_snapshot!(single.explain(&problem), @r"
-        nothing was made: 2 mistakes; nothing was changed (status 422, invalid):
+        nothing was created: 2 mistakes; nothing was changed (status 422, invalid):
           job.yaml:3:3: schedule_config.expression: is odd
           priority: is odd
           job.yaml: queue: is odd

@@ -170,7 +170,7 @@ fn calendars_have_places_like_jobs() {
     ]);
     assert_snapshot!(twice.unwrap_err(), @r#"
     the jobs cannot be applied, and nothing was sent:
-      b.yaml:2:5: calendar "holidays", name: the name is used already in a.yaml:2:5
+      b.yaml:2:5: calendar "holidays", name: the name is already used in a.yaml:2:5
     "#);
 }
 
@@ -244,7 +244,7 @@ fn a_key_that_stands_twice_is_refused() {
     let text = format!("{GOOD}    function: other\n");
     assert_snapshot!(wrong(&text), @r#"
     the jobs cannot be applied, and nothing was sent:
-      jobs.yaml:10:5: job "greet": the key `function` stands here twice
+      jobs.yaml:10:5: job "greet": duplicate key `function`
     "#);
 }
 
@@ -291,8 +291,8 @@ fn a_name_that_stands_twice_is_told_with_both_places() {
     let error = files(&[("a.yaml", GOOD), ("b.yaml", GOOD)]).unwrap_err();
     assert_snapshot!(error, @r#"
     the jobs cannot be applied, and nothing was sent:
-      b.yaml:2:5: task function "hello", name: the name is used already in a.yaml:2:5
-      b.yaml:6:5: job "greet", name: the name is used already in a.yaml:6:5
+      b.yaml:2:5: task function "hello", name: the name is already used in a.yaml:2:5
+      b.yaml:6:5: job "greet", name: the name is already used in a.yaml:6:5
     "#);
 }
 

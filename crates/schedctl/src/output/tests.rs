@@ -29,8 +29,8 @@ fn list(format: Format, colour: bool) -> String {
 fn a_table_has_no_lines_and_no_trailing_blanks() {
     assert_snapshot!(list(Format::Table, false), @r"
     NAME           STATUS
-    backup         COMPLETED
-    a-longer-name  FAILED
+    backup         succeeded
+    a-longer-name  failed
     ");
 }
 
@@ -38,8 +38,8 @@ fn a_table_has_no_lines_and_no_trailing_blanks() {
 fn a_wide_table_has_every_column_with_foreign_text_escaped() {
     assert_snapshot!(list(Format::Wide, false), @r"
     NAME           STATUS     NOTE
-    backup         COMPLETED  -
-    a-longer-name  FAILED     no\u{1b}[2J space\nleft
+    backup         succeeded  -
+    a-longer-name  failed     no\u{1b}[2J space\nleft
     ");
 }
 
@@ -48,7 +48,7 @@ fn colour_appears_only_when_asked_for_and_shifts_nothing() {
     let plain = list(Format::Table, false);
     assert!(!plain.contains('\u{1b}'), "{plain}");
     let coloured = list(Format::Table, true);
-    assert!(coloured.contains("\u{1b}[38;5;10mCOMPLETED"), "{coloured:?}");
+    assert!(coloured.contains("\u{1b}[38;5;10msucceeded"), "{coloured:?}");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_record_has_a_line_for_each_column() {
     let thing = THINGS.first().unwrap();
     assert_snapshot!(table::record(thing, COLUMNS, Format::Wide, false), @r"
     Name    backup
-    Status  COMPLETED
+    Status  succeeded
     Note    -
     ");
 }
@@ -111,13 +111,13 @@ fn lines_that_come_one_by_one_stand_below_each_other() {
     let text: String = THINGS.iter().chain(THINGS).map(|thing| lines.item(thing)).collect();
     assert_snapshot!(text, @r"
     NAME    STATUS     NOTE
-    backup  COMPLETED  -
-    a-longer-name  FAILED     no\u{1b}[2J space\nleft
-    backup         COMPLETED  -
-    a-longer-name  FAILED     no\u{1b}[2J space\nleft
+    backup  succeeded  -
+    a-longer-name  failed     no\u{1b}[2J space\nleft
+    backup         succeeded  -
+    a-longer-name  failed     no\u{1b}[2J space\nleft
     ");
     let first = Lines::new(COLUMNS, Format::Table).item(THINGS.first().unwrap());
-    assert_eq!(first, "NAME    STATUS\nbackup  COMPLETED\n");
+    assert_eq!(first, "NAME    STATUS\nbackup  succeeded\n");
 }
 
 #[test]

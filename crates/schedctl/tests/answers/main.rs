@@ -176,7 +176,7 @@ fn a_dispatch_and_a_dead_letter_are_shown_with_all_that_is_known_of_them() {
             ("Status", "dead_letter"),
             ("Error", "exit code 7"),
             ("Arguments", r#"{"region":"north"}"#),
-            ("Attempts", "6 begun, 2 followed by a retry, 0 lost"),
+            ("Attempts", "6 started, 2 followed by a retry, 0 lost"),
             ("Triggered by", "api: ada@example.com"),
             ("Queue", "mail"),
             ("Trace id", TRACE),
@@ -189,7 +189,7 @@ fn a_dispatch_and_a_dead_letter_are_shown_with_all_that_is_known_of_them() {
             ("Error", "exit code 7"),
             ("Error class", "exit_code"),
             ("Arguments", r#"{"region":"north"}"#),
-            ("Attempts", "3 (+3 handed back)"),
+            ("Attempts", "3 (+3 released)"),
             ("Queue", "mail"),
             ("Trace id", TRACE),
         ] {
@@ -198,7 +198,7 @@ fn a_dispatch_and_a_dead_letter_are_shown_with_all_that_is_known_of_them() {
     }
     assert_eq!(api.json(&format!("dead-letters get {ID}")), dead_letter(3));
     let listed = api.printed("dead-letters list");
-    assert!(listed.contains("  3 (+3 handed back)  ") && listed.contains("  6  "), "{listed}");
+    assert!(listed.contains("  3 (+3 released)  ") && listed.contains("  6  "), "{listed}");
     // The run may be gone: a dead letter is shown without it.
     let alone = Api::of(&[(&letter, dead_letter(0))]);
     let shown = alone.printed(&format!("dead-letters get {ID}"));
@@ -416,7 +416,7 @@ fn a_queue_without_a_worker_is_told_of_where_something_is_put_into_it() {
     let file = folder.path().join("jobs.yaml");
     std::fs::write(&file, "queues: [{name: mail}, {name: unseen}]").unwrap();
     let applied = json!({"dry_run": false, "results": []});
-    let mut in_mail = job("ACTIVE");
+    let mut in_mail = job("enabled");
     in_mail["queue"] = json!("mail");
     let answers = |workers: Option<u32>| {
         let queue = match workers {
@@ -441,7 +441,7 @@ fn a_queue_without_a_worker_is_told_of_where_something_is_put_into_it() {
         // An API of an earlier version does not report it.
         for (workers, is_told) in [(Some(0), true), (Some(1), false), (None, false)] {
             let done = answers(workers).run(exit::OK, command);
-            let told = text(&done.stderr).contains("no living worker serves queue mail");
+            let told = text(&done.stderr).contains("no live worker serves queue mail");
             assert_eq!(told, is_told, "{command}: {}", text(&done.stderr));
         }
     }
@@ -456,7 +456,7 @@ fn who_waits_is_told_why_nothing_begins() {
         "run": {
             "id": ID, "status": "waiting", "text": "it waits", "scheduled_for": AT, "created_at": AT, "lateness_ms": 0,
             "available_at": AT, "queue": "mail", "is_queued": false, "is_catch_up": false, "triggered_by": "api",
-            "waits_for": [{"what": "no_worker", "text": "no living worker serves queue mail", "until": null}],
+            "waits_for": [{"what": "no_worker", "text": "no live worker serves queue mail", "until": null}],
             "attempts": [],
         },
     });
@@ -470,7 +470,7 @@ fn who_waits_is_told_why_nothing_begins() {
     ]);
     let waited = api.run(exit::TOO_LATE, "jobs trigger nightly --wait --wait-timeout 10s");
     let told = text(&waited.stderr);
-    assert_eq!(told.matches("it waits: no living worker serves queue mail").count(), 1, "{told}");
+    assert_eq!(told.matches("it waits: no live worker serves queue mail").count(), 1, "{told}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn what_is_stuck_is_told_of_by_a_dry_run_and_otherwise_the_leader_is_asked() {
             text(&told.stdout).lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows[1], [ID, "nightly", "2", AT, OTHER, "worker_lost", "waiting"]);
         assert_eq!(rows[2][1..], ["-", "2", AT, "h7", "worker_lost", "dead_letter"]);
-        let said = "2 attempts are stuck; the runs of 1 would wait to be run again; nothing was changed\n";
+        let said = "2 attempts are stuck; 1 of their runs would be retried; nothing was changed\n";
         assert_eq!(text(&told.stderr), said);
         assert_eq!(api.json(&format!("{words} --dry-run")), found);
     }
@@ -32,7 +32,7 @@ fn what_is_stuck_is_told_of_by_a_dry_run_and_otherwise_the_leader_is_asked() {
     let api = Api::of(&[("POST /maintenance/reset-stuck", alone)]);
     let told = api.run(exit::OK, "runs reset-stuck --dry-run");
     assert!(
-        text(&told.stderr).contains("no scheduler leads, so that nobody would end them"),
+        text(&told.stderr).contains("no scheduler leads, so they are not ended"),
         "{}",
         text(&told.stderr)
     );
@@ -43,6 +43,6 @@ fn what_is_stuck_is_told_of_by_a_dry_run_and_otherwise_the_leader_is_asked() {
     });
     let api = Api::of(&[("POST /maintenance/reset-stuck", leader)]);
     let asked = api.run(exit::OK, "runs reset-stuck");
-    assert!(text(&asked.stderr).contains("h (process 7), was asked to look for lost attempts"));
+    assert!(text(&asked.stderr).contains("requested a search for lost attempts of the leader h (process 7)"));
     assert_eq!(*api.bodies.lock().unwrap(), ["{}"]);
 }

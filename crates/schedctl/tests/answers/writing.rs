@@ -86,7 +86,7 @@ fn what_exists_already_is_refused_and_what_cannot_be_made_is_not_sent() {
     let asked = api.asked.lock().unwrap().len();
     let folder = tempfile::tempdir().unwrap();
     for (name, content, said) in [
-        ("list.yaml", "jobs: []\n", "`schedctl jobs apply` takes it"),
+        ("list.yaml", "jobs: []\n", "as for `schedctl jobs apply`"),
         (
             "field.yaml",
             "name: a\nfunction: f\ncolour: red\n",
@@ -97,12 +97,8 @@ fn what_exists_already_is_refused_and_what_cannot_be_made_is_not_sent() {
             "name: a\nfunction: f\npriority: 40000\n",
             "size.yaml:3:1: priority: must be a smaller whole number",
         ),
-        (
-            "answer.yaml",
-            "id: 7\nname: a\ncreated_at: x\n",
-            "`schedctl export` prints what there is as a jobs file",
-        ),
-        ("twice.yaml", "name: a\nname: b\n", "twice.yaml:2:1: the key `name` stands here twice"),
+        ("answer.yaml", "id: 7\nname: a\ncreated_at: x\n", "`schedctl export` prints a jobs file"),
+        ("twice.yaml", "name: a\nname: b\n", "twice.yaml:2:1: duplicate key `name`"),
         ("broken.json", "{\"name\": ", "broken.json:1:"),
     ] {
         let file = folder.path().join(name);
@@ -112,7 +108,11 @@ fn what_exists_already_is_refused_and_what_cannot_be_made_is_not_sent() {
     }
     api.run(exit::USAGE, "jobs create -f missing.yaml");
     let untold = api.run(exit::USAGE, "functions create tidy --config {}");
-    assert!(text(&untold.stderr).contains("--handler process, http or native"), "{}", text(&untold.stderr));
+    assert!(
+        text(&untold.stderr).contains("set --handler to process, http or native"),
+        "{}",
+        text(&untold.stderr)
+    );
     assert_eq!(api.asked.lock().unwrap().len(), asked, "nothing was sent");
 }
 
@@ -189,7 +189,7 @@ fn a_function_is_edited_over_what_was_read_and_what_is_not_shown_is_told() {
     assert!(text(&same.stderr).contains("nothing was changed") && api.bodies.lock().unwrap().is_empty());
     let edited = edit(&api, exit::OK, "(hidden)", "shown");
     assert!(
-        text(&edited.stderr).contains("are not shown: where \"(hidden)\" is left standing they stay"),
+        text(&edited.stderr).contains("are hidden: keep \"(hidden)\" to leave a value unchanged"),
         "{}",
         text(&edited.stderr)
     );
@@ -208,13 +208,13 @@ fn a_function_is_edited_over_what_was_read_and_what_is_not_shown_is_told() {
     let refused = edit(&api, exit::REFUSED, "(hidden)", "shown");
     let told = text(&refused.stderr);
     assert!(
-        told.contains("somebody else has changed the task function in the meantime")
+        told.contains("another client has changed the task function in the meantime")
             && told.contains("the text is kept in "),
         "{told}"
     );
     assert_eq!(kept(), 1);
     let wrong = edit(&api, exit::USAGE, "handler_type", "handler");
-    assert!(text(&wrong.stderr).contains("the text describes no task function"), "{}", text(&wrong.stderr));
+    assert!(text(&wrong.stderr).contains("the text is not a valid task function"), "{}", text(&wrong.stderr));
     assert_eq!(kept(), 2);
 }
 
@@ -274,7 +274,7 @@ fn an_instant_is_given_as_a_distance_or_on_a_clock_and_one_in_the_past_is_told_o
     std::fs::write(&file, described).unwrap();
     let told = api.run(exit::OK, &format!("jobs apply -f {}", file.display()));
     assert!(
-        text(&told.stderr).contains("note: job late: 2026-11-22T10:00:00Z lies in the past"),
+        text(&told.stderr).contains("note: job late: 2026-11-22T10:00:00Z is in the past"),
         "{}",
         text(&told.stderr)
     );
@@ -336,9 +336,9 @@ fn the_type_of_a_schedule_fits_what_describes_it() {
     let cron = json!({"expression": "@daily"});
     assert_eq!(sent, [(json!("manual"), json!({})), (json!("cron"), cron), (json!("interval"), json!({}))]);
     for (schedule, said) in [
-        ("--type cron", "--type cron: say when it is to fire"),
-        ("--type interval --cron @daily", "a schedule of the type cron; leave --type out"),
-        ("--type manual --interval 5m", "a schedule of the type interval; leave --type out"),
+        ("--type cron", "--type cron: set the schedule with"),
+        ("--type interval --cron @daily", "a schedule of the type cron; remove --type"),
+        ("--type manual --interval 5m", "a schedule of the type interval; remove --type"),
         ("--interval -5s", "for '--interval <DURATION>'"),
     ] {
         let refused = api.run(exit::USAGE, &format!("jobs create a --function f {schedule}"));
@@ -355,7 +355,7 @@ fn files_that_describe_nothing_are_no_success() {
         let file = folder.path().join(name);
         std::fs::write(&file, content).unwrap();
         let refused = api.run(exit::USAGE, &format!("jobs apply -f {}", file.display()));
-        assert!(text(&refused.stderr).contains("describe nothing"), "{}", text(&refused.stderr));
+        assert!(text(&refused.stderr).contains("the files are empty"), "{}", text(&refused.stderr));
     }
     assert!(api.asked.lock().unwrap().is_empty(), "nothing was sent");
 }

@@ -145,7 +145,7 @@ mod tests {
                 json!({"name": "a", "function": "f", "job_type": "manual", "colour": 1}),
                 "unknown field `colour`",
             ),
-            (json!({"jobs": []}), "`schedctl jobs apply` takes it"),
+            (json!({"jobs": []}), "as for `schedctl jobs apply`"),
         ] {
             let error = draft(&fields).done::<JobSpec>("job").unwrap_err();
             assert_eq!(error.code(), USAGE);

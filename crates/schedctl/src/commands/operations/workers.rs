@@ -122,7 +122,7 @@ pub(crate) async fn run(command: WorkersCommand, session: &Session) -> CommandRe
 }
 
 fn status(text: &str) -> Result<WorkerStatus, UnknownWord> {
-    text.to_ascii_uppercase().parse()
+    text.to_ascii_lowercase().parse()
 }
 
 async fn ask(api: &Api, id: Uuid, what: &str) -> Result<Worker, exit::ExitError> {

@@ -73,7 +73,7 @@ mod tests {
             Some(Uuid::nil()),
             json!({"job_name": "nightly", "attempt": 2, "error": null, "status": "failed"}),
         );
-        assert_eq!((job(&named).as_str(), summary(&named).as_str()), ("nightly", "attempt=2 status=FAILED"));
+        assert_eq!((job(&named).as_str(), summary(&named).as_str()), ("nightly", "attempt=2 status=failed"));
         let unnamed = event(Some(Uuid::nil()), json!({"job_name": 7}));
         assert_eq!(job(&unnamed), "00000000-0000-0000-0000-000000000000");
         assert_eq!(summary(&unnamed), "job_name=7");

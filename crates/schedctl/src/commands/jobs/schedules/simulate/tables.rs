@@ -53,7 +53,7 @@ const OVERLAPS: &[Column<Job>] = &[
     Column::new("OVERLAPPING", |job| job.overlapping.to_string()),
     Column::new("SKIPPED", |job| job.skipped.to_string()),
     Column::new("QUEUED", |job| job.queued.to_string()),
-    Column::new("cancelled", |job| job.cancelled.to_string()),
+    Column::new("CANCELLED", |job| job.cancelled.to_string()),
 ];
 
 const SUGGESTIONS: &[Column<Advice>] = &[
