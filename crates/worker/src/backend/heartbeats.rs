@@ -34,7 +34,7 @@ impl HeartbeatConnection {
 
     /// The attempts among these that must end: cancelled ones, and ones whose claim was taken away.
     /// Reads nothing while no heartbeat has opened the connection.
-    pub(crate) async fn to_end(
+    pub(crate) async fn attempts_to_end(
         &mut self,
         held: &[(DispatchId, ClaimToken)],
     ) -> Result<Vec<(ClaimToken, Word)>, DbError> {

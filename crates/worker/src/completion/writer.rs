@@ -77,13 +77,13 @@ impl Writer {
             return;
         }
         self.wake.notify_one();
-        if waits_again.contains(&Duration::ZERO) {
-            if let Err(error) = self.backend.notify_released().await {
-                tracing::debug!(
-                    error = error.with_causes(),
-                    "NOTIFY failed; workers find the runs on their next poll"
-                );
-            }
+        if waits_again.contains(&Duration::ZERO)
+            && let Err(error) = self.backend.notify_released().await
+        {
+            tracing::debug!(
+                error = error.with_causes(),
+                "NOTIFY failed; workers find the runs on their next poll"
+            );
         }
     }
 

@@ -121,7 +121,7 @@ async fn end_attempts(session: &Session, conn: &mut HeartbeatConnection, limit: 
     if running.count() == 0 {
         return;
     }
-    let words = match tokio::time::timeout(limit, conn.to_end(&running.held())).await {
+    let words = match tokio::time::timeout(limit, conn.attempts_to_end(&running.held())).await {
         Ok(Ok(words)) => words,
         Ok(Err(error)) => {
             let error = error.with_causes();
