@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use crate::app;
 use crate::config::Config;
 use crate::database::access::Sessions;
-use crate::database::trigger_batcher::Gatherer;
+use crate::database::trigger_batcher::BatchWriter;
 use crate::database::worker_notifier;
 use crate::events::hub::Reader;
 use crate::identity::{Identities, Tokens};
@@ -112,7 +112,7 @@ pub struct Server {
     addr: SocketAddr,
     state: web::Data<ApiState>,
     look: Driver<DatabaseProbe>,
-    gatherer: Gatherer,
+    batch_writer: BatchWriter,
     health: HealthState,
 }
 
@@ -136,7 +136,7 @@ pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
     let fault = |source| ListenError { address, setting: "api-port", source };
     let listener = TcpListener::bind(address).map_err(fault)?;
     let addr = listener.local_addr().map_err(fault)?;
-    let (state, look, gatherer) = ApiState::new(Setup {
+    let (state, look, batch_writer) = ApiState::new(Setup {
         sessions,
         default_timezone: config.default_timezone,
         leader_lease: config.leader_lease,
@@ -151,7 +151,7 @@ pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
     });
     let state = Arc::new(state);
     let health = HealthState::new(&context.program, state.clone(), context.metrics.clone());
-    Ok(Server { listener, addr, state: state.into(), look, gatherer, health })
+    Ok(Server { listener, addr, state: state.into(), look, batch_writer, health })
 }
 
 impl Server {
@@ -166,7 +166,7 @@ impl Server {
     /// # Errors
     /// The schema is unsuitable, or a part of the API ends unexpectedly.
     pub async fn run(self, shutdown: &Shutdown) -> Result<(), StartError> {
-        let Self { listener, addr, state, look, gatherer, health } = self;
+        let Self { listener, addr, state, look, batch_writer, health } = self;
         let shared = (state.clone(), health.clone());
         // Runs once on each serving thread.
         let on_a_thread = move || {
@@ -190,7 +190,7 @@ impl Server {
         let mut background = TaskGroup::new();
         background.spawn("upkeep", upkeep(health, background.token()));
         // They end after the last request.
-        background.spawn("write_triggers", gatherer.run(background.token()));
+        background.spawn("write_triggers", batch_writer.run(background.token()));
         background.spawn("tell_workers", worker_notifier::tell(state.clone(), background.token()));
 
         let result = tokio::select! {

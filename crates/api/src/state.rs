@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use crate::database::access::Sessions;
-use crate::database::trigger_batcher::{Gatherer, Gathering};
+use crate::database::trigger_batcher::{BatchWriter, TriggerBatcher};
 use crate::database::worker_notifier::WorkerNotifier;
 use crate::error::ApiError;
 use crate::events::Hub;
@@ -91,7 +91,7 @@ pub(crate) struct ApiState {
     pub(crate) stream_patience: Duration,
     pub(crate) identities: Identities,
     /// Batches triggers.
-    pub(crate) gathering: Gathering,
+    pub(crate) triggers: TriggerBatcher,
     /// Queues that workers must still be notified of.
     pub(crate) hints: WorkerNotifier,
     /// One permit per concurrent password hash.
@@ -110,7 +110,7 @@ pub(crate) struct ApiState {
 impl ApiState {
     /// The state of a starting daemon, the task that finds its database, and the task that writes
     /// triggers.
-    pub(crate) fn new(setup: Setup) -> (Self, Driver<DatabaseProbe>, Gatherer) {
+    pub(crate) fn new(setup: Setup) -> (Self, Driver<DatabaseProbe>, BatchWriter) {
         let Setup {
             sessions,
             default_timezone,
@@ -126,7 +126,7 @@ impl ApiState {
         } = setup;
         let look =
             Driver::new(DatabaseProbe { sessions: sessions.clone() }, LOOK_PERIOD).backoff(LOOK_BACKOFF);
-        let (gathering, gatherer) = Gathering::new(sessions.clone());
+        let (triggers, batch_writer) = TriggerBatcher::new(sessions.clone());
         let state = Self {
             sessions,
             default_timezone,
@@ -140,7 +140,7 @@ impl ApiState {
             total_reads: Reads::default(),
             stream_patience,
             identities,
-            gathering,
+            triggers,
             hints: WorkerNotifier::default(),
             hashing: Semaphore::new(HASHINGS),
             session_times,
@@ -151,7 +151,7 @@ impl ApiState {
             is_stopping: AtomicBool::new(false),
             look: look.status(),
         };
-        (state, look, gatherer)
+        (state, look, batch_writer)
     }
 
     /// Reports whether requests are admitted.

@@ -5,11 +5,13 @@
 //! the one before it, or its job is held back whole and stays due. A job whose schedule cannot be computed, even by a panic, is
 //! disabled with its reason and never stops the others.
 
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sched_model::dispatching::cancellations::MakeRoom;
-use sched_model::dispatching::tick::{self, Batch, CursorMove, DueJob, Hold, NewDispatch, NewSkip};
+use sched_model::dispatching::insert::{NewDispatch, Origin};
+use sched_model::dispatching::tick::{self, Batch, CursorMove, DueJob, Hold, NewSkip};
 use sched_model::domain::ids::{DispatchId, time_ordered};
 use sched_model::domain::job::seconds;
 use sched_model::domain::timetable::overlap::Load;
@@ -244,9 +246,9 @@ impl Decided {
             return;
         };
         let chain = Chain::of(job, &decision);
-        let direct = decision.fires.len() - in_line(job, &decision);
+        let direct = decision.fires.len() - queued(job, &decision);
         batch.dispatches.extend(decision.fires.iter().enumerate().map(|(position, fire)| NewDispatch {
-            is_in_line: position >= direct,
+            is_queued: position >= direct,
             follows: chain.before(*fire),
             ..dispatch(job, *fire, now)
         }));
@@ -280,7 +282,7 @@ impl Decided {
 
 /// How many of the fires, from the end, are queued for room of the job. A run cancelled to make
 /// room may continue for a while; until it ends, they are queued.
-fn in_line(job: &DueJob, decision: &Decision) -> usize {
+fn queued(job: &DueJob, decision: &Decision) -> usize {
     if decision.cancelled == 0 {
         return decision.waiting;
     }
@@ -320,7 +322,7 @@ impl Chain {
     }
 }
 
-fn dispatch(job: &DueJob, fire: DateTime<Utc>, now: DateTime<Utc>) -> NewDispatch {
+fn dispatch(job: &DueJob, fire: DateTime<Utc>, now: DateTime<Utc>) -> NewDispatch<'static> {
     let grace = job.misfire_grace_seconds.map_or(misfire::DEFAULT_GRACE, seconds);
     let lateness = (now - fire).to_std().unwrap_or_default();
     let available_at = fire + jitter(job.id.0, fire, seconds(job.jitter_seconds));
@@ -332,9 +334,10 @@ fn dispatch(job: &DueJob, fire: DateTime<Utc>, now: DateTime<Utc>) -> NewDispatc
         available_at,
         queue: job.queue.clone(),
         priority: job.priority,
-        args: job.args.clone(),
+        args: Some(Cow::Owned(job.args.clone())),
         is_catch_up: lateness > grace,
-        is_in_line: false,
+        is_queued: false,
+        origin: Origin::FIRE,
         follows: None,
         // A late catch-up has the whole span: no worker could start it before its row existed.
         expires_at: job.start_within_seconds.map(|span| available_at.max(now) + seconds(span)),

@@ -108,9 +108,8 @@ impl Client {
             Deed::Retry => self.retry().await,
             Deed::Peek { page } => self.peek(page).await,
             Deed::StepDown => {
-                let answer = self
-                    .ask("POST", "/api/v1/schedulers/leader/step-down", &[], Some(&json!({})))
-                    .await;
+                let answer =
+                    self.ask("POST", "/api/v1/schedulers/leader/step-down", &[], Some(&json!({}))).await;
                 self.note("step-down", "leader", answer.as_ref(), json!({}));
             }
             Deed::Again => {}

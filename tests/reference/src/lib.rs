@@ -49,8 +49,10 @@ pub fn generated_part(page: &str) -> String {
 /// One line of a table.
 #[must_use]
 pub fn row(cells: &[&str]) -> String {
-    let cells: Vec<String> =
-        cells.iter().map(|cell| cell.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")).collect();
+    let cells: Vec<String> = cells
+        .iter()
+        .map(|cell| cell.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|"))
+        .collect();
     format!("| {} |\n", cells.join(" | "))
 }
 

@@ -15,7 +15,8 @@ fn arguments(command: &Command, is_global: bool) -> String {
         groups.chain(sched_runtime::daemon::COMMON).flat_map(|group| group.iter())
     };
     let mut rows = String::new();
-    for argument in command.get_arguments().filter(|one| !is_hidden(one) && one.is_global_set() == is_global) {
+    for argument in command.get_arguments().filter(|one| !is_hidden(one) && one.is_global_set() == is_global)
+    {
         if settings().any(|setting| setting.name == argument.get_id().as_str()) {
             continue;
         }
@@ -37,13 +38,18 @@ fn arguments(command: &Command, is_global: bool) -> String {
             .collect();
         rows += &row(&[&format!("`{argument}`"), &defaults.join(", "), &meaning]);
     }
-    if rows.is_empty() { rows } else { format!("\n{}{rows}", table_head(&["Argument", "Default", "Meaning"])) }
+    if rows.is_empty() {
+        rows
+    } else {
+        format!("\n{}{rows}", table_head(&["Argument", "Default", "Meaning"]))
+    }
 }
 
 fn commands(command: &Command, path: &str, text: &mut String) {
     let about = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
     *text += &format!("\n### `{path}`\n\n{}\n", about.trim());
-    let below: Vec<_> = command.get_subcommands().filter(|one| !one.is_hide_set() && one.get_name() != "help").collect();
+    let below: Vec<_> =
+        command.get_subcommands().filter(|one| !one.is_hide_set() && one.get_name() != "help").collect();
     *text += &arguments(command, false);
     for inner in below {
         commands(inner, &format!("{path} {}", inner.get_name()), text);

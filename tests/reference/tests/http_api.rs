@@ -10,7 +10,9 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 fn operations(document: &Value) -> Vec<(String, String, &Value)> {
     let paths = document["paths"].as_object().unwrap();
     let each = paths.iter().flat_map(|(path, item)| {
-        METHODS.into_iter().filter_map(move |method| Some((method.to_uppercase(), path.clone(), item.get(method)?)))
+        METHODS
+            .into_iter()
+            .filter_map(move |method| Some((method.to_uppercase(), path.clone(), item.get(method)?)))
     });
     each.collect()
 }
@@ -37,7 +39,8 @@ fn reference_http_api_is_current() {
     let mut text = String::new();
     for name in tags {
         text += &format!("\n## {name}\n\n{}", table_head(&["Route", "Permission", "Does", "Answers"]));
-        for (method, path, operation) in operations.iter().filter(|(_, _, operation)| tag(operation) == name) {
+        for (method, path, operation) in operations.iter().filter(|(_, _, operation)| tag(operation) == name)
+        {
             let path = path.strip_prefix("/api/v1").unwrap_or(path);
             let is_open = operation["security"].as_array().is_some_and(Vec::is_empty);
             let permission = match operation["x-permission"].as_str() {

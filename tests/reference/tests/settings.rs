@@ -27,7 +27,9 @@ fn default(setting: &Setting, daemons: &[&Daemon]) -> String {
         return shown(defaults[0]);
     }
     let each = daemons.iter().zip(defaults);
-    each.map(|(daemon, value)| format!("{} ({})", shown(value), daemon.program.name)).collect::<Vec<_>>().join(", ")
+    each.map(|(daemon, value)| format!("{} ({})", shown(value), daemon.program.name))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn line(setting: &Setting, daemons: &[&Daemon]) -> String {

@@ -24,7 +24,7 @@ use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::identity::Permission;
 use sched_model::domain::ids::{DEFAULT_TENANT, TenantId};
 use sched_model::{
-    Conn, DatabaseSettings, DbError, DbResult,
+    Conn, DatabaseSettings, DbResult,
     connection::{database_clock, startup},
     dispatching::trigger,
     identity::tenants,
@@ -136,42 +136,17 @@ impl Sessions {
         self.lanes.close();
     }
 
-    /// Triggers jobs of one tenant with one statement, which sets the tenant itself. Each trigger
-    /// was authorized separately. `None` when this needs a transaction of several statements
-    /// ([`Self::share`]).
+    /// Triggers jobs of one tenant in one transaction. Each trigger was authorized separately.
     ///
     /// # Errors
-    /// Those of [`trigger::at_once`].
+    /// Those of [`trigger::trigger_batch`].
     pub(crate) async fn trigger(
         &self,
         tenant: TenantId,
         orders: &[trigger::Order<'_>],
-    ) -> DbResult<Option<Vec<trigger::Fate>>> {
+    ) -> DbResult<Vec<trigger::Fate>> {
         let mut conn = self.lanes.conn().await?;
-        measured("trigger_jobs", trigger::at_once(&mut conn, tenant, Trigger::Api, orders)).await
-    }
-
-    /// Runs `work` as one write that several requests of a tenant share. Each request was
-    /// authorized separately. `work` may run again. PostgreSQL plans its statements once: they take
-    /// lists of keys of any length.
-    ///
-    /// # Errors
-    /// What `work` returns (an error of `work` means that nothing was written), or the database
-    /// fails.
-    pub(crate) async fn share<T, F>(
-        &self,
-        tenant: TenantId,
-        name: &'static str,
-        work: F,
-    ) -> Result<T, SharedError>
-    where
-        T: Send,
-        for<'r> F: AsyncFn(&'r mut Conn) -> Result<T, SharedError>
-            + Work<&'r mut Conn, Result<T, SharedError>, Fut: Send>
-            + Send
-            + Sync,
-    {
-        self.run(Scope::tenant(tenant).with_general_plans(), name, work).await
+        measured("trigger_jobs", trigger::trigger_batch(&mut conn, tenant, Trigger::Api, orders)).await
     }
 
     async fn run<T, E, F>(&self, scope: Scope, name: &'static str, work: F) -> Result<T, E>
@@ -183,33 +158,6 @@ impl Sessions {
     {
         let mut conn = self.lanes.conn().await?;
         transact_in(&mut conn, scope, name, work).await
-    }
-}
-
-/// Why a shared write failed, and whether it may have been written.
-#[derive(Debug)]
-pub(crate) enum SharedError {
-    /// It failed before its commit: nothing was written.
-    Undone(DbError),
-    /// It could not begin, or its commit failed: whether it was written is unknown.
-    Unknown(DbError),
-}
-
-impl From<DbError> for SharedError {
-    fn from(error: DbError) -> Self {
-        Self::Unknown(error)
-    }
-}
-
-impl TransactionError for SharedError {
-    fn is_retryable(&self) -> bool {
-        let (Self::Undone(error) | Self::Unknown(error)) = self;
-        error.is_retryable()
-    }
-
-    fn is_of_read_only_server(&self) -> bool {
-        let (Self::Undone(error) | Self::Unknown(error)) = self;
-        error.is_of_read_only_server()
     }
 }
 

@@ -1,17 +1,20 @@
-//! Triggers that are gathered: those that arrive while a transaction of their tenant is under way go together into the next one.
+//! Batches concurrent triggers of a tenant into shared transactions.
 //!
-//! A commit waits for the disk, and each statement for a round trip, so a hundred triggers in one transaction, which is one statement, cost
-//! little more than one. Nobody waits for others to come: the first goes at once, alone, and whoever comes meanwhile goes next, together. Two
-//! transactions beside each other would each be half as large and cost more than they save. Each trigger is answered when the transaction that
-//! has it is committed, with its own run or its own refusal, and has its own entry in the audit log; the next transaction is on its way
-//! before that, so that the database does not wait for answers.
+//! A commit waits for the disk and a statement for a round trip, so a transaction with a hundred
+//! triggers costs little more than one with a single trigger. No trigger waits for company: the first
+//! starts a transaction at once, and triggers that arrive meanwhile share the next one. Two concurrent
+//! transactions of a tenant would each be half as large and cost more than they save. Each trigger is
+//! answered after the commit of its transaction, with its own run or its own rejection, and has its own
+//! entry in the audit log. The next transaction is sent before these answers, so PostgreSQL does not
+//! wait for them.
 //!
-//! What one of them meets is not the others' concern. A trigger whose job somebody else holds comes back undone ([`Fate::Busy`]), and so do
-//! all of a transaction that is refused before its commit: each is then done by itself, in a transaction of its own, where it waits as long as
-//! it has to and is told what becomes of it alone. Those that waited in vain together are told so, since each alone would wait as long. When
-//! the connection breaks, or the commit fails, nobody knows what was written; that is what each is told, and nothing is tried again. Who has
-//! gone by the time their trigger would be written (the client, or its time) has none. A process that dies has answered nobody whose trigger
-//! it did not commit.
+//! Triggers do not affect each other. A trigger whose job is locked by another transaction returns as
+//! [`Fate::Busy`], and so do all triggers of a transaction that fails before its commit. The route then
+//! runs each in its own transaction, where it waits for the lock. If a batch times out, every trigger in
+//! it gets that error; retrying one by one would wait just as long. If the connection breaks or the
+//! commit fails, the outcome is unknown; every trigger gets that answer, and nothing is retried. A
+//! trigger whose client has left, or whose time is over, is not written. A process that dies has
+//! answered no trigger that it did not commit.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -19,29 +22,27 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt, join};
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use sched_model::DbError;
 use sched_model::dispatching::trigger::{self, Fate};
-use sched_model::domain::dispatch::Trigger;
-use sched_model::domain::ids::{DispatchId, JobId, TenantId};
-use sched_model::identity::audit::{self, AuditEntry};
-use sched_model::{Conn, DbError};
+use sched_model::domain::ids::TenantId;
 use sched_runtime::exit::BoxError;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 
-use crate::database::access::{Sessions, SharedError};
+use crate::database::access::Sessions;
 use crate::error::ApiError;
 use crate::identity::{Actor, Identity};
 
-/// Most triggers in one transaction: beyond this the work counts, and no longer the commit.
+/// Limit of triggers in one transaction. Beyond it the work costs more than the commit.
 const MOST: usize = 100;
-/// Longest arguments of a trigger that goes with others, as a body in bytes: a transaction of many is to stay small.
+/// Largest body, in bytes, of a trigger in a batch: a shared transaction stays small.
 pub(crate) const LONGEST_ARGS: usize = 16 * 1024;
-/// Triggers that may be on their way to the gatherer; each is a request that waits.
+/// Capacity of the channel to the batcher; each entry is a waiting request.
 const ON_THEIR_WAY: usize = 1000;
 
-/// A trigger that may go with others.
+/// A trigger for a batch.
 #[derive(Debug)]
 pub(crate) struct Order {
     tenant: TenantId,
@@ -53,7 +54,6 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// One that `who` asks for.
     pub(crate) fn new(who: &Identity, by: &Actor, job: &str, args: Option<Arc<Value>>) -> Self {
         Self {
             tenant: who.tenant(),
@@ -65,13 +65,13 @@ impl Order {
         }
     }
 
-    fn as_asked(&self) -> trigger::Order<'_> {
+    fn as_order(&self) -> trigger::Order<'_> {
         trigger::Order {
             job: &self.job,
             may_run_built_in: self.may_run_built_in,
             user: &self.by.source,
             args: self.args.as_deref(),
-            traceparent: &self.traceparent,
+            traceparent: Some(&self.traceparent),
             actor: &self.by.actor,
             request: &self.by.request,
             address: self.by.address.as_deref(),
@@ -81,53 +81,50 @@ impl Order {
 
 type Answer = Result<Fate, Arc<ApiError>>;
 
-/// An order, and who waits for its fate.
+/// A trigger and the channel to the request that waits for it.
 #[derive(Debug)]
 struct Waiting {
     order: Order,
     answer: oneshot::Sender<Answer>,
 }
 
-/// Where triggers are handed in.
+/// The entrance of the batcher.
 #[derive(Debug)]
-pub(crate) struct Gathering {
+pub(crate) struct TriggerBatcher {
     orders: mpsc::Sender<Waiting>,
 }
 
-impl Gathering {
-    /// The place to hand them in, and the task that writes them.
-    pub(crate) fn new(sessions: Sessions) -> (Self, Gatherer) {
+impl TriggerBatcher {
+    /// The entrance, and the task that writes.
+    pub(crate) fn new(sessions: Sessions) -> (Self, BatchWriter) {
         let (sender, orders) = mpsc::channel(ON_THEIR_WAY);
-        (Self { orders: sender }, Gatherer { orders, sessions })
+        (Self { orders: sender }, BatchWriter { orders, sessions })
     }
 
-    /// Does a trigger, together with others; [`Fate::Busy`] when it is to be done alone.
+    /// Runs a trigger in a batch; [`Fate::Busy`] if it needs its own transaction.
     ///
     /// # Errors
-    /// The database cannot be reached, or it is not known whether the trigger was written.
+    /// The database cannot be reached, or the outcome is unknown.
     pub(crate) async fn trigger(&self, order: Order) -> Result<Fate, ApiError> {
         let (answer, fate) = oneshot::channel();
-        // The gatherer ends after the last request, or the daemon with it.
+        // The batcher ends after the last request, or with the daemon.
         self.orders.send(Waiting { order, answer }).await.map_err(|_ended| ApiError::Broken)?;
         fate.await.map_err(|_ended| ApiError::Broken)?.map_err(ApiError::Shared)
     }
 }
 
-/// The tenants of which a transaction is under way, each with the triggers that wait for its end, first come, first served.
+/// Tenants with a transaction in flight, each with the triggers that wait for its end, in order of arrival.
 type Lines = HashMap<TenantId, Vec<Waiting>>;
 
-/// Writes what is handed in.
+/// The task that writes the batches.
 #[derive(Debug)]
-pub(crate) struct Gatherer {
+pub(crate) struct BatchWriter {
     orders: mpsc::Receiver<Waiting>,
     sessions: Sessions,
 }
 
-impl Gatherer {
+impl BatchWriter {
     /// Writes until `stop`, which comes after the last request.
-    ///
-    /// # Errors
-    /// None; it is a task as others.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), BoxError> {
         let mut lines = Lines::new();
         let mut under_way: FuturesUnordered<Writing> = FuturesUnordered::new();
@@ -138,24 +135,24 @@ impl Gatherer {
                     let Some(one) = one else { return Ok(()) };
                     under_way.extend(self.take(&mut lines, one));
                 }
-                Some((tenant, told)) = under_way.next() => {
-                    // Who has come just now goes with them.
+                Some((tenant, answers)) = under_way.next() => {
+                    // Triggers that have just arrived join the next batch.
                     while let Ok(one) = self.orders.try_recv() {
                         under_way.extend(self.take(&mut lines, one));
                     }
                     let batch = lines.get_mut(&tenant).map(next).unwrap_or_default();
                     if batch.is_empty() {
                         lines.remove(&tenant);
-                        told.tell();
+                        answers.send();
                     } else {
-                        under_way.push(self.write(tenant, batch, told));
+                        under_way.push(self.write(tenant, batch, answers));
                     }
                 }
             }
         }
     }
 
-    /// Puts a trigger into the line of its tenant, or begins to write it when nothing of that tenant is under way.
+    /// Queues a trigger behind its tenant's transaction, or starts a transaction if none is in flight.
     fn take(&self, lines: &mut Lines, one: Waiting) -> Option<Writing> {
         match lines.entry(one.order.tenant) {
             Entry::Occupied(mut line) => {
@@ -165,119 +162,80 @@ impl Gatherer {
             Entry::Vacant(line) => {
                 let tenant = *line.key();
                 line.insert(Vec::new());
-                Some(self.write(tenant, vec![one], Told::default()))
+                Some(self.write(tenant, vec![one], Answers::default()))
             }
         }
     }
 
-    /// Writes triggers of a tenant, and tells those of its transaction `before` once this one is on its way: the database does not wait for
-    /// that.
-    fn write(&self, tenant: TenantId, batch: Vec<Waiting>, before: Told) -> Writing {
+    /// Writes a batch, and answers the previous batch `before` once this one is sent, so that PostgreSQL
+    /// does not wait for the answers.
+    fn write(&self, tenant: TenantId, batch: Vec<Waiting>, before: Answers) -> Writing {
         let sessions = self.sessions.clone();
         async move {
             let (orders, answers): (Vec<Order>, Vec<_>) =
                 batch.into_iter().map(|one| (one.order, one.answer)).unzip();
             let telling = async {
-                // Meanwhile the task of the connection sends the statement.
+                // Lets the connection's task send the statement first.
                 yield_now().await;
-                before.tell();
+                before.send();
             };
             let (fates, ()) = join(fates(&sessions, tenant, &orders), telling).await;
-            (tenant, Told(answers.into_iter().zip(fates).collect()))
+            (tenant, Answers(answers.into_iter().zip(fates).collect()))
         }
         .boxed()
     }
 }
 
-/// A transaction under way; at its end, whose it was and who is to be told.
-type Writing = BoxFuture<'static, (TenantId, Told)>;
+/// A transaction in flight; yields its tenant and its answers.
+type Writing = BoxFuture<'static, (TenantId, Answers)>;
 
-/// Fates, each with who waits for it.
+/// Outcomes with the channels to the waiting requests.
 #[derive(Debug, Default)]
-struct Told(Vec<(oneshot::Sender<Answer>, Answer)>);
+struct Answers(Vec<(oneshot::Sender<Answer>, Answer)>);
 
-impl Told {
-    fn tell(self) {
+impl Answers {
+    fn send(self) {
         for (answer, fate) in self.0 {
-            // Who has gone meanwhile hears as little as of any commit that was under way.
+            // A client that has left does not learn of the commit.
             drop(answer.send(fate));
         }
     }
 }
 
-/// The first of a line, which go now and leave it; nobody who has gone.
+/// Takes the next batch of a queue, without triggers whose client has left.
 fn next(line: &mut Vec<Waiting>) -> Vec<Waiting> {
     line.retain(|one| !one.answer.is_closed());
     line.drain(..line.len().min(MOST)).collect()
 }
 
-/// Writes the triggers of a tenant, and says what became of each.
+/// Writes a batch and returns the outcome of each trigger.
 async fn fates(sessions: &Sessions, tenant: TenantId, orders: &[Order]) -> Vec<Answer> {
-    let asked: Vec<trigger::Order<'_>> = orders.iter().map(Order::as_asked).collect();
+    let asked: Vec<trigger::Order<'_>> = orders.iter().map(Order::as_order).collect();
     match sessions.trigger(tenant, &asked).await {
-        Ok(Some(fates)) => return fates.into_iter().map(Ok).collect(),
-        Ok(None) => {}
-        Err(error) if error.is_outage() => return told_all(orders, error),
-        Err(error) => return undone(orders, error),
-    }
-    let written = sessions.share(tenant, "trigger_jobs_by_quota", async |conn: &mut Conn| {
-        let done = trigger::trigger_all(conn, tenant, Trigger::Api, &asked).await;
-        let fates = done.map_err(SharedError::Undone)?;
-        let entries: Vec<_> = orders
-            .iter()
-            .zip(&fates)
-            .filter_map(|(order, fate)| match fate {
-                Fate::Created(made) => {
-                    Some(entry(tenant, made.job, made.dispatch, order.args.is_some(), &order.by))
-                }
-                _ => None,
-            })
-            .collect();
-        audit::write(conn, &entries).await.map_err(SharedError::Undone)?;
-        Ok(fates)
-    });
-    match written.await {
         Ok(fates) => fates.into_iter().map(Ok).collect(),
-        Err(SharedError::Undone(error)) => undone(orders, error),
-        Err(SharedError::Unknown(error)) => told_all(orders, error),
+        Err(error) if error.is_outage() => all_failed(orders, error),
+        Err(error) => undone(orders, error),
     }
 }
 
-/// What becomes of triggers of which the database has refused one, or did not do them in time.
+/// The outcomes of a batch that failed before its commit.
 fn undone(orders: &[Order], error: DbError) -> Vec<Answer> {
-    // Each alone would wait as long for what they waited for together.
+    // Retrying one by one would wait just as long.
     if matches!(error, DbError::TimedOut(_)) {
-        return told_all(orders, error);
+        return all_failed(orders, error);
     }
     let (cause, count) = (error.with_causes(), orders.len());
-    tracing::warn!(error = cause, triggers = count, "Triggers failed together; each is tried alone.");
+    tracing::warn!(
+        error = cause,
+        triggers = count,
+        "batch of triggers failed; each is retried in its own transaction"
+    );
     orders.iter().map(|_| Ok(Fate::Busy)).collect()
 }
 
-fn told_all(orders: &[Order], error: DbError) -> Vec<Answer> {
+fn all_failed(orders: &[Order], error: DbError) -> Vec<Answer> {
     let error = Arc::new(ApiError::from(error));
     orders.iter().map(|_| Err(error.clone())).collect()
-}
-
-/// A trigger that made a run, as the audit log has it.
-pub(crate) fn entry(
-    tenant: TenantId,
-    job: JobId,
-    dispatch: DispatchId,
-    has_own_args: bool,
-    by: &Actor,
-) -> AuditEntry {
-    AuditEntry {
-        tenant_id: Some(tenant),
-        actor: by.actor.clone(),
-        action: "trigger_job",
-        target_type: "job",
-        target_id: job.to_string(),
-        before: None,
-        after: Some(json!({"dispatch_id": dispatch, "has_own_args": has_own_args})),
-        request_id: Some(by.request.clone()),
-        address: by.address.clone(),
-    }
 }
 
 #[cfg(test)]
@@ -303,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_a_line_go_next_and_nobody_who_has_gone() {
+    fn next_batch_skips_triggers_of_clients_that_left() {
         let (mut line, mut fates): (Vec<_>, Vec<_>) = (0..MOST + 10).map(waiting).unzip();
         fates.drain(2..5);
         let mut next = || super::next(&mut line).into_iter().map(|one| one.order.job).collect::<Vec<_>>();

@@ -163,15 +163,6 @@ pub(crate) fn leave_read_only<E: TransactionError>(conn: &mut Conn, error: &E) {
     }
 }
 
-/// Call it after an error of a single-statement transaction: the pool drops a lost connection.
-///
-/// The pool would notice a moment later, and hand the connection to another caller before that.
-pub(crate) fn leave_lost(conn: &mut Conn, error: &DbError) {
-    if error.is_outage() {
-        Manager::transaction_manager_status_mut(conn).set_in_error();
-    }
-}
-
 /// An async closure with a `Send` future; `AsyncFn` cannot express this yet.
 pub trait Work<A, R>: Fn(A) -> <Self as Work<A, R>>::Fut {
     type Fut: Future<Output = R>;

@@ -26,8 +26,8 @@ use crate::schema::{job_dispatch, job_ends};
 use crate::{Conn, DbResult};
 use sched_domain::dependency::{AfterCondition, AfterMode, Edge};
 use sched_domain::dispatch::{DispatchStatus, Trigger};
-use sched_domain::trace::TraceContext;
 use sched_domain::ids::{DispatchId, InstanceId, JobId, TenantId, Term};
+use sched_domain::trace::TraceContext;
 use sched_timetable::SkipReason;
 
 /// What one batch may take.

@@ -22,9 +22,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use chrono::{DateTime, Utc};
-use diesel::sql_types::{
-    Array, BigInt, Bool, Jsonb, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid,
-};
+use diesel::sql_types::{Array, BigInt, Bool, Jsonb, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use serde_json::Value;
 use uuid::Uuid;

@@ -11,15 +11,13 @@ use std::collections::BTreeSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel::prelude::*;
-use diesel::sql_types::{
-    Array, Bool, Int4, Jsonb, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid,
-};
+use diesel::sql_types::{Array, Bool, Int4, Jsonb, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
-use crate::schema::{dead_letters, job_dispatch, scheduled_jobs, task_functions};
 use super::insert::{self, NewDispatch, Origin};
 use super::room::{Instances, InstancesColumns, Rooms};
+use crate::schema::{dead_letters, job_dispatch, scheduled_jobs, task_functions};
 use crate::{Conn, DbResult};
 use sched_domain::dispatch::{DispatchStatus, Trigger};
 use sched_domain::ids::{DispatchId, JobId, ProjectId, TenantId, time_ordered};

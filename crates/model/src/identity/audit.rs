@@ -136,8 +136,7 @@ pub async fn list(conn: &mut Conn, filter: &AuditFilter, limit: i64) -> DbResult
     }
     if let Some(target_type) = &filter.target_type {
         // Earlier versions stored `dispatch` for a run.
-        let stored =
-            if target_type == "run" { vec!["run", "dispatch"] } else { vec![target_type.as_str()] };
+        let stored = if target_type == "run" { vec!["run", "dispatch"] } else { vec![target_type.as_str()] };
         query = query.filter(a::target_type.eq_any(stored));
     }
     if let Some(target) = &filter.target_id {

@@ -6,7 +6,9 @@
 use std::time::Duration;
 
 use sched_model::definitions::functions::{self, FunctionSettings};
+use sched_model::dispatching::trigger::{self, Demands, Fate, Order};
 use sched_model::domain::dependency::AfterMode;
+use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::function::HandlerType;
 use sched_model::domain::ids::{DEFAULT_TENANT, JobId, TenantId, WorkerId};
 use sched_model::domain::job::{JobSettings, MisfireKind, OverlapPolicy, Scope};
@@ -227,4 +229,23 @@ pub(crate) fn settings(name: &str) -> JobSettings {
         retry_policy: None,
         is_enabled: true,
     }
+}
+
+/// Triggers a job in its own transaction, with arguments or those of the job.
+pub(crate) async fn trigger_alone(world: &World, job: JobId, args: Option<&serde_json::Value>) -> Fate {
+    let id = job.to_string();
+    let order = Order {
+        job: &id,
+        may_run_built_in: true,
+        user: "tests",
+        args,
+        traceparent: Some("00-a-b-01"),
+        actor: "tests via key",
+        request: "r-1",
+        address: Some("192.0.2.1"),
+    };
+    let work = async |conn: &mut Conn| {
+        trigger::trigger(conn, TENANT, Trigger::Api, &order, Demands::default()).await
+    };
+    transact(&mut world.conn().await, "test_trigger", work).await.unwrap()
 }

@@ -1,9 +1,12 @@
 //! The occurrence ledger: its views must show every gap, and consecutive ranges continue as one
 //! row.
 
+use std::borrow::Cow;
+
 use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
 use sched_model::cluster::leadership::{self, NewInstance, TakeOver};
-use sched_model::dispatching::tick::{self, Batch, CursorMove, NewDispatch, NewSkip};
+use sched_model::dispatching::insert::{NewDispatch, Origin};
+use sched_model::dispatching::tick::{self, Batch, CursorMove, NewSkip};
 use sched_model::domain::explain::{Evidence, explain};
 use sched_model::domain::ids::{DispatchId, InstanceId, Term};
 use sched_model::domain::instance::TermEnd;
@@ -111,7 +114,7 @@ impl Books {
         .unwrap();
     }
 
-    fn dispatch(&self, hour: i64, follows: Option<DateTime<Utc>>) -> NewDispatch {
+    fn dispatch(&self, hour: i64, follows: Option<DateTime<Utc>>) -> NewDispatch<'static> {
         NewDispatch {
             id: DispatchId(Uuid::now_v7()),
             tenant_id: TENANT,
@@ -120,9 +123,10 @@ impl Books {
             available_at: self.at(hour),
             queue: QUEUE.into(),
             priority: 50,
-            args: json!({}),
+            args: Some(Cow::Owned(json!({}))),
             is_catch_up: false,
-            is_in_line: false,
+            is_queued: false,
+            origin: Origin::FIRE,
             expires_at: None,
             follows,
         }

@@ -2,9 +2,8 @@
 
 use diesel_async::SimpleAsyncConnection as _;
 use sched_model::dispatching::cancellations::{self, MakeRoom, Word};
-use sched_model::dispatching::dispatches::{self, NewTrigger};
 use sched_model::domain::attempt::{AttemptOutcome, Verdict};
-use sched_model::domain::dispatch::{DispatchEvent, Trigger};
+use sched_model::domain::dispatch::DispatchEvent;
 use sched_model::domain::ids::{JobId, execution_id};
 use sched_model::domain::job::{JobSettings, OverlapPolicy};
 use sched_model::running::attempts::{self, Ended, Record};
@@ -12,23 +11,11 @@ use sched_model::running::claims::Claimed;
 use sched_model::{Conn, dispatching::overlap_queue, transact};
 use std::time::Duration;
 
-use crate::fixture::{TENANT, World, settings};
+use crate::fixture::{TENANT, World, settings, trigger_alone};
 
 /// Triggers a job; a trigger is queued where a scheduled fire would be skipped.
 pub(crate) async fn trigger(world: &World, job: JobId) {
-    let mut conn = world.conn().await;
-    let new = NewTrigger {
-        tenant: TENANT,
-        job,
-        triggered_by: Trigger::Api,
-        user: "tests",
-        args: None,
-        idempotency_key: None,
-        traceparent: None,
-    };
-    transact(&mut conn, "test_trigger", async |conn: &mut Conn| dispatches::trigger(conn, &new).await)
-        .await
-        .unwrap();
+    trigger_alone(world, job, None).await;
 }
 
 async fn with_room_for(world: &World, max_instances: i32) -> JobId {

@@ -28,7 +28,7 @@ const CLEAR_KEYS: &str = include_str!("../../src/retention/retain/retention_keys
 const CANCEL: &str = include_str!("../../src/dispatching/cancellations/cancel_dispatches.sql");
 const CANCEL_WORD: &str = include_str!("../../src/dispatching/cancellations/cancel_word.sql");
 const CANCEL_OPEN: &str = include_str!("../../src/dispatching/cancellations/cancel_open.sql");
-const RETRY: &str = include_str!("../../src/dispatching/retries/retry_dispatches.sql");
+const RETRY: &str = include_str!("../../src/dispatching/retries/retry_sources.sql");
 const FLEET: &str = include_str!("../../src/cluster/health/health_fleet.sql");
 const NEXT_DUE: &str = include_str!("../../src/dispatching/tick/tick_next_due.sql");
 const OF_FEW: &str = include_str!("../../src/dispatching/dispatches/dispatches_of_few.sql");
@@ -53,7 +53,6 @@ const EXECUTIONS_OF_JOB: [&str; 2] = [
     ),
 ];
 const TRIGGERS_LOCK: &str = include_str!("../../src/dispatching/trigger/triggers_lock.sql");
-const TRIGGERS_WRITE: &str = include_str!("../../src/dispatching/trigger/triggers_write.sql");
 
 /// Number of attempts that end together.
 const ENDING: usize = 8;
@@ -361,14 +360,14 @@ async fn commands_find_runs_by_primary_key() {
     for plan in plans(&world, CANCEL_OPEN, "uuid, uuid, bigint", &arguments).await {
         assert_uses(&plan, "job_dispatch_waiting_job_idx");
     }
-    let arguments = format!("'{nil}', 'tests', NULL, {}, {}", uuids(3), uuids(3));
-    for plan in plans(&world, RETRY, "uuid, text, text, uuid[], uuid[]", &arguments).await {
+    let arguments = format!("'{nil}', {}", uuids(3));
+    for plan in plans(&world, RETRY, "uuid, uuid[]", &arguments).await {
         assert_uses(&plan, "job_dispatch_pkey");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn triggers_find_and_write_their_jobs_by_key() {
+async fn triggers_find_jobs_by_key() {
     let world = churned().await;
     world
         .sql(
@@ -379,26 +378,10 @@ async fn triggers_find_and_write_their_jobs_by_key() {
         .await;
     let nobody = Uuid::nil();
     let names = array(4, "'job-7'", "text");
-    let arguments = format!("'{nobody}', 50::smallint, {}, {names}", uuids(4));
-    for plan in plans(&world, TRIGGERS_LOCK, "uuid, smallint, uuid[], text[]", &arguments).await {
+    let arguments = format!("'{nobody}', 50::smallint, false, {}, {names}", uuids(4));
+    for plan in plans(&world, TRIGGERS_LOCK, "uuid, smallint, boolean, uuid[], text[]", &arguments).await {
         assert!(!plan.contains("Seq Scan on scheduled_jobs"), "reads all jobs:\n{plan}");
         assert!(plan.contains("LockRows"), "{plan}");
-    }
-    let types = "uuid, timestamptz, text, uuid[], uuid[], boolean[], text[], smallint[], text[], jsonb[], text[], integer[]";
-    let arguments = [
-        format!("'{nobody}', now(), 'api'"),
-        uuids(4),
-        uuids(4),
-        array(4, "false", "boolean"),
-        array(4, "'q'", "text"),
-        array(4, "50", "smallint"),
-        array(4, "'me'", "text"),
-        array(4, "NULL", "jsonb"),
-        array(4, "'00-a-b-01'", "text"),
-        array(4, "NULL", "integer"),
-    ];
-    for plan in plans(&world, TRIGGERS_WRITE, types, &arguments.join(", ")).await {
-        assert!(!plan.contains("Seq Scan on scheduled_jobs"), "reads all jobs:\n{plan}");
     }
 }
 

@@ -3,17 +3,18 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::join_all;
 use sched_model::cluster::leadership::{self, NewInstance, TakeOver};
-use sched_model::dispatching::dispatches::{self, NewTrigger, Triggered};
-use sched_model::dispatching::tick::{self, Batch, CursorMove, DueJob, NewDispatch, NewSkip, Written};
-use sched_model::domain::dispatch::Trigger;
+use sched_model::dispatching::insert::{NewDispatch, Origin};
+use sched_model::dispatching::tick::{self, Batch, CursorMove, DueJob, NewSkip, Written};
+use sched_model::dispatching::trigger::Fate;
 use sched_model::domain::ids::{DispatchId, InstanceId, JobId, Term};
 use sched_model::domain::timetable::SkipReason;
 use sched_model::jobs::{self, SaveMode};
 use sched_model::{Conn, DbError, DbResult, transact};
+use std::borrow::Cow;
 use tokio::sync::Barrier;
 use uuid::Uuid;
 
-use crate::fixture::{QUEUE, TENANT, World, settings};
+use crate::fixture::{QUEUE, TENANT, World, settings, trigger_alone};
 
 const LEASE: std::time::Duration = std::time::Duration::from_secs(600);
 
@@ -63,9 +64,10 @@ fn batch(jobs: &[DueJob]) -> Batch {
         available_at: job.cursor,
         queue: job.queue.clone(),
         priority: job.priority,
-        args: job.args.clone(),
+        args: Some(Cow::Owned(job.args.clone())),
         is_catch_up: false,
-        is_in_line: false,
+        is_queued: false,
+        origin: Origin::FIRE,
         follows: None,
         expires_at: None,
     };
@@ -275,20 +277,8 @@ async fn a_trigger_at_the_instant_of_a_fire_time_does_not_swallow_it() {
     let job = world.job("hourly").await;
     make_due(&world).await;
     let mut conn = world.conn().await;
-    let new = NewTrigger {
-        tenant: TENANT,
-        job: job.id,
-        triggered_by: Trigger::Manual,
-        user: "tests",
-        args: None,
-        idempotency_key: None,
-        traceparent: None,
-    };
-    let triggered =
-        transact(&mut conn, "test_trigger", async |conn: &mut Conn| dispatches::trigger(conn, &new).await)
-            .await
-            .unwrap();
-    assert!(matches!(triggered, Triggered::Created(_, ref queue) if queue == QUEUE), "{triggered:?}");
+    let triggered = trigger_alone(&world, job.id, None).await;
+    assert!(matches!(&triggered, Fate::Created(created) if created.queue == QUEUE), "{triggered:?}");
     world
         .sql(
             "UPDATE job_dispatch SET scheduled_for = j.next_run_at FROM scheduled_jobs j WHERE j.id = job_id",

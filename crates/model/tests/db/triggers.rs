@@ -1,16 +1,15 @@
 //! Triggers of several jobs at once: each with its own fate, all by the rules of one.
 
 use diesel_async::RunQueryDsl as _;
-use sched_model::dispatching::dispatches::{self, NewTrigger, Triggered};
+use sched_model::Conn;
 use sched_model::dispatching::trigger::{self, Fate, Order};
 use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::{JobSettings, OverlapPolicy};
-use sched_model::{Conn, transact};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::fixture::{BEGIN, QUEUE, TENANT, World, settings};
+use crate::fixture::{BEGIN, QUEUE, TENANT, World, settings, trigger_alone};
 
 fn order(job: &str) -> Order<'_> {
     Order {
@@ -18,7 +17,7 @@ fn order(job: &str) -> Order<'_> {
         may_run_built_in: false,
         user: "tests",
         args: None,
-        traceparent: "00-a-b-01",
+        traceparent: Some("00-a-b-01"),
         actor: "tests via key",
         request: "r-1",
         address: Some("192.0.2.1"),
@@ -36,11 +35,7 @@ async fn worlds() -> [World; 2] {
 
 /// As the API does it.
 async fn all(conn: &mut Conn, orders: &[Order<'_>]) -> Vec<Fate> {
-    if let Some(fates) = trigger::at_once(conn, TENANT, Trigger::Api, orders).await.unwrap() {
-        return fates;
-    }
-    let work = async |conn: &mut Conn| trigger::trigger_all(conn, TENANT, Trigger::Api, orders).await;
-    transact(conn, "test_trigger_all", work).await.unwrap()
+    trigger::trigger_batch(conn, TENANT, Trigger::Api, orders).await.unwrap()
 }
 
 async fn trigger(world: &World, jobs: &[&str]) -> Vec<Fate> {
@@ -133,19 +128,7 @@ async fn a_trigger_among_others_writes_what_it_writes_alone() {
         for job in &jobs {
             let saved = world.save(job).await.job;
             for args in [None, Some(&own)] {
-                let new = NewTrigger {
-                    tenant: TENANT,
-                    job: saved.id,
-                    triggered_by: Trigger::Api,
-                    user: "tests",
-                    args,
-                    idempotency_key: None,
-                    traceparent: Some("00-a-b-01"),
-                };
-                let done = transact(&mut conn, "test_trigger", async |conn: &mut Conn| {
-                    dispatches::trigger(conn, &new).await
-                });
-                assert!(matches!(done.await, Ok(Triggered::Created(..))));
+                assert!(matches!(trigger_alone(&world, saved.id, args).await, Fate::Created(_)));
                 orders.push(Order { args, ..order(&job.name) });
             }
         }
@@ -254,7 +237,7 @@ async fn a_quota_is_used_up_by_those_who_come_first() {
 async fn nothing_that_is_asked_for_is_nothing_done() {
     let world = World::new().await;
     assert_eq!(trigger(&world, &[]).await, []);
-    assert_eq!(trigger::trigger_all(&mut world.conn().await, TENANT, Trigger::Api, &[]).await.unwrap(), []);
+    assert_eq!(trigger::trigger_batch(&mut world.conn().await, TENANT, Trigger::Api, &[]).await.unwrap(), []);
     assert_eq!(trigger(&world, &["missing"]).await, [Fate::NoSuchJob]);
     assert_eq!(world.number("SELECT count(*) FROM tenant_usage").await, 0);
 }
@@ -281,8 +264,8 @@ async fn each_trigger_has_its_entry_in_the_audit_log_and_sees_one_tenant() {
 
     // Whatever the connection was before: it is the API, in that tenant, and afterwards as it was.
     let nobody = TenantId(Uuid::new_v4());
-    let fates = trigger::at_once(&mut conn, nobody, Trigger::Api, &[order("a")]).await.unwrap();
-    assert_eq!(fates, Some(vec![Fate::NoSuchJob]));
+    let fates = trigger::trigger_batch(&mut conn, nobody, Trigger::Api, &[order("a")]).await.unwrap();
+    assert_eq!(fates, [Fate::NoSuchJob]);
     let role = diesel::select(diesel::dsl::sql::<diesel::sql_types::Text>("current_setting('role')"));
     assert_eq!(role.get_result::<String>(&mut conn).await.unwrap(), "none");
 }

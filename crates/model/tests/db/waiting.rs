@@ -4,16 +4,15 @@
 use std::time::Duration;
 
 use sched_model::cluster::health::{self, Fleet};
-use sched_model::dispatching::dispatches::{self, NewTrigger, Triggered};
+use sched_model::dispatching::trigger::Fate;
 use sched_model::domain::attempt::AttemptOutcome;
-use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::ids::WorkerId;
 use sched_model::domain::job::JobSettings;
 use sched_model::running::expiry::{self, Begun, Expired, Over};
 use sched_model::{Conn, DbError, transact};
 
 use crate::attempts::{assert_counters_are_true, end, ended, skip_waits};
-use crate::fixture::{BEGIN, QUEUE, TENANT, World, settings};
+use crate::fixture::{BEGIN, QUEUE, World, settings, trigger_alone};
 
 async fn expire(world: &World) -> Vec<Expired> {
     transact(&mut world.conn().await, "test_expire", async |conn: &mut Conn| expiry::expire(conn, 100).await)
@@ -185,22 +184,9 @@ async fn trigger_expires_by_the_job_setting() {
     let world = World::new().await;
     let job = world.save(&JobSettings { start_within_seconds: Some(90), ..settings("urgent") }).await.job;
     let patient = world.job("patient").await;
-    let mut conn = world.conn().await;
     for job in [job.id, patient.id] {
-        let new = NewTrigger {
-            tenant: TENANT,
-            job,
-            triggered_by: Trigger::Api,
-            user: "tests",
-            args: None,
-            idempotency_key: None,
-            traceparent: None,
-        };
-        let triggered = transact(&mut conn, "test_trigger", async |conn: &mut Conn| {
-            dispatches::trigger(conn, &new).await
-        })
-        .await;
-        assert!(matches!(triggered, Ok(Triggered::Created(..))), "{triggered:?}");
+        let triggered = trigger_alone(&world, job, None).await;
+        assert!(matches!(triggered, Fate::Created(_)), "{triggered:?}");
     }
     let spans = "SELECT expires_at - available_at FROM job_dispatch ORDER BY expires_at NULLS LAST";
     assert_eq!(world.rows(spans).await, [["00:01:30"], ["-"]]);

@@ -37,6 +37,7 @@ fn job() -> DueJob {
         max_instances: 1,
         overlap_policy: OverlapPolicy::Skip,
         active_dispatches: 0,
+        queued_dispatches: 0,
         last_fire_at: None,
         dispatch_lock_until: None,
         args: json!({"a": 1}),
@@ -127,7 +128,7 @@ fn fires_beyond_the_room_wait_in_line() {
         ..job()
     };
     let (batch, _) = plan_batch(&[line], &Calendars::default(), job().cursor + TimeDelta::minutes(2));
-    let in_line: Vec<bool> = batch.dispatches.iter().map(|dispatch| dispatch.is_in_line).collect();
+    let in_line: Vec<bool> = batch.dispatches.iter().map(|dispatch| dispatch.is_queued).collect();
     assert_eq!(in_line, [false, true, true]);
     assert!(batch.rooms.is_empty());
 }
@@ -137,10 +138,10 @@ fn what_is_cancelled_runs_on_for_a_while_and_its_successor_waits_for_it() {
     let busy = DueJob { overlap_policy: OverlapPolicy::CancelOldest, active_dispatches: 1, ..job() };
     let (batch, _) = plan_batch(std::slice::from_ref(&busy), &Calendars::default(), at(NOW));
     assert_eq!(batch.rooms, [MakeRoom { tenant_id: busy.tenant_id, job_id: busy.id, count: 1 }]);
-    assert!(batch.dispatches[0].is_in_line);
+    assert!(batch.dispatches[0].is_queued);
     let idle = DueJob { active_dispatches: 0, ..busy };
     let (batch, _) = plan_batch(&[idle], &Calendars::default(), at(NOW));
-    assert!(batch.rooms.is_empty() && !batch.dispatches[0].is_in_line);
+    assert!(batch.rooms.is_empty() && !batch.dispatches[0].is_queued);
 }
 
 #[test]

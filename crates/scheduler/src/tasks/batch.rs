@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use sched_model::connection::transaction::TransactionError;
-use sched_model::dispatching::tick::{self, Batch, DueJob, NewDispatch, Written};
+use sched_model::dispatching::insert::NewDispatch;
+use sched_model::dispatching::tick::{self, Batch, DueJob, Written};
 use sched_model::domain::ids::JobId;
 use sched_model::domain::trace::TraceContext;
 use sched_model::events::append::{self, NewEvent};
@@ -292,7 +293,7 @@ impl Done {
 }
 
 /// What a collector of traces is told of a dispatch.
-fn span_of(dispatch: &NewDispatch, job: &str, lateness: Duration) -> Span {
+fn span_of(dispatch: &NewDispatch<'_>, job: &str, lateness: Duration) -> Span {
     let late_ms = i64::try_from(lateness.as_millis()).unwrap_or(i64::MAX);
     Span {
         // A schedule begins a trace.

@@ -157,7 +157,8 @@ async fn chat_url_is_never_stored_or_logged() {
     assert_eq!(result, json!({"kind": "chat", "status": 200}));
     let (head, body) = server.requests().remove(0);
     assert!(!head.contains("webhook-signature"), "{head}");
-    let text = "Job nightly failed (default)\nexit code 3\nSuppressed since the last message: 2 more of this kind";
+    let text =
+        "Job nightly failed (default)\nexit code 3\nSuppressed since the last message: 2 more of this kind";
     assert_eq!(serde_json::from_str::<Value>(&body).unwrap(), json!({"text": text}));
 
     let refused = fails(&world, &args).await;

@@ -10,10 +10,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use sched_model::dispatching::dispatches::{self, NewTrigger, Triggered};
+use sched_model::dispatching::trigger::{self, Created, Fate, Order};
 use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::ids::{JobId, TenantId};
-use sched_model::{Conn, Database, DatabaseSettings, connection::notify, transact};
+use sched_model::{Conn, Database, DatabaseSettings, connection::notify};
 
 use super::backlog::{self, Function};
 use super::floor;
@@ -102,20 +102,22 @@ async fn series(db: &Db, count: usize) -> anyhow::Result<Vec<f64>> {
 
 /// Triggers as the API does, and says when the commit had been answered.
 async fn trigger(conn: &mut Conn, tenant: TenantId, job: JobId) -> anyhow::Result<(String, i64)> {
-    let new = NewTrigger {
-        tenant,
-        job,
-        triggered_by: Trigger::Api,
+    let id = job.to_string();
+    let order = Order {
+        job: &id,
+        may_run_built_in: false,
         user: "bench",
         args: None,
-        idempotency_key: None,
         traceparent: None,
+        actor: "bench",
+        request: "bench",
+        address: None,
     };
-    let triggered =
-        transact(conn, "trigger_job", async |conn: &mut Conn| dispatches::trigger(conn, &new).await);
-    let triggered = triggered.await?;
+    let fates = trigger::trigger_batch(conn, tenant, Trigger::Api, &[order]).await?;
     let at = stamp::now();
-    let Triggered::Created(dispatch, queue) = triggered else { bail!("not triggered: {triggered:?}") };
-    notify::dispatches_waiting(conn, &[queue]).await?;
+    let [Fate::Created(Created { dispatch, queue, .. })] = fates.as_slice() else {
+        bail!("not triggered: {fates:?}")
+    };
+    notify::dispatches_waiting(conn, std::slice::from_ref(queue)).await?;
     Ok((dispatch.to_string(), at))
 }

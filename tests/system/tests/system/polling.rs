@@ -35,7 +35,10 @@ async fn a_worker_that_may_not_listen_says_so_and_finds_work_by_polling() {
     ];
     system.start_worker(&settings).await;
     let log = system.workers[0].stderr();
-    assert!(log.contains("not listening for notifications (worker-listen is false); finding runs by polling"), "{log}");
+    assert!(
+        log.contains("not listening for notifications (worker-listen is false); finding runs by polling"),
+        "{log}"
+    );
     let health = system.workers[0].health_addr().await;
     assert_eq!(is_listening(health).await, Ok(false));
     let listens =

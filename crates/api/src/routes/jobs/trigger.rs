@@ -1,32 +1,32 @@
-//! Triggers: running a job now, whatever its schedule says.
+//! Triggers: a job runs now, regardless of its schedule.
 //!
-//! The run and its entry in the audit log are one transaction, which those who trigger at the same moment share ([`crate::database::trigger_batcher`]); the
-//! hint to the workers follows the commit and may be lost, because they look by themselves. With a key, sending a trigger again is answered as
-//! the first time, as every change is; the run keeps the key besides, so that there is one for a job and a key for as long as it is there.
+//! The run and its audit entry are one transaction, which concurrent triggers share
+//! ([`crate::database::trigger_batcher`]). The notification to the workers follows the commit and may be
+//! lost, because workers poll. A trigger with an idempotency key gets the answer of the first request
+//! again. The run stores the key too, so a job has one run per key as long as the run exists.
 
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use sched_model::dispatching::dispatches::{self, NewTrigger, Triggered};
+use sched_model::Conn;
 use sched_model::dispatching::quotas::DispatchesUsedUp;
-use sched_model::dispatching::trigger::{Created, Fate};
+use sched_model::dispatching::trigger::{self, Created, Demands, Fate};
 use sched_model::domain::args_schema::Misfit;
 use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::identity::Permission;
-use sched_model::domain::ids::{DispatchId, JobId, TenantId};
-use sched_model::{Conn, identity::audit, jobs};
+use sched_model::domain::ids::{DispatchId, JobId};
 use sched_wire::{IDEMPOTENCY_KEY, TriggerRequest};
 use serde_json::Value;
 
-use crate::database::trigger_batcher::{self, LONGEST_ARGS, Order};
+use crate::database::trigger_batcher::{LONGEST_ARGS, Order};
 use crate::error::ApiError;
 use crate::error::field_error::{self, FieldError, Reason};
 use crate::http::extract::{Body, NoParameters, Query, if_match};
 use crate::http::reply::note_replay;
 use crate::identity::{Actor, Identity};
-use crate::routes::jobs::{find, no_such_job};
+use crate::routes::jobs::no_such_job;
 use crate::routes::runs::retries::accepted;
-use crate::routes::{Id, State, built_in};
+use crate::routes::{Id, State};
 
 /// `POST /jobs/{id-or-name}/trigger`
 pub(crate) async fn trigger(
@@ -39,28 +39,26 @@ pub(crate) async fn trigger(
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let (version, by) = (if_match(&http)?, &request.0);
-    // With a key the answer is kept in the transaction of the trigger, which is then its own; so is that of one version.
+    // The answer to a key is stored in the transaction of the trigger, so that transaction is not shared. A version needs its own
+    // transaction too, because a mismatch rolls it back.
     let goes_with_others = by.once.is_none() && version.is_none() && body.length() <= LONGEST_ARGS;
     let args = body.read_or_default::<TriggerRequest>()?.task_args.map(Value::Object).map(Arc::new);
     if goes_with_others {
-        let fate = state.gathering.trigger(Order::new(&identity, by, &job, args.clone())).await?;
+        let fate = state.triggers.trigger(Order::new(&identity, by, &job, args.clone())).await?;
         match fate {
             Fate::Created(Created { job, dispatch, queue }) => {
                 let response = accepted(dispatch, false)?.into_response();
                 tell(&state, job, dispatch, queue);
                 return Ok(response);
             }
-            Fate::NoSuchJob => return Err(no_such_job(&job)),
-            Fate::BuiltIn => return Err(ApiError::Forbidden(Permission::SystemOperate)),
-            Fate::FunctionInactive(function) => return Err(inactive(&function)),
-            Fate::QuotaUsedUp(used_up) => return Err(quota(used_up)),
             Fate::Busy => {}
+            rejected => return Err(rejection(rejected, &job, args.is_some())),
         }
     }
     alone(&state, &identity, by, &job, version, args.as_deref()).await
 }
 
-/// A trigger in a transaction of its own, which waits for whoever holds the job.
+/// A trigger in its own transaction, which waits for the lock on the job.
 async fn alone(
     state: &State,
     identity: &Identity,
@@ -71,34 +69,27 @@ async fn alone(
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     let traceparent = by.trace.to_string();
+    let order = trigger::Order {
+        job,
+        may_run_built_in: identity.operates(),
+        user: &by.source,
+        args,
+        traceparent: Some(&traceparent),
+        actor: &by.actor,
+        request: &by.request,
+        address: by.address.as_deref(),
+    };
+    let demands = Demands { idempotency_key: by.key(), version };
     let written = state
         .write(identity, by, "trigger_job", async |conn: &mut Conn| {
-            let found = find(conn, tenant, job).await?.ok_or_else(|| no_such_job(job))?;
-            built_in::functions(conn, identity, &[&found.settings.function]).await?;
-            let new = NewTrigger {
-                tenant,
-                job: found.id,
-                triggered_by: Trigger::Api,
-                user: &by.source,
-                args,
-                idempotency_key: by.key(),
-                traceparent: Some(&traceparent),
-            };
-            match dispatches::trigger(conn, &new).await? {
-                Triggered::Created(dispatch, queue) => {
-                    if let Some(version) = version {
-                        still_is(conn, tenant, found.id, version).await?;
-                    }
-                    let entry = trigger_batcher::entry(tenant, found.id, dispatch, args.is_some(), by);
-                    audit::write(conn, &[entry]).await?;
-                    Ok((accepted(dispatch, false)?, Some((found.id, dispatch, queue))))
+            match trigger::trigger(conn, tenant, Trigger::Api, &order, demands).await? {
+                Fate::Created(Created { job, dispatch, queue }) => {
+                    Ok((accepted(dispatch, false)?, Some((job, dispatch, queue))))
                 }
-                Triggered::Duplicate(dispatch) => Ok((accepted(dispatch, true)?, None)),
-                Triggered::KeyReused(dispatch) => Err(key_reused(dispatch)),
-                Triggered::QuotaUsedUp(used_up) => Err(quota(used_up)),
-                Triggered::NoSuchJob => Err(no_such_job(job)),
-                Triggered::ArgsRefused(misfits) => Err(unfit(misfits, args.is_some())),
-                Triggered::FunctionInactive => Err(inactive(&found.settings.function)),
+                Fate::Duplicate(dispatch) => Ok((accepted(dispatch, true)?, None)),
+                Fate::KeyReused(dispatch) => Err(key_reused(dispatch)),
+                Fate::OtherVersion(found) => Err(ApiError::OtherVersion { found }),
+                rejected => Err(rejection(rejected, job, args.is_some())),
             }
         })
         .await?;
@@ -106,23 +97,29 @@ async fn alone(
     match written.extra {
         Some(Some((job, dispatch, queue))) => tell(state, job, dispatch, queue),
         Some(None) => note_replay(&mut response),
-        // Noted where it was found.
+        // The answer of an earlier request already has the note.
         None => {}
     }
     Ok(response)
 }
 
-/// Whether this is the version of a job, now that the trigger holds it and nobody changes it any more.
-async fn still_is(conn: &mut Conn, tenant: TenantId, id: JobId, version: i64) -> Result<(), ApiError> {
-    match jobs::by_id(conn, tenant, id).await? {
-        Some(job) if job.state.version != version => Err(ApiError::OtherVersion { found: job.state.version }),
-        _ => Ok(()),
+/// The error for an outcome without a run.
+fn rejection(fate: Fate, job: &str, is_of_request: bool) -> ApiError {
+    match fate {
+        Fate::NoSuchJob => no_such_job(job),
+        Fate::BuiltIn => ApiError::Forbidden(Permission::SystemOperate),
+        Fate::FunctionInactive(function) => inactive(&function),
+        Fate::ArgsRefused(misfits) => unfit(misfits, is_of_request),
+        Fate::QuotaUsedUp(used_up) => quota(used_up),
+        Fate::Created(_) | Fate::Duplicate(_) | Fate::KeyReused(_) | Fate::OtherVersion(_) | Fate::Busy => {
+            ApiError::Broken
+        }
     }
 }
 
-/// Tells of a run that is committed.
+/// Logs a committed run and wakes workers.
 fn tell(state: &State, job: JobId, dispatch: DispatchId, queue: String) {
-    tracing::debug!(job.id = %job, dispatch.id = %dispatch, "Triggered a job.");
+    tracing::debug!(job.id = %job, dispatch.id = %dispatch, "job triggered");
     state.hints.made_in(&[queue]);
 }
 
@@ -134,17 +131,15 @@ fn key_reused(dispatch: DispatchId) -> ApiError {
     ApiError::Refused(vec![FieldError {
         reason: Reason::KeyReused,
         pointer: IDEMPOTENCY_KEY.to_owned(),
-        message: format!(
-            "was used for dispatch {dispatch} with other arguments; send a new key for a new run"
-        ),
+        message: format!("was used for run {dispatch} with other arguments; send a new key for a new run"),
     }])
 }
 
-/// Arguments that the function does not take: those of the request, or those that the job has, perhaps since before the function said so.
+/// Arguments that the function rejects: those of the request, or those of the job, which may be older than the schema.
 fn unfit(mut misfits: Vec<Misfit>, is_of_request: bool) -> ApiError {
     if !is_of_request {
         for misfit in &mut misfits {
-            misfit.message.push_str("; the job has it so: change the job, or send task_args");
+            misfit.message.push_str("; this value is from the job: change the job, or send task_args");
         }
     }
     field_error::args_refused(misfits, "")

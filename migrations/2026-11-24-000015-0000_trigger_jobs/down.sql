@@ -1,2 +1,0 @@
-DROP FUNCTION trigger_jobs(uuid, smallint, text, uuid[], text[], boolean[], text[], jsonb[],
-    text[], text[], text[], text[]);
