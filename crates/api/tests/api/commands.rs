@@ -314,9 +314,9 @@ async fn invalid_commands_are_refused() {
     let id = trigger(&app, "report").await;
     let long = json!({"reason": "x".repeat(501)});
     for (path, body, pointer) in [
-        (format!("dispatches/{id}/cancel"), &long, "/reason"),
-        (format!("dispatches/{id}/cancel"), &json!({"why": "x"}), "/why"),
-        (format!("dispatches/{id}/retry"), &json!({"reason": "x"}), "/reason"),
+        (format!("runs/{id}/cancel"), &long, "/reason"),
+        (format!("runs/{id}/cancel"), &json!({"why": "x"}), "/why"),
+        (format!("runs/{id}/retry"), &json!({"reason": "x"}), "/reason"),
         ("jobs/report/cancel".to_owned(), &long, "/reason"),
         ("dead-letters/retry".to_owned(), &json!({}), "/all"),
         ("dead-letters/discard".to_owned(), &json!({}), "/all"),
@@ -351,8 +351,8 @@ async fn resources_of_another_tenant_are_not_found() {
     let nobody = "018f0000-0000-7000-8000-0000000000ff";
     for id in [waiting.as_str(), buried.as_str(), nobody] {
         for path in [
-            format!("dispatches/{id}/cancel"),
-            format!("dispatches/{id}/retry"),
+            format!("runs/{id}/cancel"),
+            format!("runs/{id}/retry"),
             format!("dead-letters/{id}/retry"),
             format!("dead-letters/{id}/discard"),
         ] {

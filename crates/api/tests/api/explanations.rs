@@ -169,7 +169,7 @@ async fn invalid_windows_are_refused_with_the_fix() {
         ("?from=-1h&to=-2h", "to", "later than the beginning"),
         ("?from=-1h&to=%2B52w", "from", "more than 10000 fire times; choose a shorter one"),
         ("?form=-1h", "form", "from"),
-        ("?at=-1h&from=-2h", "at", "without from and to"),
+        ("?at=-1h&from=-2h", "at", "omit from and to"),
         ("?at=soon", "at", "RFC 3339"),
     ] {
         let answer = app.get(&format!("/api/v1/jobs/minutely/explain{query}")).await;

@@ -199,7 +199,7 @@ async fn invalid_credentials_are_refused_with_the_reason() {
         "UPDATE api_keys SET created_at = now() - interval '2 h', expires_at = now() WHERE name = 'ci'";
     app.db.client().await.batch_execute(expired).await.unwrap();
     for (shown, part) in [
-        ("Bearer hello", "no API key"),
+        ("Bearer hello", "not an API key"),
         ("Basic aGk6aGk=", "must be: Bearer"),
         (&broken, "checksum"),
         (&elsewhere, "checksum"),

@@ -62,7 +62,7 @@ async fn api_waits_for_its_database() {
     let ready = send(addr, "GET", "/health/ready", &[], None).await;
     assert_eq!(
         (ready.status, ready.json()["reason"].as_str()),
-        (503, Some("the database cannot be used yet"))
+        (503, Some("the database is not usable yet"))
     );
     let answer = send(addr, "GET", "/api/v1/jobs", &[], None).await;
     assert_eq!((answer.status, answer.json()["code"].as_str()), (503, Some("starting")));

@@ -149,7 +149,7 @@ async fn invalid_template_values_have_pointers() {
     assert_eq!(put(&app, &[], &lost).await.status, 200, "it may come later");
     let refused = app.post(INSTANTIATE, &json!({"parameters": {"region": "north"}})).await;
     assert_eq!((refused.status, pointers(&refused.json())), (422, vec![String::new()]));
-    assert!(refused.body.contains("the template makes a job whose /function"), "{}", refused.body);
+    assert!(refused.body.contains("the template sets an invalid /function"), "{}", refused.body);
     assert_eq!(app.count("SELECT count(*) FROM scheduled_jobs WHERE made_from IS NOT NULL").await, 0);
 }
 

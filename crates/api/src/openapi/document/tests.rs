@@ -92,7 +92,7 @@ fn request_schemas_are_closed_and_answer_schemas_complete() {
     let parameters = document["paths"]["/api/v1/runs"]["get"]["parameters"].as_array().unwrap();
     let status = parameters.iter().find(|one| one["name"] == "status").unwrap();
     assert_eq!((status["in"].as_str(), status["required"].as_bool()), (Some("query"), Some(false)));
-    assert!(status["schema"].to_string().contains("DispatchStatus"), "{status}");
+    assert!(status["schema"].to_string().contains("RunFilter"), "{status}");
 }
 
 #[test]
