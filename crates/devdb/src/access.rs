@@ -1,7 +1,8 @@
-//! Getting at a running cluster: URLs, databases, the password of its TCP port.
+//! Access to a running cluster: URLs, databases, the password of its TCP port.
 //!
-//! What has to be said to the server is said through its own `psql`, so that this crate needs no client library. These are the
-//! only statements outside `model::db`: they make what `model` connects to.
+//! Statements are sent through the server's own `psql`, so that this crate needs no client library.
+//! These are the only statements outside `model::db`: they create the databases to which `model`
+//! connects.
 
 use std::{
     fs::{self, File},
@@ -24,11 +25,12 @@ impl Cluster {
         format!("postgresql://postgres@{host}{port}/{}", encode(database))
     }
 
-    /// Connection URL through 127.0.0.1, password included, where the server listens there.
+    /// Connection URL through 127.0.0.1, including the password; `None` if the server does not
+    /// listen there.
     ///
     /// # Errors
     ///
-    /// When the password cannot be read.
+    /// If the password cannot be read.
     pub fn loopback_url(&self, database: &str) -> Result<Option<String>, DevDbError> {
         if !self.loopback {
             return Ok(None);
@@ -38,18 +40,19 @@ impl Cluster {
         Ok(Some(format!("postgresql://postgres:{password}@127.0.0.1:{}/{}", self.port, encode(database))))
     }
 
-    /// Creates a database where it is missing.
+    /// Creates a database if it is missing.
     ///
     /// # Errors
     ///
-    /// When the server refuses.
+    /// If the server rejects it.
     pub fn create_database(&self, name: &str) -> Result<(), DevDbError> {
         let script = r"SELECT format('CREATE DATABASE %I', :'name')
             WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = :'name') \gexec";
         self.psql(&["-v", &format!("name={name}")], script)
     }
 
-    /// Gives the server's role the password kept in the cluster's folder, made at first use.
+    /// Gives the server's role the password that is kept in the cluster's folder. The first use
+    /// creates it.
     pub(crate) fn set_password(&self) -> Result<(), DevDbError> {
         let path = self.password_file();
         if !path.is_file() {
@@ -70,7 +73,8 @@ impl Cluster {
         self.dir.join("password")
     }
 
-    /// Runs a script through `psql`'s input, where other users' process lists do not show it.
+    /// Runs a script through `psql`'s input, so that it does not appear in the process lists of
+    /// other users.
     fn psql(&self, arguments: &[&str], script: &str) -> Result<(), DevDbError> {
         let made = tempfile::tempfile().and_then(|mut file| {
             file.write_all(script.as_bytes())?;
@@ -88,7 +92,7 @@ impl Cluster {
     }
 }
 
-/// Percent-encodes all but what a URL's host may hold as it is.
+/// Percent-encodes all characters that a URL's host may not contain.
 fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

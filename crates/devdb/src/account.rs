@@ -1,10 +1,12 @@
-//! Which user the server runs as.
+//! The user that runs the server.
 //!
-//! PostgreSQL refuses to run as root. Then its programs run as the user `postgres`; where that user cannot
-//! reach the folder (a project below root's home), they run in a user namespace in which we appear as an ordinary user, so
-//! that every file stays root's. An ordinary user's server runs as that user.
+//! PostgreSQL refuses to run as root. If this process is root, the programs run as the user
+//! `postgres`. If that user cannot reach the folder (a project below root's home), they run in a
+//! user namespace in which root appears as an ordinary user, so that every file stays root's. If
+//! this process is not root, the server runs as its user.
 //!
-//! Commands made here start from an empty environment: a `PGHOST` or `PGDATA` of the caller must not steer them.
+//! Commands created here start with an empty environment: a `PGHOST` or `PGDATA` of the caller must
+//! not affect them.
 
 use std::{
     ffi::OsStr,
@@ -21,27 +23,28 @@ use nix::unistd::{Gid, Uid, User, geteuid};
 
 use crate::DevDbError;
 
-/// The user the server programs run as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Account {
-    /// The user we are.
+    /// The user of this process.
     Ourselves,
-    /// We are root; this user takes the server's part.
+    /// This process is root; the server runs as this user.
     Other { uid: Uid, gid: Gid },
-    /// We are root and remain so outside; inside its namespace the server sees an ordinary user.
+    /// This process is root, and so is the server outside of its namespace. Inside, the server sees
+    /// an ordinary user.
     Namespace,
 }
 
-/// Wrapper that maps root to an ordinary user; the identifiers mean nothing outside the namespace.
+/// Wrapper that maps root to an ordinary user. The ids have no meaning outside the namespace.
 const UNSHARE: [&str; 5] = ["unshare", "--user", "--map-user=1000", "--map-group=1000", "--"];
 
 impl Account {
-    /// Decides for a cluster in `dir`, which exists.
+    /// Chooses the account for a cluster in `dir`, which exists.
     pub(crate) fn for_folder(dir: &Path) -> Result<Self, DevDbError> {
         if !geteuid().is_root() {
             return Ok(Self::Ourselves);
         }
-        // A broken user database is the same to us as one without that user: the namespace is tried next.
+        // A broken user database is treated like one without that user: the namespace is tried
+        // next.
         if let Ok(Some(user)) = User::from_name("postgres") {
             let other = Self::Other { uid: user.uid, gid: user.gid };
             if other.reaches(dir) {
@@ -54,7 +57,7 @@ impl Account {
         }
     }
 
-    /// Whether that user may enter `dir`.
+    /// Whether this user may enter `dir`.
     pub(crate) fn reaches(self, dir: &Path) -> bool {
         let status = self.command("test").arg("-x").arg(dir).status();
         status.is_ok_and(|status| status.success())
@@ -82,10 +85,10 @@ impl Account {
         command
     }
 
-    /// Makes `path` and all below it belong to this user, when it does not yet.
+    /// Gives `path` and everything below it to this user, unless the user owns it already.
     pub(crate) fn take_over(self, path: &Path) -> Result<(), DevDbError> {
         let (uid, gid) = match self {
-            // Without being root there is no choice of owner.
+            // Only root can change owners.
             Self::Ourselves => return Ok(()),
             Self::Other { uid, gid } => (uid.as_raw(), gid.as_raw()),
             Self::Namespace => (0, 0),
@@ -98,10 +101,10 @@ impl Account {
     }
 }
 
-/// The locale of the cluster and of its programs' messages. macOS knows no `C.UTF-8`.
+/// The locale of the cluster and of its programs' messages. macOS has no `C.UTF-8`.
 pub(crate) const LOCALE: &str = if cfg!(target_os = "macos") { "C" } else { "C.UTF-8" };
 
-/// What a program of PostgreSQL said, when it failed.
+/// Turns a failure of a PostgreSQL program into an error with its output.
 pub(crate) fn checked(program: PathBuf, output: &Output) -> Result<(), DevDbError> {
     if output.status.success() {
         return Ok(());
@@ -117,6 +120,6 @@ fn chown_tree(path: &Path, uid: u32, gid: u32) -> io::Result<()> {
             chown_tree(&entry?.path(), uid, gid)?;
         }
     }
-    // The top comes last: a walk that was interrupted is seen as not done and repeated.
+    // The top comes last: an interrupted walk is recognized as incomplete and repeated.
     lchown(path, Some(uid), Some(gid))
 }

@@ -1,7 +1,8 @@
-//! The cluster as callers see it: open, use, stop.
+//! The cluster for callers: open, use, stop.
 //!
-//! Ties the other modules together and decides who owns the folder. One owner at a time starts, guards and stops the
-//! server; anybody else who opens the folder meanwhile attaches to it. All calls block.
+//! Connects the other modules and decides which handle owns the folder. One owner at a time starts,
+//! guards and stops the server. Any other handle that opens the folder meanwhile attaches to that
+//! server. All calls block.
 
 use std::{
     fs::{self, File},
@@ -29,7 +30,7 @@ pub struct Cluster {
     pub(crate) loopback: bool,
     durability: Durability,
     server: ServerBinaries,
-    /// `None` when another handle owns the server.
+    /// `None` if another handle owns the server.
     owned: Option<Owned>,
 }
 
@@ -40,13 +41,13 @@ struct Owned {
 }
 
 impl Cluster {
-    /// Opens the cluster: makes it when missing, starts its server when it is not running.
+    /// Opens the cluster: creates it if it is missing, and starts its server if it is not running.
     ///
-    /// While another handle owns the folder this waits for that server and attaches to it.
+    /// If another handle owns the folder, waits for that handle's server and attaches to it.
     ///
     /// # Errors
     ///
-    /// When no usable server is installed, the folder cannot be used, or the server does not start.
+    /// If no usable server is installed, the folder cannot be used, or the server does not start.
     pub fn open(options: OpenOptions) -> Result<Self, DevDbError> {
         if options.durability == Durability::ThrowAway {
             let (dir, lock) = folder::make_throw_away(&options.dir)?;
@@ -69,7 +70,8 @@ impl Cluster {
     /// Starts the server as the folder's owner.
     fn own(dir: PathBuf, lock: File, options: &OpenOptions) -> Result<Self, DevDbError> {
         let data = dir.join("data");
-        // The lock is ours, so this server has lost its owner: its clients are gone, and a guard may be about to end it.
+        // This process holds the lock, so the running server has lost its owner: its clients have
+        // ended, and a guard may be about to end it.
         launch::end_other(&dir, &data, StopMode::Fast)?;
         let account = Account::for_folder(&dir)?;
         let server = server_for(&data, options.server.as_deref())?;
@@ -104,7 +106,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// A handle on a server that another one owns.
+    /// A handle on a server that another handle owns.
     fn attach(dir: PathBuf, options: &OpenOptions) -> Result<Self, DevDbError> {
         let data = dir.join("data");
         let server = server_for(&data, options.server.as_deref())?;
@@ -134,7 +136,8 @@ impl Cluster {
         self.owned.is_some()
     }
 
-    /// What the server does now. An owner that polls this learns of a server that died by itself.
+    /// The current state of the server. An owner that polls this learns of a server that died on
+    /// its own.
     pub fn status(&mut self) -> Status {
         if let Some(owned) = &mut self.owned
             && let Some(status) = owned.running.exited()
@@ -148,11 +151,12 @@ impl Cluster {
         }
     }
 
-    /// Stops the server, also one that another handle owns, and removes the folder of a throw-away cluster.
+    /// Stops the server, even if another handle owns it, and removes the folder of a throw-away
+    /// cluster.
     ///
     /// # Errors
     ///
-    /// When the server survives even being killed, or the folder cannot be removed.
+    /// If the server survives even a kill, or the folder cannot be removed.
     pub fn stop(mut self, mode: StopMode) -> Result<(), DevDbError> {
         match self.owned.take() {
             Some(owned) => self.shut_down(owned, mode),
@@ -179,7 +183,7 @@ impl Drop for Cluster {
                 Durability::Durable => StopMode::Fast,
                 Durability::ThrowAway => StopMode::Immediate,
             };
-            // There is nobody to tell; what is left over is swept by the next start.
+            // No caller can receive the error. The next start sweeps leftovers.
             drop(self.shut_down(owned, mode));
         }
     }
@@ -199,7 +203,7 @@ fn choose_port(wanted: Option<u16>) -> Result<u16, DevDbError> {
     }
 }
 
-/// The server that can read the data; any, when there is none yet.
+/// A server that can read the data; any server if there is no data yet.
 fn server_for(data: &Path, explicit: Option<&Path>) -> Result<ServerBinaries, DevDbError> {
     let path = data.join("PG_VERSION");
     match fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok()) {

@@ -1,11 +1,12 @@
-//! Ends a process, or a process group, when its owner is gone.
+//! Ends a process, or a process group, when its owner has ended.
 //!
-//! A shell waits on a pipe whose other end only the owner holds. However the owner ends — a return, a panic, `kill -9` —
-//! the system closes that end, and the shell signals the target, with more force every ten seconds, and then removes the
-//! folders it was given.
+//! A shell waits on a pipe whose other end only the owner holds. However the owner ends — a return,
+//! a panic, `kill -9` — the system closes that end. The shell then signals the target, with the
+//! next stronger signal every ten seconds, and removes the folders that it was given.
 //!
-//! Design note: a parent-death signal would need no extra process, but Linux alone has it, it is cleared when the child
-//! changes its user, and it fires when the *thread* that started the child ends, which in an async program is soon.
+//! Design note: a parent-death signal would need no extra process, but only Linux has it. It is
+//! cleared when the child changes its user. It also fires when the *thread* that started the child
+//! ends, which in an async program is soon.
 
 use std::{
     io::{self, Write},
@@ -14,7 +15,8 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// `$1` process, or minus the process group; `$2` signals, in order; further arguments are folders to remove.
+/// `$1`: the process, or minus the process group; `$2`: signals, in order; further arguments:
+/// folders to remove.
 const SCRIPT: &str = r#"
 read -r word
 [ "$word" = done ] && exit 0
@@ -28,27 +30,28 @@ done
 [ $# -eq 0 ] || rm -rf -- "$@"
 "#;
 
-/// What ends with its owner.
+/// The process or group that ends with its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// One process.
     Process(i32),
-    /// A process group, by its leader's id.
+    /// The id of the group's leader.
     Group(i32),
 }
 
-/// Keeps its target tied to this process's life. Dropping it ends the target; [`Guard::release`] lets it be.
+/// Ties its target to the life of this process. A drop ends the target; [`Guard::release`] leaves
+/// it alone.
 #[derive(Debug)]
 pub struct Guard {
     shell: Child,
 }
 
 impl Guard {
-    /// Starts to watch: `signals` (names without `SIG`) are sent in order until the target has ended, then the folders in `remove` are removed.
+    /// Starts to watch. When the owner has ended, the guard sends `signals` (names without `SIG`)
+    /// in order until the target has ended. Then it removes the folders in `remove`.
     ///
     /// # Errors
     ///
-    /// When no shell can be started.
+    /// If no shell can be started.
     pub fn start(target: Target, signals: &[&str], remove: &[&Path]) -> io::Result<Self> {
         let target = match target {
             Target::Process(pid) => pid.to_string(),
@@ -57,16 +60,16 @@ impl Guard {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", SCRIPT, "sched-guard", &target, &signals.join(" ")]);
         command.args(remove);
-        // In a group of its own: a Ctrl-C or a kill meant for the owner's group must not take the guard along.
+        // In its own process group: a Ctrl-C or a kill of the owner's group must not end the guard.
         command.process_group(0).current_dir("/").env_clear().env("PATH", "/usr/bin:/bin");
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(Self { shell: command.spawn()? })
     }
 
-    /// The target has ended, or need not: ends the guard and leaves the target alone.
+    /// Ends the guard and leaves the target alone: it has ended, or need not end.
     pub fn release(mut self) {
         if let Some(pipe) = &mut self.shell.stdin {
-            // Fails only when the guard is gone already, which is what is wanted.
+            // Fails only if the guard has ended already, which is the goal.
             drop(pipe.write_all(b"done\n"));
         }
     }
@@ -74,7 +77,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // `wait` closes the pipe first; its result says nothing we could act on here.
+        // `wait` closes the pipe first; its result allows no action here.
         drop(self.shell.wait());
     }
 }
@@ -94,7 +97,8 @@ mod tests {
         std::fs::create_dir(&folder).unwrap();
         let mut child = sleeper();
         let pid = i32::try_from(child.id()).unwrap();
-        // Reaped beside the guard, which otherwise would wait for a process that is only still listed.
+        // Reaped in parallel to the guard. Otherwise the guard would wait for a process that is
+        // only still listed.
         let reaper = std::thread::spawn(move || child.wait().unwrap());
         drop(Guard::start(Target::Group(pid), &["TERM", "KILL"], &[&folder]).unwrap());
         assert!(!reaper.join().unwrap().success());

@@ -1,56 +1,53 @@
-//! What callers say when they open or stop a cluster, and what they are told of it.
+//! Options to open and stop a cluster, and its states.
 
 use std::{path::PathBuf, process::ExitStatus};
 
-/// What a crash may cost.
+/// The effect of a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Nothing: what was committed stays, and the folder is kept.
+    /// Nothing is lost: committed data stays, and the folder is kept.
     Durable,
-    /// Everything: fast settings, and the folder is removed at the end.
+    /// Everything may be lost: fast settings, and the folder is removed at the end.
     ThrowAway,
 }
 
-/// How to stop a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopMode {
-    /// Ends sessions, writes everything down, then ends.
+    /// Ends sessions, writes all data to disk, then ends.
     Fast,
     /// Ends at once; the next start recovers from the log.
     Immediate,
 }
 
-/// What a server does right now.
+/// The current state of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It takes connections.
+    /// Accepts connections.
     Ready {
-        /// Its process.
         pid: i32,
     },
-    /// It is there, but starting or stopping.
+    /// Starting or stopping.
     Busy {
-        /// Its process.
         pid: i32,
     },
-    /// It is gone. How it ended is known to its owner only.
+    /// Ended. Only its owner knows the exit status.
     Gone(Option<ExitStatus>),
 }
 
-/// Where and how to open a cluster.
+/// The place and the options of a cluster.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// A durable cluster's own folder; the parent of a throw-away cluster's folder.
+    /// The folder of a durable cluster; the parent folder of a throw-away cluster.
     pub dir: PathBuf,
-    /// Keep the data, or be fast.
+    /// Whether data survives a crash.
     pub durability: Durability,
-    /// Folder of the server programs; the newest installed when absent.
+    /// Folder of the server programs; by default the newest installed.
     pub server: Option<PathBuf>,
     /// Also listen on this port of 127.0.0.1, with a generated password; 0 takes a free one.
     pub loopback_port: Option<u16>,
     /// The server's `max_connections`.
     pub max_connections: u16,
-    /// Further server settings, each `name=value`; they are stronger than those of the kind of cluster.
+    /// More server settings, each `name=value`; they override those of the kind of cluster.
     pub settings: Vec<String>,
 }
 
@@ -67,7 +64,8 @@ impl OpenOptions {
         }
     }
 
-    /// A cluster in a fresh folder below `parent`, removed at the end. Leftovers of killed ones there are swept first.
+    /// A cluster in a fresh folder below `parent`, removed at the end. Leftovers of killed clusters
+    /// there are swept first.
     pub fn throw_away(parent: impl Into<PathBuf>) -> Self {
         Self { durability: Durability::ThrowAway, ..Self::durable(parent) }
     }

@@ -1,8 +1,8 @@
-//! The server's first process: is it there, is it ready, make it end.
+//! The server's first process: finds it, checks that it is ready, ends it.
 //!
-//! Reads `postmaster.pid`, which the server keeps in its data folder. The file outlives a killed server and its
-//! process id may have gone to another program since, so the id alone proves nothing: the process's working folder must be the
-//! data folder.
+//! Reads `postmaster.pid`, which the server keeps in its data folder. The file outlives a killed
+//! server, and another program may have its process id since then. So the id alone proves nothing:
+//! the process's working folder must be the data folder.
 
 use std::{
     fs,
@@ -18,14 +18,14 @@ use nix::{
 
 use crate::{DevDbError, wait};
 
-/// What `postmaster.pid` says of a server that is alive.
+/// The content of `postmaster.pid` of a live server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Postmaster {
     pub(crate) pid: i32,
-    /// Whether it takes connections.
+    /// Whether the server accepts connections.
     pub(crate) ready: bool,
     pub(crate) port: u16,
-    /// Whether it listens on TCP too.
+    /// Whether the server listens on TCP too.
     pub(crate) loopback: bool,
 }
 
@@ -33,8 +33,9 @@ pub(crate) fn pid_file(data: &Path) -> PathBuf {
     data.join("postmaster.pid")
 }
 
-/// Removes a file whose process id has gone to another program: the server would take that for a rival and not start.
-/// Any other file stays, because the server learns from it whether children of a killed predecessor are still alive.
+/// Removes a file whose process id now belongs to another program: the server would take that
+/// program for a rival and not start. Any other file stays, because the server learns from it
+/// whether children of a killed predecessor are still alive.
 pub(crate) fn forget_reused_id(data: &Path) -> Result<(), DevDbError> {
     let path = pid_file(data);
     let stale = fs::read_to_string(&path).ok().and_then(|text| parse(&text));
@@ -55,23 +56,25 @@ pub(crate) fn find(data: &Path) -> Option<Postmaster> {
 /// Lines: process, data folder, start, port, socket folder, address, shared memory, status.
 fn parse(text: &str) -> Option<Postmaster> {
     let mut lines = text.lines().map(str::trim);
-    // A stand-alone backend writes its id negated; it takes no connections and is not ours.
+    // A stand-alone backend writes its id negated. It accepts no connections and was not started
+    // here.
     let pid = lines.next()?.parse().ok().filter(|pid| *pid > 0)?;
-    // The later lines appear as the start goes on.
+    // The later lines appear during the start.
     let port = lines.nth(2).and_then(|port| port.parse().ok()).unwrap_or(0);
     let loopback = lines.nth(1).is_some_and(|address| !address.is_empty());
     let ready = lines.nth(1) == Some("ready");
     Some(Postmaster { pid, ready, port, loopback })
 }
 
-/// Whether the process exists; someone else's counts.
+/// Whether the process exists; a process of another user counts.
 pub(crate) fn alive(pid: i32) -> bool {
     !matches!(kill(Pid::from_raw(pid), None), Err(Errno::ESRCH))
 }
 
 #[cfg(target_os = "linux")]
 fn serves(pid: i32, data: &Path) -> bool {
-    // A link that cannot be read belongs to another user's process, or to one that has ended and is not yet reaped.
+    // A link that cannot be read belongs to a process of another user, or to one that has ended and
+    // is not yet reaped.
     fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == data)
 }
 
@@ -81,9 +84,10 @@ fn serves(pid: i32, data: &Path) -> bool {
     asked.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(&*data.to_string_lossy()))
 }
 
-/// Sends `signal` and waits; whether the process has ended by then.
+/// Sends `signal` and waits. Returns whether the process ended in that time.
 pub(crate) fn end(pid: i32, signal: Signal, limit: Duration, mut ended: impl FnMut() -> bool) -> bool {
-    // A process that is gone already is what we want; any other refusal shows in it not ending.
+    // A process that has ended already is fine. Any other failure shows because the process does
+    // not end.
     let _ = kill(Pid::from_raw(pid), signal);
     wait::until(limit, || ended().then_some(())).is_some()
 }

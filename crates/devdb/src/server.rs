@@ -1,7 +1,7 @@
 //! Finds the installed PostgreSQL server programs.
 //!
-//! Pure look-up: reads folders and asks programs for their version, changes nothing. Distributions keep the server
-//! programs off `PATH`, so the usual places come first; among those the newest version wins.
+//! Reads folders and runs programs to get their version; changes nothing. Distributions keep the
+//! server programs off `PATH`, so the usual places come first. Among those the newest version wins.
 
 use std::{
     cmp::Reverse,
@@ -13,7 +13,7 @@ use std::{
 
 use crate::DevDbError;
 
-/// The oldest major version the schema and the queries are tested with.
+/// The oldest major version with which the schema and the queries are tested.
 pub const OLDEST_SERVER: u32 = 15;
 
 /// One installed server: its programs and its version.
@@ -40,12 +40,12 @@ impl ServerBinaries {
         &self.version
     }
 
-    /// Path of one of its programs.
+    /// Path of a program of this server.
     pub fn program(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
-    /// Reads the version of the server in `dir`; `None` when there is no server.
+    /// Reads the version of the server in `dir`; `None` if there is no server.
     fn probe(dir: &Path) -> Option<Self> {
         if !dir.join("initdb").is_file() {
             return None;
@@ -59,18 +59,20 @@ impl ServerBinaries {
     }
 }
 
-/// The server to use: the one in `explicit`, else the newest installed.
+/// Chooses the server: the one in `explicit`, otherwise the newest installed one.
 ///
-/// Looks in Debian's and Homebrew's folders, in Postgres.app, where `pg_config` points, and on `PATH`.
+/// Searches the folders of Debian, Homebrew and Postgres.app, the folder that `pg_config` reports,
+/// and `PATH`.
 ///
 /// # Errors
 ///
-/// When there is none of version [`OLDEST_SERVER`] or newer; the message says what to install.
+/// If no server of version [`OLDEST_SERVER`] or newer is found; the message names the package to
+/// install.
 pub fn find_server(explicit: Option<&Path>) -> Result<ServerBinaries, DevDbError> {
     choose(explicit, None, &Places::of_this_machine())
 }
 
-/// As [`find_server`], but of exactly the major version that made the data in `dir`.
+/// As [`find_server`], but of exactly the major version that created the data in `dir`.
 pub(crate) fn find_server_for(
     explicit: Option<&Path>,
     major: u32,
@@ -85,11 +87,11 @@ pub(crate) fn find_server_for(
     }
 }
 
-/// Where servers may lie; a value, so that tests can bring their own.
+/// The places of servers; a value, so that tests can set their own.
 struct Places {
-    /// Folders with one sub-folder per version, and what follows below that.
+    /// Folders with one sub-folder per version, and the path below that.
     versioned: Vec<(PathBuf, &'static str)>,
-    /// Ask `pg_config`, when there is one on the path below.
+    /// The search path, also for `pg_config`.
     path: OsString,
 }
 
@@ -115,8 +117,9 @@ impl Places {
         for (root, below) in &self.versioned {
             for entry in fs::read_dir(root).into_iter().flatten().flatten() {
                 let name = entry.file_name().to_string_lossy().into_owned();
-                // Debian and Postgres.app name the folder `17`, Homebrew `postgresql@17`; `postgresql` alone is
-                // Homebrew's alias of one of those and would only be found twice.
+                // Debian and Postgres.app name the folder `17`, Homebrew `postgresql@17`.
+                // `postgresql` alone is Homebrew's alias of one of those and would only be found
+                // twice.
                 if let Ok(major) = name.trim_start_matches("postgresql@").parse() {
                     versioned.push((major, entry.path().join(below)));
                 }
@@ -132,7 +135,7 @@ impl Places {
     fn pg_config(&self) -> Option<PathBuf> {
         let program =
             std::env::split_paths(&self.path).map(|dir| dir.join("pg_config")).find(|p| p.is_file())?;
-        // A pg_config that cannot be run is no reason to stop looking; the next place may hold a server.
+        // A pg_config that cannot be run does not end the search; the next place may hold a server.
         let output = Command::new(program).arg("--bindir").output().ok()?;
         Some(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
     }
@@ -168,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes programs that answer `--version` as a server of `version` does.
+    /// Writes programs that answer `--version` like a server of `version`.
     fn fake_server(bin: &Path, version: &str) {
         fs::create_dir_all(bin).unwrap();
         for name in ["initdb", "postgres"] {

@@ -1,20 +1,22 @@
-//! Server settings of the two kinds of cluster, given on the command line so that a data folder stays plain.
+//! Server settings of the two kinds of cluster, passed on the command line so that a data folder
+//! has no special configuration.
 
 use crate::Durability;
 
-/// Of both: a small server that speaks UTC and needs no replication.
+/// For both kinds: a small server that uses UTC and needs no replication.
 const COMMON: [&str; 7] = [
     "wal_level=minimal",
     "max_wal_senders=0",
     "TimeZone=UTC",
     "log_timezone=UTC",
     "log_line_prefix=%m [%p] %d ",
-    // A line every five minutes says nothing here.
+    // A line every five minutes has no use here.
     "log_checkpoints=off",
     "unix_socket_permissions=0700",
 ];
 
-/// The defaults already, written down because completions must survive a power cut whatever a template says.
+/// These are the defaults, written down because completions must survive a power cut whatever a
+/// template sets.
 const DURABLE: [&str; 5] = [
     "fsync=on",
     "full_page_writes=on",
@@ -23,13 +25,13 @@ const DURABLE: [&str; 5] = [
     "max_wal_size=512MB",
 ];
 
-/// Nobody misses a throw-away cluster after a crash.
+/// A throw-away cluster is not needed after a crash.
 const THROW_AWAY: [&str; 5] = [
     "fsync=off",
     "full_page_writes=off",
     "synchronous_commit=off",
     "shared_buffers=64MB",
-    // Tests are short and their databases small; vacuum after the fact would only disturb timings.
+    // Tests are short and their databases small; a later vacuum would only disturb timings.
     "autovacuum_naptime=30s",
 ];
 

@@ -1,7 +1,9 @@
-//! A second server that follows a first one: a copy of its data that goes on receiving its log.
+//! A second server that follows a first one: a copy of its data that continues to receive its log.
 //!
-//! The copy is built beside its place and moved there when complete, as the data of a cluster is. What an interrupted copy leaves is removed by
-//! the next. Which of two servers is the right one is not decided here: whoever promotes the second has ended the first.
+//! The copy is built beside its final place and moved there when complete, as the data of a cluster
+//! is. The next copy removes the leftovers of an interrupted one. This module does not decide which
+//! of the two servers is the right one: the caller that promotes the second must have ended the
+//! first.
 
 use std::{fs, os::unix::fs::DirBuilderExt, path::Path};
 
@@ -10,16 +12,17 @@ use crate::{
     account::{Account, checked},
 };
 
-/// What a server needs whose log others receive; for [`OpenOptions::settings`] of both.
+/// Settings of a server whose log other servers receive; for [`OpenOptions::settings`] of both.
 pub const REPLICATED: [&str; 3] = ["wal_level=replica", "max_wal_senders=5", "max_replication_slots=5"];
 
 impl Cluster {
-    /// Makes and starts a server that follows this one under the name `name`, by which it can be asked to be waited for. It reaches this one
-    /// through `port` of 127.0.0.1 if that is given, else through the socket. Both are opened with [`REPLICATED`].
+    /// Creates and starts a server that follows this one under the name `name`, which
+    /// `synchronous_standby_names` can contain. It reaches this one through `port` of 127.0.0.1 if
+    /// given, otherwise through the socket. Open both with [`REPLICATED`].
     ///
     /// # Errors
     ///
-    /// When the folder cannot be used, or the copy cannot be made or started.
+    /// If the folder cannot be used, or the copy cannot be created or started.
     pub fn follow(&self, options: OpenOptions, name: &str, port: Option<u16>) -> Result<Self, DevDbError> {
         fs::create_dir_all(&options.dir).map_err(DevDbError::file("create", &options.dir))?;
         let (data, new) = (options.dir.join("data"), options.dir.join("data.new"));
@@ -40,7 +43,7 @@ impl Cluster {
         let program = self.bin("pg_basebackup");
         let mut command = account.command(&program);
         command.arg("-D").arg(new).args(["-d", &server, "-R", "-X", "stream", "-c", "fast"]);
-        // With a slot of its own the first server keeps what the second has not had yet.
+        // With its own slot, the first server keeps the log that the second has not received yet.
         command.args(["-C", "-S", name]);
         let output =
             command.output().map_err(|source| DevDbError::Run { program: program.clone(), source })?;

@@ -1,13 +1,16 @@
-//! Configuration of a program: flags, environment, one TOML file and defaults, in that order of strength.
+//! Configuration of a program. Flags override the environment, which overrides one TOML file, which
+//! overrides the defaults.
 //!
-//! A program lists its settings in tables of [`Setting`]; [`load`] merges what was said about them into [`Values`], and
-//! the program reads those once into a struct of its own. All mistakes are reported together. Loading reads the command
-//! line, the given [`Source`] and at most one file; it writes and connects nowhere and keeps no global state.
+//! A program lists its settings in tables of [`Setting`]. [`load`] merges all sources into
+//! [`Values`], and the program reads those once into its own struct. All mistakes are reported
+//! together. Loading reads the command line, the given [`Source`] and at most one file. It writes
+//! nothing, opens no connection and keeps no global state.
 //!
-//! Design notes. A table instead of a derived parser: the same row must make a flag, a variable, a key of the file, a
-//! line of `--check-config` and an error text, each naming the origin of the value. A deserialiser stops at the first
-//! mistake and no longer knows where a value came from. An environment variable that is set but empty counts as not
-//! set: service managers and container files cannot remove a variable, only empty it.
+//! Design notes. A table replaces a derived parser. The same row must create a flag, a variable, a
+//! key of the file, a line of `--check-config` and an error text, each with the origin of the
+//! value. A deserialiser stops at the first mistake and loses the origin of a value. An environment
+//! variable that is set but empty counts as not set: service managers and container files cannot
+//! remove a variable, only empty it.
 
 mod file;
 mod flags;
@@ -42,10 +45,10 @@ use values::Row;
 /// The variable that names the configuration file when the flag does not.
 pub const CONFIG_VARIABLE: &str = "SCHED_CONFIG";
 
-/// Merges everything said about the settings of `groups`. `args` starts with the program's own name.
+/// Merges all sources for the settings of `groups`. `args` starts with the program's own name.
 ///
 /// # Errors
-/// When the command line or the file cannot be understood at all, and for `--help` and `--version`.
+/// When the command line or the file cannot be parsed at all, and for `--help` and `--version`.
 pub fn load<A>(
     program: &Program,
     groups: &[&[Setting]],
@@ -60,10 +63,10 @@ where
     resolve(program, groups, &matches, source)
 }
 
-/// As [`load`], for a program that mounted the [`arguments`] in a command of its own.
+/// Same as [`load`], for a program that mounted the [`arguments`] in its own command.
 ///
 /// # Errors
-/// When the file cannot be understood at all.
+/// When the file cannot be parsed at all.
 pub fn resolve(
     program: &Program,
     groups: &[&[Setting]],
@@ -74,7 +77,7 @@ pub fn resolve(
     let mut values = Values {
         rows: Vec::with_capacity(settings.len()),
         mistakes: unknown_defaults(program, &settings),
-        // A command of the program's own need not have the flag.
+        // The program's own command may lack the flag.
         check_requested: matches.try_get_one::<bool>(flags::CHECK).ok().flatten().copied().unwrap_or(false),
     };
     let mut file = file::FileValues::default();
@@ -112,7 +115,8 @@ fn config_file(matches: &ArgMatches, source: &dyn Source) -> Option<(PathBuf, Or
 }
 
 fn flag(matches: &ArgMatches, name: &str) -> Option<String> {
-    // An error means that the program's own command does not have this flag: then nobody gave it.
+    // An error means that the program's own command does not have this flag, so the flag was not
+    // given.
     matches.try_get_one::<String>(name).ok().flatten().cloned()
 }
 

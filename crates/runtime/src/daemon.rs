@@ -1,10 +1,11 @@
-//! The life of a daemon's process, from its arguments to its exit code.
+//! The life cycle of a daemon's process, from its arguments to its exit code.
 //!
-//! Loads the configuration and tells all mistakes, starts telemetry, signals and a multi-threaded runtime, runs the
-//! daemon's own body and says once why it ended. What a daemon is made of, and in which order it stops, is the body's part:
-//! it watches [`Context::shutdown`]. After the second signal the body has [`GRACE`] left before it is dropped. Blocking
-//! calls that are still running at the end are waited for as long again and then left behind. Before that, spans that the
-//! body has left, and reports of errors, are sent.
+//! The process loads the configuration and reports all mistakes. It starts telemetry, signal
+//! handling and a multi-threaded runtime, runs the daemon's body and logs once why it ended. The
+//! body defines the parts of a daemon and the order in which they stop; it watches
+//! [`Context::shutdown`]. After the second signal the body has [`GRACE`] left before it is dropped.
+//! The process waits as long again for blocking calls that still run at the end, and then abandons
+//! them. Before that, it sends the remaining spans and error reports.
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -25,32 +26,29 @@ use crate::telemetry::{self, LogSettings};
 use crate::traces::{self, Exporter, Traces, TracesSettings};
 use crate::tracker::{self, Report, Reporter, Tracker, TrackerSettings};
 
-/// What a body has left after the second signal.
+/// Time that the body has left after the second signal.
 pub const GRACE: Duration = Duration::from_secs(2);
 
 /// The groups of settings that every daemon has.
 pub const COMMON: &[&[Setting]] = &[config::LOGGING, config::PROCESS, traces::TRACES, tracker::TRACKER];
 
-/// What the process gives its body.
+/// The values that the process passes to its body.
 #[derive(Debug, Clone)]
 pub struct Context {
-    /// The program that runs.
     pub program: Program,
-    /// When to stop.
+    /// The signals to stop.
     pub shutdown: Shutdown,
-    /// The recorder of the process, for the `/metrics` page.
+    /// The metrics recorder of the process, for the `/metrics` page.
     pub metrics: PrometheusHandle,
-    /// Where its spans go.
     pub traces: Traces,
-    /// Where its errors are reported.
     pub tracker: Tracker,
 }
 
 /// Runs a daemon with the process's own arguments and environment.
 ///
 /// `groups` are its settings besides [`config::LOGGING`], [`config::PROCESS`], [`traces::TRACES`]
-/// and [`tracker::TRACKER`], which every daemon has. `read` makes
-/// the daemon's configuration out of the values; what it returns is used only if no mistake was recorded.
+/// and [`tracker::TRACKER`], which every daemon has. `read` builds the daemon's configuration from
+/// the values. Its result is used only if no mistake was recorded.
 pub fn run<C, F, E>(
     program: &Program,
     groups: &[&[Setting]],
@@ -64,14 +62,15 @@ where
     match run_with(program, groups, std::env::args_os(), &config::ProcessEnvironment, read, body) {
         Ok(()) => ExitCode::from(exit::OK),
         Err(error) => {
-            // With standard error gone there is nobody left to tell; the code still says it.
+            // Without standard error there is no other output; the exit code still reports the
+            // failure.
             let _ = writeln!(std::io::stderr(), "error: {}", error.describe());
             ExitCode::from(error.code())
         }
     }
 }
 
-/// As [`run`], with arguments and variables from elsewhere, and the error left to the caller.
+/// Same as [`run`], with the given arguments and variables; the caller handles the error.
 ///
 /// # Errors
 /// When the configuration is invalid, the process cannot be set up, or the body fails.
@@ -93,15 +92,14 @@ where
     }
 }
 
-/// What the command line asks for.
+/// What the command line requests.
 enum Start<C> {
-    /// Print this and leave.
+    /// Print this and exit.
     Answer(String),
     /// Run with this configuration.
     Run(Box<Process>, C),
 }
 
-/// The settings of the process itself.
 struct Process {
     logging: LogSettings,
     process: ProcessSettings,
@@ -175,7 +173,7 @@ where
             traces,
             tracker: tracker.clone(),
         };
-        // A panic is reported by the hook; it goes on when the report has been sent.
+        // The hook reports a panic; the panic resumes when the report has been sent.
         let result = AssertUnwindSafe(until_dropped(body(context), &shutdown)).catch_unwind().await;
         if let Ok(Err(error)) = &result {
             tracker.report_fatal(|| ended_by(error));
@@ -189,7 +187,7 @@ where
     result
 }
 
-/// What is reported of a daemon that ends with an error.
+/// The report for a daemon that ends with an error.
 fn ended_by(error: &ExitError) -> Report {
     let cause = ("error".to_owned(), error.describe());
     let code = ("exit_code".to_owned(), error.code().to_string());

@@ -1,7 +1,8 @@
-//! Sends documents to a server that may be away, and which nothing waits for.
+//! Delivery of documents to a server that may be unavailable, and that no other part waits for.
 //!
-//! Who sends keeps what could not be delivered, waits for [`Delivery::pause`], and sends it again; what was refused never will be taken. That the
-//! server is away, or refuses, is logged when it begins and when it ends, and not in between.
+//! The sender keeps an undelivered document, waits for [`Delivery::pause`], and sends it again. The
+//! server will never accept a rejected document. Unavailability and rejection are logged when they
+//! begin and when they end, and not in between.
 
 #[cfg(test)]
 pub(crate) mod fake;
@@ -18,22 +19,22 @@ use tokio_util::sync::CancellationToken;
 use crate::exit;
 use crate::tasks::{OwnedTask, spawn_owned};
 
-/// How long what is left may take to be sent when the daemon has stopped.
+/// Time limit for sending the remaining documents after the daemon has stopped.
 pub(crate) const FLUSH_WITHIN: Duration = Duration::from_secs(3);
 
-/// Longest wait for the server: what OpenTelemetry has as the default.
+/// Request timeout: OpenTelemetry's default.
 const WITHIN: Duration = Duration::from_secs(10);
-/// Waits before the next try while it is away.
+/// Shortest and longest wait before a retry while the server is unavailable.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// Longest answer that is read.
+/// Limit of a response body, in bytes.
 const LONGEST: usize = 64 * 1024;
-/// Longest part of what a server says that is logged, in bytes.
+/// Limit of a server's own text in the log, in bytes.
 const LONGEST_CAUSE: usize = 200;
 
-/// A way to a server.
+/// A client of one server.
 #[derive(Debug)]
 pub(crate) struct Delivery {
-    /// What the log calls the server.
+    /// The name of the server in the log.
     to: &'static str,
     http: Client,
     url: Url,
@@ -42,7 +43,7 @@ pub(crate) struct Delivery {
     pause: Duration,
 }
 
-/// How it went the last time.
+/// The result of the last delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Taken,
@@ -50,32 +51,34 @@ enum Standing {
     Refused,
 }
 
-/// Why something was not taken.
+/// Why the server did not accept a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// It may be taken later.
+    /// The server may accept it later.
     Away,
-    /// It never will.
+    /// The server will never accept it.
     Refused,
 }
 
 impl Delivery {
-    /// Connects to nothing yet.
+    /// Does not connect yet.
     pub(crate) fn new(to: &'static str, url: Url, headers: HeaderMap) -> Result<Self, reqwest::Error> {
-        // Fails only when a provider is installed already, and then there is one.
+        // Fails only when a provider is installed already, which is sufficient.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut http = Client::builder()
             .user_agent(concat!("sched/", env!("CARGO_PKG_VERSION")))
             .redirect(redirect::Policy::none())
             .timeout(WITHIN);
         if url.scheme() == "http" {
-            // A neighbour: no certificate is looked at, and none of the proxies that lead outside is asked.
+            // The server is local: certificates are not loaded, and the proxies to the outside are
+            // not used.
             http = http.tls_certs_only([]).no_proxy();
         }
         Ok(Self { to, http: http.build()?, url, headers, standing: Standing::Taken, pause: PAUSES.0 })
     }
 
-    /// Delivers one document; returns the answer, of which the caller says whether it takes the document ([`Self::takes`], [`Self::refuses`]).
+    /// Delivers one document and returns the response. The caller decides from it whether the
+    /// server accepted the document ([`Self::takes`], [`Self::refuses`]).
     pub(crate) async fn post(&mut self, body: Bytes) -> Result<Vec<u8>, Failure> {
         let request = self.http.post(self.url.clone()).headers(self.headers.clone()).body(body);
         let answered = async {
@@ -94,22 +97,22 @@ impl Delivery {
                 self.refuses(&format!("it answers with status {status}"));
                 Err(Failure::Refused)
             }
-            // The address may hold a password.
+            // The address may contain a password.
             Err(error) => Err(self.is_away(&exit::describe(&reqwest::Error::without_url(error)))),
         }
     }
 
-    /// The wait before the next try, longer each time.
+    /// Waits before the next retry, longer each time.
     pub(crate) async fn pause(&self) {
         tokio::time::sleep(self.pause).await;
     }
 
-    /// Notes that the server took what it was sent.
+    /// Records that the server accepted the document.
     pub(crate) fn takes(&mut self) {
         self.stands(Standing::Taken, "");
     }
 
-    /// Notes that the server did not take what it was sent, and why, which may be in its own words.
+    /// Records that the server rejected the document. `cause` may be the server's own text.
     pub(crate) fn refuses(&mut self, cause: &str) {
         self.stands(
             Standing::Refused,
@@ -125,7 +128,7 @@ impl Delivery {
         Failure::Away
     }
 
-    /// Says once that something has changed.
+    /// Logs a change of the state once.
     fn stands(&mut self, standing: Standing, cause: &str) {
         if self.standing == standing {
             return;
@@ -147,7 +150,7 @@ impl Delivery {
     }
 }
 
-/// A task that sends, while the daemon runs.
+/// A task that sends while the daemon runs.
 #[derive(Debug)]
 pub(crate) struct Sending {
     task: OwnedTask<()>,
@@ -155,7 +158,8 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
-    /// Needs a runtime, on which it then runs; `run` ends soon after its token is cancelled.
+    /// Spawns the task on the current runtime, which is required. `run` ends soon after its token
+    /// is cancelled.
     pub(crate) fn start<F>(name: &'static str, run: impl FnOnce(CancellationToken) -> F) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
@@ -164,7 +168,7 @@ impl Sending {
         Self { task: spawn_owned(name, run(stop.clone())), stop }
     }
 
-    /// Sends what is left, for [`FLUSH_WITHIN`] at most, or until `hard` is cancelled.
+    /// Sends the remaining documents, for [`FLUSH_WITHIN`] at most, or until `hard` is cancelled.
     pub(crate) async fn finish(self, hard: &CancellationToken) {
         self.stop.cancel();
         let ended = tokio::select! {
@@ -184,7 +188,7 @@ impl Sending {
     }
 }
 
-/// The beginning of an answer: what is longer is none that could be understood.
+/// The beginning of a response body: a longer one cannot be a valid response.
 async fn read(mut response: Response) -> Result<Vec<u8>, reqwest::Error> {
     let mut body = Vec::new();
     while body.len() < LONGEST

@@ -1,18 +1,19 @@
 //! Tasks that run periodically and when woken.
 //!
-//! An [`Activation`] looks at stored state, acts on it and reports counts; it takes no input, so that the first run after
-//! a start or a failover is like any other. A [`Driver`] decides when it runs: at once, then after each period, earlier
-//! when the report asks for it, and soon after a [`Wake`]. One run at a time; a wake-up during a run causes one more, and
-//! any number of them no more than one. Interest in wake-ups is registered before a run, so none is lost between looking
-//! and waiting.
+//! An [`Activation`] queries stored state, acts on it and reports counts. It takes no input, so
+//! that the first run after a start or a failover is like any other. A [`Driver`] decides when it
+//! runs: at once, then after each period, earlier when the report requests it, and soon after a
+//! [`Wake`]. Runs never overlap. Any number of wake-ups during a run cause exactly one more run.
+//! The driver registers for wake-ups before a run, so none is lost between the query and the wait.
 //!
-//! A run that fails is logged once, counted, and repeated after a growing wait, during which wake-ups do not count: what
-//! is broken is not mended by asking more often. A panic is a failure like any other; an activation must therefore leave
-//! nothing half-done in memory, as it must leave nothing half-done in the database. Asked to stop, the driver lets a run
-//! end; an activation with long runs watches the token itself.
+//! The driver logs a failed run once, counts it, and repeats it after a growing wait. Wake-ups do
+//! not shorten that wait: more frequent attempts do not fix the cause. A panic is a failure like
+//! any other. Therefore an activation must leave nothing half-done in memory, as it must leave
+//! nothing half-done in the database. When the driver must stop, it lets a run end; an activation
+//! with long runs watches the token itself.
 //!
-//! Design note: wake-ups are hints. Whoever relies on them instead of the period is late by the whole period when one
-//! is lost, and that is the intended worst case.
+//! Design note: wake-ups are hints. Code that relies on them instead of the period is late by the
+//! whole period when one is lost. That is the intended worst case.
 
 mod backoff;
 mod status;
@@ -35,23 +36,23 @@ pub use status::{TaskState, TaskStatus};
 use crate::exit::{self, BoxError};
 use crate::tasks::panic_message;
 
-/// Work that can be done again at any time and does what is to be done.
+/// Work that can be repeated at any time and does all due work.
 pub trait Activation: Send {
     /// The name in logs, metrics and status: `snake_case`, unique within a process.
     fn name(&self) -> &'static str;
 
-    /// Does what is to be done now.
+    /// Does all work that is due now.
     fn run_once(&mut self) -> impl Future<Output = Result<Report, BoxError>> + Send;
 }
 
-/// What a run did.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Report {
-    /// Whether anything was done; only then the run is logged at `info`.
+    /// Whether the run did any work; only then it is logged at `info`.
     pub worked: bool,
-    /// Counts of what was done, an object.
+    /// Counts of the work done, an object.
     pub counts: Value,
-    /// When to run again if that is before the period ends; zero is at once.
+    /// When to run again if that is before the period ends; zero means at once.
     pub next_in: Option<Duration>,
 }
 
@@ -68,7 +69,7 @@ impl Report {
         Self { worked: true, counts, next_in: None }
     }
 
-    /// Asks for the next run after `delay` instead of a whole period.
+    /// Requests the next run after `delay` instead of a whole period.
     #[must_use]
     pub fn next_in(mut self, delay: Duration) -> Self {
         self.next_in = Some(delay);
@@ -76,12 +77,12 @@ impl Report {
     }
 }
 
-/// Wakes a driven task. Level-triggered: it need not be waiting.
+/// Wakes a driven task. Level-triggered: the task need not be waiting.
 #[derive(Debug, Clone, Default)]
 pub struct Wake(Arc<Notify>);
 
 impl Wake {
-    /// Asks for a run that begins after this call.
+    /// Requests a run that begins after this call.
     pub fn wake(&self) {
         self.0.notify_one();
     }
@@ -105,7 +106,7 @@ impl<A: Activation> Driver<A> {
         Self { task, period, backoff: Backoff::default(), wake: Wake::default(), status }
     }
 
-    /// With other waits after errors.
+    /// Sets the waits after errors.
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
@@ -124,18 +125,18 @@ impl<A: Activation> Driver<A> {
         self.status.subscribe()
     }
 
-    /// Drives the task until `cancel` is cancelled; fits [`TaskGroup::spawn`](crate::tasks::TaskGroup::spawn).
-    ///
-    /// # Errors
-    /// Never: a failing task is run again.
+    /// Drives the task until `cancel` is cancelled; fits
+    /// [`TaskGroup::spawn`](crate::tasks::TaskGroup::spawn). It never returns an error: a failed
+    /// task runs again.
     pub async fn run(mut self, cancel: CancellationToken) -> Result<(), BoxError> {
-        // Shown before the first of each: the growth of a counter from nothing is not seen.
+        // Creates each counter at zero before its first event: a collector does not see the growth
+        // of a counter that did not exist.
         for outcome in ["ok", "error"] {
             metrics::counter!("sched_task_runs_total", "task" => self.task.name(), "outcome" => outcome)
                 .increment(0);
         }
         while !cancel.is_cancelled() {
-            // Takes back a wake-up from before this run, which the run will have served. One that comes later stays.
+            // Consumes a wake-up from before this run, which the run serves. A later one stays.
             let _served = self.wake.0.notified().now_or_never();
             let pause = self.run_and_record().await;
             tokio::select! {

@@ -1,15 +1,15 @@
-//! Exit codes, and how an error becomes one.
+//! Exit codes, and the mapping from errors to them.
 //!
-//! Scripts and service managers tell failures apart by these numbers, so they are part of the interface and never change
-//! their meaning. Daemons and `schedctl` use the same table. The module also words an error with its causes; it does
-//! not print and does not end the process.
+//! Scripts and service managers distinguish failures by these numbers. They are part of the
+//! interface and never change their meaning. Daemons and `schedctl` use the same table. The module
+//! also formats an error with its causes; it does not print and does not end the process.
 
 use std::error::Error;
 use std::fmt::Write as _;
 
-/// The work was done, or the daemon was asked to stop and did.
+/// Success, or the daemon stopped on request.
 pub const OK: u8 = 0;
-/// Anything no other code describes.
+/// Any failure that no other code describes.
 pub const FAILURE: u8 = 1;
 /// A wrong flag, an unreadable or invalid configuration, invalid input.
 pub const USAGE: u8 = 2;
@@ -21,25 +21,26 @@ pub const SCHEMA: u8 = 4;
 pub const LISTEN: u8 = 5;
 /// The API cannot be reached.
 pub const REMOTE: u8 = 6;
-/// The API was reached and refused the request.
+/// The API rejected the request.
 pub const REFUSED: u8 = 7;
-/// What was waited for has ended otherwise.
+/// The awaited object ended in a different state.
 pub const ENDED_OTHERWISE: u8 = 8;
-/// What was waited for did not come in time.
+/// The awaited event did not occur in time.
 pub const TOO_LATE: u8 = 9;
 
 /// Any error that can cross tasks.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Errors that know which exit code they mean.
+/// Errors that have an exit code.
 pub trait ExitStatus {
     /// One of the constants of this module.
     fn exit_code(&self) -> u8;
 }
 
-/// An error on its way out of `main`, with the exit code it means.
+/// An error that leaves `main`, with its exit code.
 ///
-/// It is deliberately not an [`Error`] itself, so that every error with an [`ExitStatus`] converts into it with `?`.
+/// It is deliberately not an [`Error`] itself, so that every error with an [`ExitStatus`] converts
+/// into it with `?`.
 #[derive(Debug)]
 pub struct ExitError {
     code: u8,
@@ -47,18 +48,16 @@ pub struct ExitError {
 }
 
 impl ExitError {
-    /// Gives `source` the meaning of `code`, one of the constants of this module.
+    /// Assigns `code`, one of the constants of this module, to `source`.
     pub fn new(code: u8, source: impl Into<BoxError>) -> Self {
         Self { code, source: source.into() }
     }
 
-    /// The exit code.
     #[must_use]
     pub fn code(&self) -> u8 {
         self.code
     }
 
-    /// The error itself.
     #[must_use]
     pub fn source(&self) -> &(dyn Error + Send + Sync + 'static) {
         self.source.as_ref()
@@ -79,7 +78,8 @@ impl<E: ExitStatus + Error + Send + Sync + 'static> From<E> for ExitError {
 
 /// `error: cause: cause`, each once.
 ///
-/// A cause the text before it already ends with is left out: errors of other libraries often repeat their source.
+/// A cause is omitted when the text before it already ends with it: errors of other libraries often
+/// repeat their source.
 #[must_use]
 pub fn describe(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();

@@ -1,12 +1,13 @@
 //! Health, status and metrics over HTTP.
 //!
-//! Six read-only pages over what the daemon publishes about itself: `/`, `/health`, `/health/live`, `/health/ready`,
-//! `/status` and `/metrics`. Answers come from memory alone (a [`StatusSource`] reads `watch` channels), so that a hung
-//! database makes a daemon unready but can neither hang these pages nor make it look dead. There is no authentication:
-//! the listener belongs on loopback or a private network.
+//! Six read-only pages show what the daemon publishes about itself: `/`, `/health`, `/health/live`,
+//! `/health/ready`, `/status` and `/metrics`. Responses come from memory alone (a [`StatusSource`]
+//! reads `watch` channels). A hung database makes a daemon unready, but it can neither block these
+//! pages nor make the daemon appear dead. There is no authentication: the listener belongs on
+//! loopback or a private network.
 //!
-//! The scheduler and the worker serve the pages with a [`HealthServer`] on a thread of its own, out of reach of a busy
-//! runtime; the API daemon mounts them beside its routes with [`configure`].
+//! The scheduler and the worker serve the pages with a [`HealthServer`] on a separate thread,
+//! independent of a busy runtime. The API daemon mounts them beside its routes with [`configure`].
 
 mod pages;
 mod server;
@@ -28,36 +29,33 @@ use crate::config::Program;
 /// Whether a daemon does its work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Readiness {
-    /// It does.
     Ready,
-    /// It does not at the moment, for this reason; it may come back by itself.
+    /// The daemon does not work at the moment, for this reason; it may recover automatically.
     NotReady(String),
 }
 
-/// Whether a daemon's main loop goes round.
+/// Whether a daemon's main loop makes progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Liveness {
-    /// It does.
     Alive,
-    /// It does not and will not, for this reason: whoever watches should restart the process.
+    /// The loop is stuck permanently, for this reason: the supervisor should restart the process.
     Stuck(String),
 }
 
-/// What a daemon tells about itself. Called on the listener's thread: no waiting, no database.
+/// A daemon's report about itself. Called on the listener's thread: no waiting, no database.
 pub trait StatusSource: Send + Sync {
-    /// Whether the daemon does its work.
     fn ready(&self) -> Readiness;
 
-    /// Whether its main loop goes round. Answering at all proves that the process runs.
+    /// Whether its main loop makes progress. A response alone proves that the process runs.
     fn live(&self) -> Liveness {
         Liveness::Alive
     }
 
-    /// Everything worth knowing, an object.
+    /// The complete status, an object.
     fn status(&self) -> Value;
 }
 
-/// All the pages need. Clones share it.
+/// The shared state of the pages. Clones share it.
 #[derive(Clone)]
 pub struct HealthState {
     program: Program,
@@ -83,8 +81,8 @@ impl HealthState {
         Self { program: *program, started: crate::monotonic_clock::monotonic(), source, metrics }
     }
 
-    /// Renews histograms, which else would grow. A [`HealthServer`] does it; who mounts the pages does it every few
-    /// seconds.
+    /// Renews histograms, which would grow otherwise. A [`HealthServer`] does this; a daemon that
+    /// mounts the pages itself calls it every few seconds.
     pub fn upkeep(&self) {
         self.metrics.run_upkeep();
     }

@@ -1,8 +1,9 @@
 //! The clocks of this process.
 //!
-//! The one place that reads them, so that every other module is told the time or can be seen asking for it here. It is
-//! good for how long something took and for how long we trust the last success; what is due, leased or expired is
-//! decided by the database's clock, which this module is not. Reading cannot fail and takes no lock.
+//! This is the only place that reads them, so every other module receives the time as an argument
+//! or visibly calls this one. These clocks measure how long an operation took and how long the last
+//! success stays valid. The database's clock, not this module, decides what is due, leased or
+//! expired. Reading cannot fail and takes no lock.
 
 use std::time::{Instant, SystemTime};
 
@@ -13,8 +14,8 @@ pub fn monotonic() -> Instant {
     Instant::now()
 }
 
-/// The host's wall clock, for showing people how far it is from the database's and when spans of traces ended. It decides nothing: it is never compared with
-/// a stored time, nor stored.
+/// The host's wall clock. It is used only to show its offset from the database's clock, and for the
+/// end times of spans. It decides nothing: it is never compared with a stored time, nor stored.
 #[expect(clippy::disallowed_methods, reason = "shown only; the ban is on deciding by it")]
 #[must_use]
 pub fn wall() -> SystemTime {

@@ -1,7 +1,7 @@
-//! Reading a file that holds keys or passwords: only one that nobody else may read.
+//! Reads a file with keys or passwords, only if no other user can read it.
 //!
-//! The mode is that of the opened file, so it cannot be exchanged between the look and the read. The owner is not looked at:
-//! service managers hand credentials over in files of root.
+//! The mode is that of the opened file, so the file cannot be exchanged between the check and the
+//! read. The owner is not checked: service managers pass credentials in files that root owns.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -10,49 +10,43 @@ use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
 
-/// Longest file that is read.
+/// Limit of the file's size, in bytes.
 const LONGEST: u64 = 64 * 1024;
-/// The permissions that others than the owner have.
+/// The permission bits of group and others.
 const OF_OTHERS: u32 = 0o077;
 
 /// Why the file was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivateFileError {
-    /// It cannot be opened or read, or holds no text.
+    /// The file cannot be opened or read, or is not text.
     #[error("{} cannot be read", .path.display())]
     Unreadable {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// A folder, a device.
+    /// A directory or a device.
     #[error("{} is no regular file", .path.display())]
     NotAFile {
-        /// What it is called.
         path: PathBuf,
     },
-    /// Others may read or change it.
+    /// Other users may read or change it.
     #[error("{} is open to others (mode {mode:03o}); take their rights away: chmod 600", .path.display())]
     OpenToOthers {
-        /// The file.
         path: PathBuf,
-        /// Its permissions.
         mode: u32,
     },
-    /// It cannot be what it should.
+    /// The file is too long for a key or password file.
     #[error("{} is longer than {LONGEST} bytes", .path.display())]
     TooLong {
-        /// The file.
         path: PathBuf,
     },
 }
 
-/// The text of a file that is closed to group and others.
+/// Returns the text of a file that is closed to group and others.
 ///
 /// # Errors
-/// When it is open to others, or cannot be read.
+/// When group or others have access to it, or when it cannot be read.
 pub fn read(path: &Path) -> Result<SecretString, PrivateFileError> {
     let unreadable = |source| PrivateFileError::Unreadable { path: path.to_owned(), source };
     let file = File::open(path).map_err(unreadable)?;

@@ -1,9 +1,10 @@
-//! Signals, and what they ask for.
+//! Signals and the two stages of shutdown.
 //!
-//! The first SIGTERM, SIGINT or SIGHUP asks the process to stop in order, the second one to stop now. This module only
-//! turns signals into two cancellation tokens; who stops what in which order is the daemon's part. One task listens for
-//! as long as the runtime lives; it cannot fail once the handlers are installed, and signals that come faster than it
-//! looks are merged by the operating system, never lost altogether.
+//! The first SIGTERM, SIGINT or SIGHUP requests an orderly stop of the process, the second one an
+//! immediate stop. This module only turns signals into two cancellation tokens; the daemon decides
+//! the order in which its parts stop. One task listens for as long as the runtime lives. It cannot
+//! fail once the handlers are installed. The operating system merges signals that arrive faster
+//! than the task reads them, but never loses all of them.
 
 use std::io;
 
@@ -13,9 +14,9 @@ use tokio_util::sync::CancellationToken;
 /// The two stages of stopping. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
-    /// Cancelled by the first signal: take nothing new, finish, leave.
+    /// Cancelled by the first signal: accept no new work, finish, exit.
     pub soft: CancellationToken,
-    /// Cancelled by the second signal: leave at once.
+    /// Cancelled by the second signal: exit at once.
     pub hard: CancellationToken,
 }
 
@@ -25,7 +26,7 @@ pub struct Shutdown {
 pub struct SignalError(#[source] io::Error);
 
 impl Shutdown {
-    /// Stages that only [`trigger`](Self::trigger) reaches, for tests and in-process use.
+    /// Stages that only [`trigger`](Self::trigger) cancels, for tests and in-process use.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -50,7 +51,7 @@ impl Shutdown {
         Ok(shutdown)
     }
 
-    /// Goes one stage further, as a signal does.
+    /// Advances by one stage, as a signal does.
     pub fn trigger(&self) {
         if self.soft.is_cancelled() {
             self.hard.cancel();
@@ -93,9 +94,9 @@ pub enum ParentError {
     /// The parent ended before this process could be tied to it.
     #[error("parent process {expected} is gone already; the parent is {actual}")]
     Gone {
-        /// The process that should have been the parent.
+        /// Process id of the expected parent.
         expected: i32,
-        /// The one that is.
+        /// Process id of the actual parent.
         actual: i32,
     },
     /// The operating system refused.
@@ -103,18 +104,21 @@ pub enum ParentError {
     Refused(#[source] nix::Error),
 }
 
-/// Has SIGTERM sent to this process when its parent, the process `parent`, ends for whatever reason, even SIGKILL.
+/// Makes the kernel send SIGTERM to this process when its parent, the process `parent`, ends for
+/// any reason, even SIGKILL.
 ///
-/// On Linux only; elsewhere it does nothing. The kernel watches the *thread* of the parent that started this process:
-/// start it from one that lives as long as the parent should, not from a pool of short-lived threads.
+/// Linux only; on other systems it does nothing. The kernel watches the *thread* of the parent that
+/// started this process. Start the process from a thread that lives as long as the parent, not from
+/// a pool of short-lived threads.
 ///
 /// # Errors
-/// When the parent is gone already or the kernel refuses.
+/// When the parent has ended already or the kernel refuses.
 pub fn exit_with_parent(parent: i32) -> Result<(), ParentError> {
     #[cfg(target_os = "linux")]
     {
         nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGTERM).map_err(ParentError::Refused)?;
-        // Asked only now: a parent that ends after the line above is reported by signal, one that ended before is not.
+        // This check must follow the call above: the signal reports a parent that ends after that
+        // line, but not one that ended before it.
         let actual = nix::unistd::getppid().as_raw();
         if actual != parent {
             return Err(ParentError::Gone { expected: parent, actual });

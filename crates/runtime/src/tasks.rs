@@ -1,9 +1,9 @@
-//! Tasks that somebody owns.
+//! Tasks with an owner.
 //!
-//! A daemon is a few named long-lived tasks in [`TaskGroup`]s; short-lived children, such as one attempt, are
-//! [`OwnedTask`]s. Both end with their owner. A member of a group that returns or panics before it was asked to stop is an
-//! error of the whole group: no task is ever silently dead while the process looks healthy. What the tasks do, and how
-//! often, is not decided here.
+//! A daemon consists of a few named long-lived tasks in [`TaskGroup`]s. Short-lived children, such
+//! as one attempt, are [`OwnedTask`]s. Both end with their owner. When a member of a group returns
+//! or panics before the group stops, the whole group fails: no task is ever silently dead while the
+//! process appears healthy. This module does not decide what the tasks do, or how often.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -20,36 +20,31 @@ use tracing::Instrument;
 pub use crate::exit::BoxError;
 use crate::exit::{self, ExitStatus};
 
-/// How a task ended that should not have, or not like this.
+/// An unexpected end of a task.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
-    /// It returned although nobody had asked it to stop.
+    /// The task returned without a request to stop.
     #[error("task {name} ended although nobody asked it to")]
     Returned {
-        /// The task.
         name: String,
     },
-    /// It returned an error.
+    /// The task returned an error.
     #[error("task {name} failed")]
     Failed {
-        /// The task.
         name: String,
-        /// Its error.
         #[source]
         source: BoxError,
     },
-    /// It panicked.
+    /// The task panicked.
     #[error("task {name} panicked: {message}")]
     Panicked {
-        /// The task.
         name: String,
-        /// What the panic said.
+        /// The message of the panic.
         message: String,
     },
-    /// It did not stop before the deadline and was aborted.
+    /// The task did not stop before the deadline and was aborted.
     #[error("task {name} did not stop in time and was aborted")]
     Aborted {
-        /// The task.
         name: String,
     },
 }
@@ -60,16 +55,16 @@ impl ExitStatus for TaskError {
     }
 }
 
-/// Tasks that did not end well when they were stopped, at least one.
+/// Tasks that failed while their group stopped, at least one.
 #[derive(Debug, thiserror::Error)]
 #[error("not everything stopped in order: {}", failures.iter().map(|e| exit::describe(e)).collect::<Vec<_>>().join("; "))]
 pub struct StopError {
-    /// In the order they were noticed.
+    /// In the order of detection.
     pub failures: Vec<TaskError>,
 }
 
 impl StopError {
-    /// Whether tasks were only cut off, and none failed.
+    /// Whether tasks were only aborted at the deadline, and none failed.
     #[must_use]
     pub fn is_of_slow_tasks(&self) -> bool {
         self.failures.iter().all(|failure| matches!(failure, TaskError::Aborted { .. }))
@@ -95,7 +90,7 @@ pub struct TaskGroup {
 }
 
 impl TaskGroup {
-    /// A group without tasks, with a cancellation token of its own.
+    /// An empty group, with its own cancellation token.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -118,10 +113,10 @@ impl TaskGroup {
         self.names.insert(handle.id(), name);
     }
 
-    /// Waits until `stop` is cancelled. The tasks go on running; follow with [`stop`](Self::stop).
+    /// Waits until `stop` is cancelled. The tasks continue to run; call [`stop`](Self::stop) next.
     ///
     /// # Errors
-    /// When a task ends before that, in whatever way.
+    /// When a task ends before that, in any way.
     pub async fn run_until(&mut self, stop: &CancellationToken) -> Result<(), TaskError> {
         tokio::select! {
             biased;
@@ -130,18 +125,19 @@ impl TaskGroup {
         }
     }
 
-    /// Cancels the group's token and waits for its tasks; those that are not done after `deadline` are aborted.
+    /// Cancels the group's token and waits for its tasks. Aborts those that still run after
+    /// `deadline`.
     ///
     /// # Errors
-    /// With every task that did not end well.
+    /// With every task that failed or was aborted.
     pub async fn stop(mut self, deadline: Duration) -> Result<(), StopError> {
         self.token.cancel();
         let mut failures = Vec::new();
-        // A timeout is no fault of its own: what it means is that tasks are left, and those are named below.
+        // A timeout is not a separate failure: it means that tasks remain, which are named below.
         let _ = tokio::time::timeout(deadline, self.join_all(&mut failures)).await;
         self.tasks.abort_all();
         let aborted: Vec<String> = self.names.values().cloned().collect();
-        // A task inside a blocking call cannot be aborted, so its end is not waited for.
+        // A task inside a blocking call cannot be aborted, so its end is not awaited.
         failures.extend(aborted.into_iter().map(|name| TaskError::Aborted { name }));
         StopError::unless_empty(failures)
     }
@@ -155,7 +151,7 @@ impl TaskGroup {
         }
     }
 
-    /// The first unasked-for end; waits for ever in a group without tasks.
+    /// The first unexpected end; waits forever in an empty group.
     async fn next_end(&mut self) -> TaskError {
         let Some(ended) = self.tasks.join_next_with_id().await else { return std::future::pending().await };
         let (name, result) = self.name(ended);
@@ -174,10 +170,11 @@ impl TaskGroup {
     }
 }
 
-/// Stops groups one after the other, all before one deadline: the later groups protect the work of the earlier ones.
+/// Stops groups one after the other, all before one deadline: the later groups protect the work of
+/// the earlier ones.
 ///
 /// # Errors
-/// With every task that did not end well.
+/// With every task that failed or was aborted.
 pub async fn stop_in_order(
     groups: impl IntoIterator<Item = TaskGroup>,
     deadline: Duration,
@@ -193,7 +190,7 @@ pub async fn stop_in_order(
     StopError::unless_empty(failures)
 }
 
-/// A task that is aborted when its handle is dropped. Awaiting it gives its value.
+/// A task that is aborted when its handle is dropped. Awaiting the handle returns the task's value.
 #[derive(Debug)]
 pub struct OwnedTask<T> {
     name: String,
@@ -209,7 +206,7 @@ where
     spawn_owned_on(&Handle::current(), name, task)
 }
 
-/// The same on another runtime.
+/// Same as [`spawn_owned`], on another runtime.
 pub fn spawn_owned_on<T, F>(runtime: &Handle, name: impl Into<String>, task: F) -> OwnedTask<T>
 where
     T: Send + 'static,
@@ -224,7 +221,7 @@ impl<T> OwnedTask<T> {
         self.handle.abort();
     }
 
-    /// Whether the task has ended, in whatever way.
+    /// Whether the task has ended, in any way.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.handle.is_finished()
@@ -261,7 +258,7 @@ fn join_failure(name: String, error: JoinError) -> TaskError {
     }
 }
 
-/// What a caught panic said.
+/// The message of a caught panic.
 #[must_use]
 pub fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

@@ -1,9 +1,9 @@
 //! Logs and metrics of the process.
 //!
-//! Both are process-wide by the nature of their libraries: [`init`] and [`metrics_recorder`] are called once by
-//! [`daemon::run`](crate::daemon::run); the rest of the house only emits. Logs go to standard error, so that standard
-//! output stays for data. Nothing here buffers: a line is written before the call that logged it returns. Renewing
-//! histograms ([`PrometheusHandle::run_upkeep`]) is the health listener's part.
+//! Both are process-wide because of their libraries. [`daemon::run`](crate::daemon::run) calls
+//! [`init`] and [`metrics_recorder`] once; all other code only emits. Logs go to standard error, so
+//! that standard output stays free for data. There is no buffer: a line is written before the log
+//! call returns. The health listener renews the histograms ([`PrometheusHandle::run_upkeep`]).
 
 use std::io::IsTerminal;
 use std::str::FromStr;
@@ -18,12 +18,13 @@ use tracing_subscriber::{EnvFilter, Layer, fmt};
 
 use crate::tracker::Tracker;
 
-/// Bounds in seconds of every histogram whose name ends in `_seconds`: from a statement on a local socket to a long job.
+/// Bounds in seconds of every histogram whose name ends in `_seconds`: from a statement on a local
+/// socket to a long job.
 const SECONDS: &[f64] = &[
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0,
     3600.0,
 ];
-/// Bounds of every other histogram: sizes of batches and the like.
+/// Bounds of every other histogram, such as batch sizes.
 const COUNTS: &[f64] = &[0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0];
 
 /// How a log line looks.
@@ -48,43 +49,42 @@ impl FromStr for LogFormat {
     }
 }
 
-/// The text names no [`LogFormat`].
+/// The text is not a [`LogFormat`].
 #[derive(Debug, thiserror::Error)]
 #[error("must be one of text, json")]
 pub struct UnknownFormat;
 
-/// What is logged and how. Read with [`LogSettings::read`].
+/// Log settings. Read with [`LogSettings::read`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSettings {
     /// A level, or several `target=level` separated by commas.
     pub directives: String,
-    /// How a line looks.
     pub format: LogFormat,
 }
 
 /// Why logging or metrics could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// The level cannot be understood; the configuration refuses such a text before.
+    /// The level is invalid; the configuration rejects such a text earlier.
     #[error("invalid log level")]
     Level(#[source] ParseError),
-    /// Something in this process logs already.
+    /// The process has a logger already.
     #[error("logging was started twice")]
     Logging(#[source] TryInitError),
-    /// Something in this process collects metrics already.
+    /// The process has a metrics recorder already.
     #[error("cannot install the metrics recorder")]
     Metrics(#[source] BuildError),
 }
 
-/// Starts logging for the whole process; records of the `log` crate arrive as well.
+/// Starts logging for the whole process, including records of the `log` crate.
 ///
 /// # Errors
-/// When it was started before or the level is invalid.
+/// When logging was started before or the level is invalid.
 pub fn init(settings: &LogSettings) -> Result<(), TelemetryError> {
     init_reporting(settings, &Tracker::default())
 }
 
-/// As [`init`]; what is logged at the level *error* is reported as well, if there is a tracker.
+/// Same as [`init`], and reports log lines of the level *error* to the tracker, if there is one.
 pub(crate) fn init_reporting(settings: &LogSettings, tracker: &Tracker) -> Result<(), TelemetryError> {
     let filter = EnvFilter::try_new(with_quiet_parts(&settings.directives)).map_err(TelemetryError::Level)?;
     let line = fmt::layer().with_writer(std::io::stderr);
@@ -97,13 +97,14 @@ pub(crate) fn init_reporting(settings: &LogSettings, tracker: &Tracker) -> Resul
     let all = tracing_subscriber::registry().with(filter).with(layer);
     match tracker.layer() {
         Some(reports) => all.with(reports).try_init(),
-        // Nothing is installed that would look at every span for nobody.
+        // Without a tracker, no layer is installed that would inspect every span for nothing.
         None => all.try_init(),
     }
     .map_err(TelemetryError::Logging)
 }
 
-/// The directives, with the web server's own chatter about its threads left out unless it is asked for by name.
+/// The directives, without the web server's messages about its threads unless a directive names
+/// that target.
 fn with_quiet_parts(directives: &str) -> String {
     const SERVER: &str = "actix_server";
     let is_quiet = ["off", "error", "warn"].contains(&directives);
@@ -114,9 +115,9 @@ fn with_quiet_parts(directives: &str) -> String {
     }
 }
 
-/// Says what is wrong with log directives.
+/// Validates log directives.
 ///
-/// Stricter than the filter itself, which takes a misspelt level for the name of a part of the program and then logs
+/// Stricter than the filter itself, which reads a misspelt level as a target name and then logs
 /// nothing at all.
 pub(crate) fn check_directives(directives: &str) -> Result<(), String> {
     const ALLOWED: &str =
@@ -133,14 +134,15 @@ pub(crate) fn check_directives(directives: &str) -> Result<(), String> {
     EnvFilter::try_new(directives).map(|_| ()).map_err(|error| format!("{ALLOWED} ({error})"))
 }
 
-/// The handle of this process's metrics recorder, which is installed by the first call.
+/// Returns the handle of this process's metrics recorder. The first call installs the recorder.
 ///
 /// # Errors
 /// When another recorder is installed already.
 pub fn metrics_recorder() -> Result<PrometheusHandle, TelemetryError> {
-    // The recorder is process-wide whatever we do; remembering its handle lets a test run two daemons in one process.
+    // The recorder is process-wide in any case; the stored handle lets a test run two daemons in
+    // one process.
     static INSTALLED: Mutex<Option<PrometheusHandle>> = Mutex::new(None);
-    // The value is only ever set whole, so a panic elsewhere cannot have left half of it.
+    // The value is only ever set as a whole, so a panic elsewhere cannot have left it half-set.
     let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(handle) = installed.as_ref() {
         return Ok(handle.clone());

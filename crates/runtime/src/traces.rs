@@ -1,18 +1,22 @@
-//! Traces for a collector: spans that the daemons have ended are sent to it over HTTP, as OTLP in protobuf.
+//! Traces for a collector: the process sends finished spans over HTTP, as OTLP in protobuf.
 //!
-//! Off unless a collector is named: then [`Traces`] holds nothing, and a span is not even made. With one, [`Traces::ended`] puts the span
-//! into a queue, which takes a lock for a moment and nothing else, and one task sends what is there, once a second or as soon as a batch is
-//! full. Spans are given their ids: they are those that the log, the API and the database have, and children made elsewhere hang below them.
-//! What came with the flag "not sampled" is not sent.
+//! Off unless the settings name a collector: then [`Traces`] is empty, and no span is built. With a
+//! collector, [`Traces::ended`] puts the span into a queue, which takes a lock for a moment and
+//! does nothing else. One task sends the queued spans, once a second or as soon as a batch is full.
+//! Spans receive the ids that the log, the API and the database contain, and child spans created
+//! elsewhere attach to them. Spans with the flag "not sampled" are not sent.
 //!
-//! A collector that is away never holds up work. What could not be sent is sent again, at growing intervals; meanwhile the queue fills, and
-//! what finds it full is dropped and counted (`sched_spans_dropped_total`). That the collector is away, or refuses what it is sent, is logged
-//! when it begins and when it ends. When the daemon has stopped, what is left is sent, within three seconds: the task that sends runs on
-//! the runtime, which is still there, and only it is waited for, so that nothing can wait for each other. A second signal leaves it.
-//! Spans of a process that is killed are lost, as far as they had not been sent.
+//! An unavailable collector never delays work. Unsent spans are sent again, at growing intervals.
+//! Meanwhile the queue fills; spans that find it full are dropped and counted
+//! (`sched_spans_dropped_total`). Unavailability and rejection by the collector are logged when
+//! they begin and when they end. After the daemon has stopped, the remaining spans are sent, within
+//! three seconds. The sending task runs on the runtime, which still exists, and only that task is
+//! awaited, so there can be no deadlock. A second signal abandons it. When the process is killed,
+//! its unsent spans are lost.
 //!
-//! Design notes. Not the OpenTelemetry SDK: its processor drops without telling how many, and makes ids of its own, where ours are known
-//! before the span begins. Not a layer of `tracing` either, which would look at every span and event of the process for three kinds of
+//! Design notes. The OpenTelemetry SDK is not used: its processor drops spans without a count and
+//! creates its own ids, while the ids here are known before the span begins. A layer of `tracing`
+//! is not used either: it would inspect every span and event of the process for three kinds of
 //! spans, two of which are known only when they end.
 
 mod exporter;
@@ -35,65 +39,63 @@ pub(crate) use exporter::Exporter;
 
 use crate::monotonic_clock;
 
-/// Spans that wait to be sent, at most: ten megabytes as they mostly are, and as many dozens if all of them have long texts.
+/// Limit of queued spans: ten megabytes at typical sizes, and as many dozens if all of them have
+/// long texts.
 const QUEUE: usize = 16_384;
-/// Spans of one request, at most.
+/// Limit of spans per request.
 const BATCH: usize = 512;
-/// Longest text of a span, in bytes: what others may choose (paths, messages) does not make a span large.
+/// Limit of a text of a span, in bytes: texts that outsiders choose (paths, messages) cannot
+/// inflate a span.
 const LONGEST: usize = 1_024;
 
-/// Where ended spans go. Clones go to the same place; the default is nowhere.
+/// The destination of finished spans. Clones share it; the default discards spans.
 #[derive(Clone, Default)]
 pub struct Traces(Option<Arc<Queue>>);
 
-/// A place in a trace (W3C), and whether whoever began the trace records it.
+/// A position in a trace (W3C), and whether the origin of the trace samples it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The trace.
     pub trace: u128,
-    /// The span.
     pub span: u64,
-    /// What is not is not sent.
+    /// Spans that are not sampled are not sent.
     pub is_sampled: bool,
 }
 
-/// What is told of a piece of work, besides where it belongs and when it was.
+/// The content of a span, besides its position and its times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
-    /// The span that it is part of.
+    /// The parent span.
     pub parent: Option<u64>,
-    /// Out of a limited number of them.
+    /// From a small, fixed set of names.
     pub name: String,
-    /// On which side of a boundary it is.
+    /// The role of the span at a boundary.
     pub kind: Kind,
-    /// Facts, under the names that they have in the log or in OpenTelemetry's conventions.
+    /// Attributes, under their names in the log or in OpenTelemetry's conventions.
     pub attributes: Vec<(&'static str, Value)>,
-    /// Why it failed, if it has.
+    /// The error, if the work failed.
     pub failure: Option<String>,
 }
 
-/// On which side of a boundary a span is.
+/// The role of a span at a boundary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// It answers a request.
     Server,
-    /// It makes work for later.
+    /// It creates work for later.
     Producer,
-    /// It does what was made before.
+    /// It does work that was created earlier.
     Consumer,
 }
 
-/// A fact about a span.
+/// An attribute value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// A text.
     Text(String),
-    /// A whole number.
     Number(i64),
 }
 
 impl Span {
-    /// Without what is too long of its texts.
+    /// Truncates texts that are too long.
     fn cut(mut self) -> Self {
         let texts = self.attributes.iter_mut().filter_map(|(_, value)| match value {
             Value::Text(text) => Some(text),
@@ -124,7 +126,7 @@ impl From<i64> for Value {
     }
 }
 
-/// A span that waits to be sent.
+/// A span in the queue.
 struct Ended {
     place: Place,
     at: SystemTime,
@@ -132,23 +134,23 @@ struct Ended {
     span: Span,
 }
 
-/// Spans that wait, for one reader.
+/// Queued spans, for one reader.
 struct Queue {
     spans: Mutex<VecDeque<Ended>>,
-    /// Most of them.
+    /// Maximum number of spans.
     limit: usize,
-    /// There is a batch to take.
+    /// Notified when a batch is ready.
     filled: Notify,
 }
 
 impl Traces {
-    /// Whether there is a collector, for who would have to prepare what it is told.
+    /// Whether there is a collector, for callers that must prepare the content of a span.
     #[must_use]
     pub fn are_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Notes a piece of work that ends now and took so long. `span` is asked only if it is sent.
+    /// Records work that ends now and took `took`. `span` is called only if the span is sent.
     pub fn ended(&self, place: Place, took: Duration, span: impl FnOnce() -> Span) {
         if let Some(queue) = self.0.as_deref().filter(|_| place.is_sampled) {
             queue.put(Ended { place, at: monotonic_clock::wall(), took, span: span().cut() });
@@ -178,14 +180,14 @@ impl Queue {
             }
         };
         match waiting {
-            // Once for each batch: to be woken for each span costs more than the span.
+            // Once for each batch: a wake-up for each span costs more than the span.
             Some(BATCH) => self.filled.notify_one(),
             Some(_) => {}
             None => dropped("queue_full", 1),
         }
     }
 
-    /// The next batch, of at least so many spans.
+    /// The next batch, of at least `least` spans.
     fn take(&self, least: usize) -> Option<Vec<Ended>> {
         let mut spans = self.spans();
         let count = spans.len().min(BATCH);
@@ -197,12 +199,12 @@ impl Queue {
     }
 
     fn spans(&self) -> MutexGuard<'_, VecDeque<Ended>> {
-        // A span is put or taken whole.
+        // A poisoned lock is safe: a span is inserted or removed as a whole.
         self.spans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Counts spans that the collector never gets.
+/// Counts spans that the collector never receives.
 fn dropped(reason: &'static str, spans: usize) {
     metrics::counter!("sched_spans_dropped_total", "reason" => reason)
         .increment(u64::try_from(spans).unwrap_or(u64::MAX));

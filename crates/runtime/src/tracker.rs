@@ -1,17 +1,21 @@
-//! Reports of errors to a tracker that speaks Sentry's protocol (Sentry, Bugsink and others).
+//! Error reports to a tracker with Sentry's protocol (Sentry, Bugsink and others).
 //!
-//! Off unless a DSN is given. Then four things are reported: what is logged at the level *error*, panics (those that somebody catches too), the error that
-//! ends a daemon, and what a daemon reports itself with [`Tracker::report`]. Each with the release, the host, and what the spans around it say:
-//! trace, tenant, request, dispatch. Passwords in addresses are taken out; other secrets are not in what is logged to begin with.
+//! Off unless a DSN is given. With one, four kinds of errors are reported: log lines of the level
+//! *error*, panics (including caught ones), the error that ends a daemon, and explicit reports with
+//! [`Tracker::report`]. Each report has the release, the host, and the fields of the spans around
+//! it: trace, tenant, request, dispatch. Passwords in addresses are removed; the log contains no
+//! other secrets.
 //!
-//! Nothing waits for a tracker. A report goes into a short queue, which one task empties; more than [`PER_MINUTE`] in a minute, and more than
-//! [`QUEUE`] that wait, are dropped and counted (`sched_error_reports_dropped_total`): an error that comes in a flood is in the log, and one report
-//! of it says as much. A tracker that is away is tried again at growing intervals ([`Delivery`]); when the daemon has stopped, what is left is
-//! sent within three seconds.
+//! Nothing waits for a tracker. A report goes into a short queue, which one task empties. Reports
+//! beyond [`PER_MINUTE`] in a minute, and beyond [`QUEUE`] in the queue, are dropped and counted
+//! (`sched_error_reports_dropped_total`): a flood of errors is in the log, and one report of it is
+//! sufficient. Reports to an unavailable tracker are retried at growing intervals ([`Delivery`]).
+//! After the daemon has stopped, the remaining reports are sent within three seconds.
 //!
-//! Design notes. Not the crate `sentry`: it would bring a client, a hub for each thread and an integration for each library, for one JSON
-//! document and one POST, which the HTTP client that is here already does. Reports have no stack traces: release builds have no symbols, and
-//! what is logged says where.
+//! Design notes. The crate `sentry` is not used: it would add a client, a hub for each thread and
+//! an integration for each library, for one JSON document and one POST, which the existing HTTP
+//! client already does. Reports have no stack traces: release builds have no symbols, and the log
+//! line names the place.
 
 mod layer;
 mod settings;
@@ -40,15 +44,16 @@ use crate::exit;
 use crate::monotonic_clock::{monotonic, wall};
 use crate::tasks::panic_message;
 
-/// Reports that are taken in a minute, at most.
+/// Limit of accepted reports per minute.
 const PER_MINUTE: usize = 30;
-/// Reports of what is fatal that are taken besides.
+/// Additional reserve for fatal reports per minute.
 const FATAL_BESIDES: usize = 10;
-/// Reports that wait to be sent, at most.
+/// Limit of queued reports.
 const QUEUE: usize = 100;
-/// Longest text of a report, in characters: trackers cut them at some such length.
+/// Limit of a text of a report, in characters: trackers truncate texts at a similar length.
 const LONGEST: usize = 4_096;
-/// Facts that are tags, by which a tracker can search and group; the others are shown beside them.
+/// Fields that become tags, by which a tracker can search and group; all other fields are shown
+/// beside them.
 const TAGS: [&str; 14] = [
     "trace_id",
     "span_id",
@@ -66,45 +71,45 @@ const TAGS: [&str; 14] = [
     "error.type",
 ];
 
-/// Where reports go. Clones go to the same place; the default is nowhere.
+/// The destination of reports. Clones share it; the default discards reports.
 #[derive(Clone, Default)]
 pub struct Tracker(Option<Arc<Outbox>>);
 
-/// What is reported.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// What happened, in words that are the same each time: reports are grouped by them.
+    /// A title that is identical for every report of this kind: the tracker groups reports by it.
     pub title: String,
-    /// What it was about.
+    /// Fields of the report.
     pub facts: Vec<(String, String)>,
-    /// What reports are grouped by instead of the title.
+    /// Replaces the title as the grouping key.
     pub group: Vec<String>,
 }
 
-/// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
     Error,
-    /// The process, or a part of it, could not go on. A flood of errors does not keep such a report back.
+    /// The process, or a part of it, could not continue. A flood of errors does not displace such a
+    /// report.
     Fatal,
 }
 
 thread_local! {
-    /// Whether this thread makes a report: what is logged, or fails, meanwhile makes no other.
+    /// Whether this thread is building a report: log lines and failures meanwhile create no other
+    /// report.
     static REPORTS: Cell<bool> = const { Cell::new(false) };
 }
 
 struct Outbox {
     waiting: Mutex<Waiting>,
     moved: Notify,
-    /// What is the same in all reports.
+    /// The fields that all reports share.
     common: Map<String, Value>,
 }
 
 #[derive(Default)]
 struct Waiting {
     events: VecDeque<(u128, Value)>,
-    /// When the current minute began, and how many it has had.
+    /// Start of the current minute, and its number of reports.
     minute: Option<(Instant, usize)>,
 }
 
@@ -114,7 +119,7 @@ impl fmt::Debug for Tracker {
     }
 }
 
-/// Ends [`REPORTS`], also where making the report fails.
+/// Resets [`REPORTS`], also when building the report fails.
 struct Over;
 
 impl Drop for Over {
@@ -124,12 +129,12 @@ impl Drop for Over {
 }
 
 impl Tracker {
-    /// Reports an error, if there is a tracker. `report` is asked only then.
+    /// Reports an error, if there is a tracker. `report` is called only then.
     pub fn report(&self, report: impl FnOnce() -> Report) {
         self.put(Level::Error, report);
     }
 
-    /// Reports that the process, or a part of it, could not go on.
+    /// Reports that the process, or a part of it, could not continue.
     pub(crate) fn report_fatal(&self, report: impl FnOnce() -> Report) {
         self.put(Level::Fatal, report);
     }
@@ -138,18 +143,18 @@ impl Tracker {
         if let Some(outbox) = &self.0
             && !REPORTS.replace(true)
         {
-            // A panic inside comes here once more, from the hook, and goes no further.
+            // A panic inside arrives here once more, from the hook, and is not reported again.
             let _over = Over;
             outbox.put(level, report, monotonic());
         }
     }
 
-    /// What turns log lines into reports, if there is a tracker.
+    /// The layer that turns log lines into reports, if there is a tracker.
     pub(crate) fn layer(&self) -> Option<ReportLayer> {
         self.0.is_some().then(|| ReportLayer(self.clone()))
     }
 
-    /// Reports panics from now on, besides what is done about them already.
+    /// Reports panics from now on, in addition to the existing panic hook.
     pub(crate) fn watch_panics(&self) {
         if self.0.is_none() {
             return;
@@ -175,7 +180,7 @@ impl Outbox {
         if let Err(reason) = self.waiting().admit(level, now) {
             return dropped(reason, 1);
         }
-        // Made while nobody waits for it.
+        // Built outside the lock, so that nothing waits for it.
         let event = self.event(level, report());
         let mut waiting = self.waiting();
         let is_too_many = waiting.events.len() >= QUEUE;
@@ -213,7 +218,7 @@ impl Outbox {
         if let Some(Value::Object(all)) = event.get_mut("tags") {
             all.append(&mut tags);
         }
-        // Joined with the trace, where the same tracker has that too.
+        // Links the report to the trace, for trackers that also store traces.
         if trace.len() == 2 {
             event.insert("contexts".into(), json!({ "trace": trace }));
         }
@@ -224,13 +229,14 @@ impl Outbox {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        // A report is put or taken whole.
+        // A poisoned lock is safe: a report is inserted or removed as a whole.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Waiting {
-    /// Counts one more, or says why there may be none. What is fatal has a reserve of its own, and takes the place of the oldest.
+    /// Counts one more report, or returns the reason for a drop. Fatal reports have their own
+    /// reserve and replace the oldest report.
     fn admit(&mut self, level: Level, now: Instant) -> Result<(), &'static str> {
         let reserve = if level == Level::Fatal { FATAL_BESIDES } else { 0 };
         let current =
@@ -247,7 +253,7 @@ impl Waiting {
     }
 }
 
-/// A text as it may leave the machine.
+/// A text without secrets, fit to leave the machine.
 fn scrubbed(text: &str) -> String {
     redact::words(text).chars().take(LONGEST).collect()
 }
@@ -264,7 +270,7 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    /// Connects to nothing yet.
+    /// Does not connect yet.
     pub(crate) fn new(
         program: &Program,
         settings: TrackerSettings,
@@ -289,7 +295,7 @@ impl Reporter {
         Ok((Tracker(Some(outbox.clone())), Self { outbox, delivery }))
     }
 
-    /// Sends until told to stop, and then what is left.
+    /// Sends until `stop` is cancelled, and then sends the remaining reports.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         metrics::counter!("sched_error_reports_sent_total").increment(0);
         for reason in ["rate", "queue_full", "refused", "stopped"] {
@@ -312,7 +318,7 @@ impl Reporter {
         }
     }
 
-    /// Sends all; returns what is to be sent again.
+    /// Sends all reports; returns the one that must be sent again.
     async fn send(&mut self, held: Option<(u128, Value)>) -> Option<(u128, Value)> {
         let mut next = held.or_else(|| self.next());
         while let Some((id, event)) = next {
@@ -334,7 +340,7 @@ impl Reporter {
     }
 }
 
-/// An event as it is sent: lines of JSON.
+/// An event in the wire format: lines of JSON.
 fn envelope(id: u128, event: &Value) -> String {
     let head = json!({ "event_id": format!("{id:032x}"), "sent_at": humantime::format_rfc3339_millis(wall()).to_string() });
     let event = event.to_string();

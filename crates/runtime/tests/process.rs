@@ -1,7 +1,8 @@
-//! A daemon as a process of its own: signals, exit codes and the tie to its parent.
+//! A daemon as a separate process: signals, exit codes and the tie to its parent.
 //!
-//! The process is this test binary, started again to run only [`probe`]. It answers on standard output with `ready` once
-//! it runs and holds that pipe open until it ends, so that every wait here is for a line or for the end of the pipe.
+//! The process is this test binary, started again to run only [`probe`]. It writes `ready` to
+//! standard output once it runs and holds that pipe open until it ends. Every wait here is
+//! therefore for a line or for the end of the pipe.
 
 #![expect(clippy::unwrap_used, reason = "clippy does not see that everything in this file is test code")]
 
@@ -19,7 +20,8 @@ const PROGRAM: Program = Program::new("sched-worker", "1.2.3", "Runs jobs");
 const SETTINGS: &[Setting] =
     &[Setting::new("probe-manner", "PROBE_MANNER", "WORD", "How to end").default("polite")];
 
-/// Names the arguments of the probe, separated by blanks; the harness has the command line for itself.
+/// Variable with the arguments of the probe, separated by blanks; the test harness uses the command
+/// line itself.
 const ARGUMENTS: &str = "PROBE_ARGUMENTS";
 
 #[test]
@@ -88,7 +90,8 @@ impl Probe {
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        // Both fail only for a process that has ended and been waited for, which is what they are for.
+        // Both fail only for a process that has ended and been reaped already, which is the desired
+        // state.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -143,7 +146,7 @@ fn a_daemon_tied_to_its_parent_ends_when_the_parent_is_killed() {
         .chain(test.get_args())
         .map(|word| format!("'{}'", word.display()))
         .collect();
-    // The shell is the parent: it names itself to the probe and then only waits.
+    // The shell is the parent: it passes its process id to the probe and then only waits.
     let script = format!("{ARGUMENTS}=--exit-with-parent=$$ {} & wait", words.join(" "));
     let child = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let mut child = child.unwrap();
@@ -152,7 +155,8 @@ fn a_daemon_tied_to_its_parent_ends_when_the_parent_is_killed() {
     parent.wait_for("ready");
     parent.child.kill().unwrap();
     parent.child.wait().unwrap();
-    // Said by the probe, which outlives its parent by this; then the pipe ends with the last process that holds it.
+    // The probe writes this line and outlives its parent; the pipe ends with the last process that
+    // holds it.
     parent.wait_for("asked");
     std::io::copy(&mut parent.output, &mut std::io::sink()).unwrap();
 }

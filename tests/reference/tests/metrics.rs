@@ -26,7 +26,7 @@ fn exported() -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
-        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
         for kind in ["counter", "gauge", "histogram"] {
             for call in code.split(&format!("{kind}!(")).skip(1) {
                 let name = call.trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next());

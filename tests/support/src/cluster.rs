@@ -1,7 +1,8 @@
 //! The PostgreSQL server of a test run.
 //!
-//! Its URL comes from the environment, where nextest's setup script put it; without one this process starts a server of its
-//! own at first use. That server's owner is a static and so never dropped: the server's guard ends it when the process ends.
+//! Its URL comes from the environment, which nextest's setup script sets. Without a URL this
+//! process starts its own server at first use. The owner of that server is a static, which is never
+//! dropped: the server's guard stops it when the process ends.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
@@ -11,11 +12,11 @@ use devdb::{Cluster, OpenOptions};
 /// Variable with the URL of the server's `postgres` database.
 pub const URL_VARIABLE: &str = "SCHED_TEST_DATABASE_URL";
 
-/// A throw-away server for tests, in the folder for temporary files.
+/// A temporary server for tests, in the folder for temporary files.
 ///
 /// # Errors
 ///
-/// When it cannot be started.
+/// When the server cannot be started.
 pub fn throw_away() -> Result<Cluster, devdb::DevDbError> {
     let options = OpenOptions { max_connections: 300, ..OpenOptions::throw_away(std::env::temp_dir()) };
     Cluster::open(options)
@@ -50,7 +51,7 @@ fn start_own() -> String {
     static OWN: Mutex<Option<Cluster>> = Mutex::new(None);
     let cluster = throw_away().unwrap_or_else(|error| panic!("no PostgreSQL for the tests: {error}"));
     let url = cluster.url("postgres");
-    // Poisoned only by a panic between these two lines, of which there is none.
+    // A poisoned lock is safe: no code between these two lines can panic.
     *OWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(cluster);
     url
 }

@@ -1,8 +1,9 @@
 //! A database per test.
 //!
-//! Copied from a template that is migrated once per server, by whichever test comes first; an advisory lock makes the others
-//! wait. The template gets its final name when it is complete, so a test that died while migrating leaves nothing that looks
-//! like one. Copies are dropped when the test ends, panic or not.
+//! Each is a copy of a template, which the first test migrates once per server; an advisory lock
+//! makes the other tests wait. The template receives its final name when it is complete, so a test
+//! that crashed during the migration leaves no incomplete template under that name. Copies are
+//! dropped when the test ends, panic or not.
 
 use std::{error::Error, thread};
 
@@ -14,10 +15,10 @@ use uuid::Uuid;
 use crate::cluster::admin_url;
 
 const TEMPLATE: &str = "sched_template";
-/// Key of the advisory lock held while the template is made: "test" in ASCII.
+/// Key of the advisory lock that is held while the template is created: "test" in ASCII.
 const TEMPLATE_LOCK: i64 = 0x74_65_73_74;
 
-/// Whatever went wrong.
+/// Any error.
 pub type AnyError = Box<dyn Error + Send + Sync>;
 
 /// A database that only this test uses. It is dropped with this value.
@@ -43,7 +44,7 @@ impl TestDatabase {
                     .unwrap_or_else(|error| panic!("no template: {}", causes(&*error)));
             })
             .await;
-        // Copying files is faster than logging pages as long as nothing is synced to disk.
+        // Copying files is faster than logging pages while nothing is synced to disk.
         Self::create(&format!("TEMPLATE {TEMPLATE} STRATEGY file_copy")).await
     }
 
@@ -65,7 +66,8 @@ impl TestDatabase {
         Self { url: url_of(admin, &name), name, is_on_shared_server: true }
     }
 
-    /// A database with the whole schema on a server of the test's own, which takes it along when it goes.
+    /// A database with the whole schema on the test's own server, which removes the database with
+    /// itself.
     pub(crate) async fn on_own_server(admin: String) -> Self {
         let name = "sched".to_owned();
         let url = url_of(&admin, &name);
@@ -80,7 +82,7 @@ impl TestDatabase {
         Self { name, url, is_on_shared_server: false }
     }
 
-    /// The database of that name that somebody else has made, and removes.
+    /// An existing database that another owner created and removes.
     pub(crate) fn reached_by(url: String, name: &str) -> Self {
         Self { name: name.to_owned(), url, is_on_shared_server: false }
     }
@@ -95,22 +97,22 @@ impl TestDatabase {
         &self.name
     }
 
-    /// A new connection for plain SQL, so that tests can look at tables without the code they test.
+    /// A new connection for plain SQL, so that tests can query tables without the code under test.
     ///
     /// # Panics
     ///
-    /// When the server does not take it.
+    /// When the server rejects the connection.
     pub async fn client(&self) -> Client {
         connect(&self.url)
             .await
             .unwrap_or_else(|error| panic!("cannot connect to {}: {}", self.name, causes(&*error)))
     }
 
-    /// The way the daemons reach it, with their default settings.
+    /// The connection of the daemons, with their default settings.
     ///
     /// # Panics
     ///
-    /// When the settings are refused.
+    /// When the settings are rejected.
     pub fn database(&self) -> Database {
         way_to(&self.url).unwrap_or_else(|error| panic!("cannot use {}: {}", self.name, causes(&*error)))
     }
@@ -123,16 +125,16 @@ impl Drop for TestDatabase {
         }
         let statement = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
         let admin = admin_url();
-        // A thread of its own, because a runtime may be running on this one.
+        // On a separate thread, because a runtime may be running on this one.
         let dropped = thread::spawn(move || execute(admin, &statement)).join();
         if let Ok(Err(error)) = dropped {
-            // Not worth failing a test: what is left goes with the server.
+            // Not worth a test failure: a leftover database is removed with the server.
             eprintln!("cannot drop {}: {}", self.name, causes(&*error));
         }
     }
 }
 
-/// Makes the template where the server has none.
+/// Creates the template if the server has none.
 fn make_template() -> Result<(), AnyError> {
     let admin = admin_url();
     let runtime = runtime()?;
@@ -152,7 +154,7 @@ fn make_template() -> Result<(), AnyError> {
     })
 }
 
-/// In a runtime of its own, whose end closes every connection: nobody may stay connected to a template.
+/// In a separate runtime, whose end closes every connection: a template must have no connections.
 pub(crate) async fn migrate(url: String) -> Result<(), AnyError> {
     blocking(move || -> Result<(), AnyError> {
         runtime()?.block_on(async { migrations::up(&way_to(&url)?).await.map(drop).map_err(AnyError::from) })
@@ -164,7 +166,7 @@ fn way_to(url: &str) -> Result<Database, AnyError> {
     Ok(Database::new(&DatabaseSettings::new(url, "tests"))?)
 }
 
-/// Runs one statement on a connection of its own.
+/// Runs one statement on a separate connection.
 fn execute(url: &str, statement: &str) -> Result<(), AnyError> {
     runtime()?.block_on(async { Ok(connect(url).await?.batch_execute(statement).await?) })
 }
@@ -173,7 +175,7 @@ fn execute(url: &str, statement: &str) -> Result<(), AnyError> {
 ///
 /// # Errors
 ///
-/// When the server does not take it.
+/// When the server rejects the connection.
 pub async fn connect(url: &str) -> Result<Client, AnyError> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
     #[expect(

@@ -1,7 +1,7 @@
-//! A small HTTP client for loopback: one request per connection, whole answers.
+//! A small HTTP client for loopback: one request per connection, complete responses.
 //!
-//! Speaks HTTP/1.0 so that no answer comes in chunks, and shows the key of [`crate::identity`] to the API unless it is given another.
-//! Not for anything but tests.
+//! It uses HTTP/1.0 so that no response is chunked. It sends the API key of [`crate::identity`]
+//! unless the request has another one. For tests only.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -13,19 +13,19 @@ use tokio::{
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What a server answered.
+/// A response of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Status code.
     pub status: u16,
-    /// Header lines as they came.
+    /// Header lines as received.
     pub headers: Vec<(String, String)>,
     /// The body as text.
     pub body: String,
 }
 
 impl Answer {
-    /// The value of a header, whatever the case of its name.
+    /// The value of a header; the case of its name does not matter.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
@@ -37,7 +37,7 @@ impl Answer {
     ///
     /// # Panics
     ///
-    /// When it is none; the message shows the body.
+    /// When the body is not JSON; the message shows the body.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| {
             panic!("the body of this {} is no JSON ({error}): {}", self.status, self.body)
@@ -49,7 +49,7 @@ impl Answer {
 ///
 /// # Errors
 ///
-/// When there is no answer; any status is an answer.
+/// When there is no response; a response with any status is a success.
 pub async fn get(server: SocketAddr, path: &str) -> io::Result<Answer> {
     request(server, "GET", path, &[], None).await
 }
@@ -58,16 +58,16 @@ pub async fn get(server: SocketAddr, path: &str) -> io::Result<Answer> {
 ///
 /// # Errors
 ///
-/// When there is no answer; any status is an answer.
+/// When there is no response; a response with any status is a success.
 pub async fn post(server: SocketAddr, path: &str, body: &Value) -> io::Result<Answer> {
     request(server, "POST", path, &[], Some(body)).await
 }
 
-/// Any method, with headers besides the usual ones.
+/// Any method, with additional headers.
 ///
 /// # Errors
 ///
-/// When there is no answer; any status is an answer.
+/// When there is no response; a response with any status is a success.
 pub async fn request(
     server: SocketAddr,
     method: &str,
@@ -88,7 +88,7 @@ pub async fn request(
     if !body.is_empty() {
         text.push_str("content-type: application/json\r\n");
     }
-    // In HTTP/1.0 a request that may have a body has to say how long it is.
+    // In HTTP/1.0 a request that may have a body must have a content length.
     if !body.is_empty() || !["GET", "HEAD", "DELETE"].contains(&method) {
         text.push_str(&format!("content-length: {}\r\n", body.len()));
     }

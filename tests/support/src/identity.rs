@@ -1,35 +1,36 @@
-//! The one user and key by which tests act, unless they are about users and keys.
+//! The user and API key of all tests that do not test users and keys.
 //!
-//! The same in every database, so that nothing has to be handed around: whoever sends a request finds the key here.
+//! They are identical in every database, so that no test has to pass them on: every client finds
+//! the key here.
 
 use std::sync::LazyLock;
 
 use sched_model::domain::identity::{ApiKey, ID_BYTES, SECRET_BYTES};
 use tokio_postgres::Client;
 
-/// Address of the owner of the tenant `default`, who also operates the installation.
+/// Address of the owner of the tenant `default`, who is also the operator of the installation.
 pub const OWNER: &str = "owner@example.com";
 
 static KEY: LazyLock<ApiKey> = LazyLock::new(|| ApiKey::new("live", [1; ID_BYTES], [2; SECRET_BYTES]));
 static BEARER: LazyLock<String> = LazyLock::new(|| format!("Bearer {}", api_key()));
 
-/// The key of [`OWNER`], which works in databases that [`install`] has seen.
+/// The key of [`OWNER`], which is valid in databases after [`install`].
 pub fn api_key() -> &'static str {
     use secrecy::ExposeSecret as _;
     KEY.text().expose_secret()
 }
 
-/// [`api_key`] as the header `Authorization` carries it.
+/// [`api_key`] as the value of the header `Authorization`.
 pub fn bearer() -> &'static str {
     &BEARER
 }
 
-/// How the audit log calls who shows [`api_key`].
+/// The actor of [`api_key`] in the audit log.
 pub fn actor() -> String {
     format!("{OWNER} via {}", KEY.prefix())
 }
 
-/// Makes [`OWNER`] and the key, where they are missing.
+/// Creates [`OWNER`] and the key, where they are missing.
 ///
 /// # Panics
 ///

@@ -1,7 +1,8 @@
-//! Two PostgreSQL servers, of which the second follows the first and takes its place.
+//! Two PostgreSQL servers: the second is the standby of the first and replaces it.
 //!
-//! Both are private, durable and on Unix sockets below one folder, which is the caller's. They end with the value in any case. Nothing here keeps the
-//! first server from coming back: it is killed before the second is promoted, and is not started again.
+//! Both are private, durable and on Unix sockets below one folder of the caller. They stop when the
+//! value is dropped, in any case. There is no fencing of the first server here: it is killed before
+//! the second is promoted, and is not started again.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,13 +15,13 @@ use tokio_postgres::Client;
 
 use crate::database::{TestDatabase, connect, migrate};
 
-/// What the second server is called by the first.
+/// The name of the second server on the first.
 const STANDBY: &str = "standby";
-/// How long the second server may take to follow.
+/// Time limit for the second server to follow.
 const LIMIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A server and one that follows it.
+/// A primary and its standby.
 #[derive(Debug)]
 pub struct Pair {
     folder: PathBuf,
@@ -36,7 +37,7 @@ impl Pair {
     ///
     /// # Errors
     ///
-    /// When it cannot be made or started.
+    /// When the server cannot be created or started.
     pub async fn start(folder: &Path, database: &str) -> anyhow::Result<Self> {
         let options = options(&folder.join("one"));
         let primary = blocking(move || Cluster::open(options)).await?;
@@ -53,11 +54,12 @@ impl Pair {
         })
     }
 
-    /// Starts the second, which reaches the first through `way`, where that is given; returns when it receives what the first writes.
+    /// Starts the second server and returns when it receives the WAL of the first. It connects to
+    /// the first through `way`, if given.
     ///
     /// # Errors
     ///
-    /// When it cannot be made, started, or does not follow in time.
+    /// When the server cannot be created or started, or does not follow in time.
     pub async fn follow(&mut self, way: Option<SocketAddr>) -> anyhow::Result<()> {
         let primary = self.primary.take().context("the first server is gone")?;
         let options = options(&self.folder.join("two"));
@@ -75,11 +77,11 @@ impl Pair {
             .await
     }
 
-    /// From now on nothing is committed that the second server has not written down.
+    /// From now on, the first server commits nothing that the second server has not written.
     ///
     /// # Errors
     ///
-    /// When the first server refuses, or does not do so in time.
+    /// When the first server refuses, or does not switch in time.
     pub async fn synchronize(&self) -> anyhow::Result<()> {
         let names = format!("ALTER SYSTEM SET synchronous_standby_names = '{STANDBY}'");
         let client = sql(&self.primary_url).await?;
@@ -99,11 +101,11 @@ impl Pair {
         &self.standby_url
     }
 
-    /// The database, whichever of the two takes writes.
+    /// The URL of the database on both servers; it selects the one that accepts writes.
     ///
     /// # Panics
     ///
-    /// When a URL is none of ours.
+    /// When a URL has an unexpected form.
     pub fn url(&self) -> String {
         let host = |url: &str| {
             let host = url.split_once('@').and_then(|(_, rest)| rest.split('/').next());
@@ -117,7 +119,7 @@ impl Pair {
         )
     }
 
-    /// The database as tests use one; it stays until the servers are removed.
+    /// The database as a [`TestDatabase`]; it stays until the servers are removed.
     ///
     /// # Panics
     ///
@@ -126,19 +128,19 @@ impl Pair {
         TestDatabase::reached_by(self.url(), &self.database)
     }
 
-    /// Kills every process of the first server at once, as the end of its machine does.
+    /// Kills every process of the first server at once, as a crash of its machine does.
     ///
     /// # Errors
     ///
-    /// When it is gone already, or survives.
+    /// When the server has ended already, or survives.
     pub async fn kill_primary(&mut self) -> anyhow::Result<()> {
         let mut primary = self.primary.take().context("the first server is gone")?;
         let Status::Ready { pid } = primary.status() else { bail!("the first server is not there") };
-        // The first of them first, so that it starts no others.
+        // The postmaster first, so that it starts no other process.
         let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
         let mut command = Command::new("kill");
         command.arg("-9").arg(pid.to_string()).args(children.split_whitespace());
-        // One of its processes may have ended meanwhile; that all have is seen below.
+        // A process may have ended meanwhile; the check below covers all of them.
         let killed = command.stderr(Stdio::null()).status()?;
         if !killed.success() && matches!(primary.status(), Status::Ready { .. }) {
             bail!("the first server cannot be killed ({killed})");
@@ -146,18 +148,18 @@ impl Pair {
         blocking(move || primary.stop(StopMode::Immediate)).await
     }
 
-    /// Makes the second server the one that takes writes; returns when it does.
+    /// Promotes the second server; returns when it accepts writes.
     ///
     /// # Errors
     ///
-    /// When it does not in time.
+    /// When it does not accept writes in time.
     pub async fn promote(&self) -> anyhow::Result<()> {
         let row = sql(&self.standby_url).await?.query_one("SELECT pg_promote(true, 60)", &[]).await?;
         ensure!(row.get::<_, bool>(0), "the second server is not promoted in time");
         Ok(())
     }
 
-    /// A program of these servers, such as `pg_dump`.
+    /// A program of these servers' installation, such as `pg_dump`.
     ///
     /// # Panics
     ///
@@ -182,7 +184,7 @@ impl Pair {
 impl Drop for Pair {
     fn drop(&mut self) {
         for cluster in [self.primary.take(), self.standby.take()].into_iter().flatten() {
-            // Its guard ends it otherwise.
+            // If this fails, the server's guard stops it.
             drop(cluster.stop(StopMode::Immediate));
         }
     }

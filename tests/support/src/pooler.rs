@@ -1,7 +1,8 @@
 //! pgbouncer between a daemon and its database.
 //!
-//! It listens on a free port of loopback and reaches the Unix socket of the test server through a [`Proxy`]. It runs as nobody where the
-//! tests run as root, as it refuses to be root, and ends with the value.
+//! It listens on a free port of loopback and reaches the Unix socket of the test server through a
+//! [`Proxy`]. It runs as the user `nobody` when the tests run as root, because it refuses to run as
+//! root. It ends when the value is dropped.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::{Launch, Process, Proxy, free_port, wait_for};
 
-/// How long it may take to listen.
+/// Time limit until it listens.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running pgbouncer.
@@ -28,11 +29,12 @@ pub struct Pooler {
 }
 
 impl Pooler {
-    /// Starts one before the database at `url`, in `session`, `transaction` or `statement` mode.
+    /// Starts a pooler before the database at `url`, in `session`, `transaction` or `statement`
+    /// mode.
     ///
     /// # Panics
     ///
-    /// When it cannot be started, such as because pgbouncer is not installed.
+    /// When it cannot be started, for example because pgbouncer is not installed.
     pub async fn before(url: &str, mode: &str) -> Self {
         let program = ["/usr/sbin/pgbouncer", "/opt/homebrew/bin/pgbouncer", "/usr/local/bin/pgbouncer"]
             .into_iter()
@@ -55,7 +57,8 @@ impl Pooler {
         Self { url, at, launch, process, _proxy: proxy, _folder: folder }
     }
 
-    /// Ends it, all connections with it, and starts it again after `pause` where it was.
+    /// Ends the pooler and all its connections, and starts it again after `pause` at the same
+    /// address.
     ///
     /// # Panics
     ///
@@ -66,20 +69,20 @@ impl Pooler {
         self.process = listening(self.launch.clone().start(), self.at).await;
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.at
     }
 
-    /// URL of the database through it.
+    /// URL of the database through the pooler.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 }
 
-/// Waits until it takes connections.
+/// Waits until the pooler accepts connections.
 async fn listening(mut process: Process, at: SocketAddr) -> Process {
     wait_for("pgbouncer listens", PATIENCE, async || {
         if let Some(status) = process.exited() {
@@ -91,7 +94,7 @@ async fn listening(mut process: Process, at: SocketAddr) -> Process {
     process
 }
 
-/// The settings of a pooler before the server at `url`, where it listens, and the name of the database.
+/// The settings of a pooler before the server at `url`, its address, and the name of the database.
 fn settings(url: &str, port: u16, mode: &str) -> (String, SocketAddr, String) {
     let at = SocketAddr::from(([127, 0, 0, 1], port));
     let server: tokio_postgres::Config = url.parse().unwrap_or_else(|error| panic!("{url}: {error}"));

@@ -1,7 +1,8 @@
-//! Ports for programs that are told where to listen.
+//! Ports for programs that take their port as a setting.
 //!
-//! Not such as the system gives away to whoever connects or asks for any: between the look and the start of the program somebody
-//! else may get one, and whoever asks whether the program listens yet may even be connected to itself, which keeps it from listening.
+//! They are outside the range of ephemeral ports. Between the check and the start of the program,
+//! the system may assign an ephemeral port to another process. A client that polls whether the
+//! program listens may even connect to itself, which prevents the program from listening.
 
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
@@ -9,19 +10,19 @@ use std::io;
 use std::net::TcpListener;
 use std::ops::Range;
 
-/// Where ports for servers begin that no program is known for.
+/// Start of the range of server ports without well-known programs.
 const FIRST: u16 = 20_000;
-/// Where the ports begin that systems give away, if they do not say it.
+/// Start of the ephemeral ports, if the system does not report it.
 const GIVEN_AWAY: u16 = 32_768;
 
-/// A port of loopback on which nobody listens, and which the system gives to nobody by itself.
+/// A port of loopback without a listener, which the system does not assign automatically.
 ///
 /// # Errors
 ///
-/// When all are taken.
+/// When all ports are in use.
 pub fn free_port() -> io::Result<u16> {
     let ports = range(fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok().as_deref());
-    // Each caller begins elsewhere, as several look at the same time.
+    // Each caller starts at a different port, as several search at the same time.
     let count = u64::from(ports.end - ports.start);
     let skipped = usize::try_from(RandomState::new().hash_one(std::process::id()) % count).unwrap_or(0);
     let mut all = ports.clone().cycle().skip(skipped).take(ports.len());
@@ -29,10 +30,10 @@ pub fn free_port() -> io::Result<u16> {
         .ok_or_else(|| io::Error::other(format!("no free port in {ports:?}")))
 }
 
-/// The ports below those that a system of such settings gives away.
+/// The ports below the ephemeral range of the given system setting.
 fn range(settings: Option<&str>) -> Range<u16> {
     let given_away = settings.and_then(|text| text.split_whitespace().next()?.parse().ok());
-    // A system that gives away nearly all leaves us no better choice than the others have.
+    // On a system whose ephemeral range covers nearly all ports, there is no better choice.
     FIRST..given_away.filter(|first| *first > FIRST + 1_000).unwrap_or(GIVEN_AWAY)
 }
 

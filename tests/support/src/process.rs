@@ -1,8 +1,9 @@
 //! Real programs as child processes.
 //!
-//! A process starts with an empty environment and a process group of its own. It is killed with its whole group when its
-//! handle is dropped, also by a panic, and by a guard when the test program itself is killed. Its output goes to files, so
-//! that no pipe fills up and nothing is lost with the process; a panicking test shows their ends and keeps them.
+//! A process starts with an empty environment and its own process group. It is killed with its
+//! whole group when its handle is dropped, also by a panic, and by a guard when the test program
+//! itself is killed. Its output goes to files, so that no pipe fills up and no output is lost with
+//! the process. A panicking test shows the ends of these files and keeps them.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -23,12 +24,12 @@ use nix::{
 
 use crate::{program, wait_for};
 
-/// How long a program may take to say where it listens.
+/// Time limit until a program reports its address.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// How much of each output is shown when a test panics.
+/// Number of lines of each output that a panicking test shows.
 const SHOWN: usize = 100;
 
-/// A program about to be started.
+/// A program to be started.
 #[derive(Clone, Debug)]
 pub struct Launch {
     program: PathBuf,
@@ -37,7 +38,7 @@ pub struct Launch {
     folder: PathBuf,
 }
 
-/// How a program that ran to its end went.
+/// The result of a program that has ended.
 #[derive(Clone, Debug)]
 pub struct Finished {
     /// How it ended.
@@ -59,35 +60,33 @@ pub struct Process {
 }
 
 impl Launch {
-    /// Adds an argument.
     #[must_use]
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
         self.arguments.push(argument.as_ref().to_owned());
         self
     }
 
-    /// Adds arguments.
     #[must_use]
     pub fn args(mut self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         self.arguments.extend(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
         self
     }
 
-    /// Sets an environment variable; there is nothing in the environment but these and `PATH`.
+    /// Sets an environment variable; the environment contains only these and `PATH`.
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
         self
     }
 
-    /// The working folder; the one for temporary files when not set.
+    /// Sets the working folder; the default is the folder for temporary files.
     #[must_use]
     pub fn current_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = folder.into();
         self
     }
 
-    /// Starts it.
+    /// Starts the program.
     ///
     /// # Panics
     ///
@@ -98,7 +97,7 @@ impl Launch {
             .unwrap_or_else(|error| panic!("cannot start {}: {error}", self.program.display()))
     }
 
-    /// Starts it and waits for its end.
+    /// Starts the program and waits for its end.
     ///
     /// # Panics
     ///
@@ -145,22 +144,21 @@ impl Process {
         Launch { program: path.to_owned(), arguments: Vec::new(), environment: Vec::new(), folder }
     }
 
-    /// Its process id.
     pub fn id(&self) -> i32 {
         i32::try_from(self.child.id()).unwrap_or(i32::MAX)
     }
 
-    /// What it has written to standard output so far.
+    /// Its standard output so far.
     pub fn stdout(&self) -> String {
         read(&self.stdout)
     }
 
-    /// What it has written to standard error so far; daemons log there.
+    /// Its standard error so far, which includes the log of a daemon.
     pub fn stderr(&self) -> String {
         read(&self.stderr)
     }
 
-    /// The text of `field` in the first JSON log line that has it.
+    /// The text of `field` in the first JSON log line that has this field.
     pub fn log_field(&self, field: &str) -> Option<String> {
         self.stderr().lines().find_map(|line| {
             let line: serde_json::Value = serde_json::from_str(line).ok()?;
@@ -168,7 +166,7 @@ impl Process {
         })
     }
 
-    /// The address in `field` of a log line, as soon as there is one.
+    /// Waits for an address in `field` of a log line.
     ///
     /// # Panics
     ///
@@ -190,20 +188,20 @@ impl Process {
         }
     }
 
-    /// Where its health listener is.
+    /// The address of its health listener.
     ///
     /// # Panics
     ///
-    /// When the process ends before it says so, or takes longer than a minute.
+    /// When the process ends before it logs the address, or takes longer than a minute.
     pub async fn health_addr(&mut self) -> SocketAddr {
         self.addr("health.address").await
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     ///
     /// # Panics
     ///
-    /// When the system does not tell.
+    /// When the system does not report the status.
     pub fn exited(&mut self) -> Option<ExitStatus> {
         self.child
             .try_wait()
@@ -223,7 +221,8 @@ impl Process {
         .await
     }
 
-    /// Kills the process itself, as a crash would, and waits until it is gone; its children are left to its own precautions.
+    /// Kills the process itself, as a crash would, and waits for its end. Its children depend on
+    /// its own precautions.
     ///
     /// # Panics
     ///
@@ -233,12 +232,12 @@ impl Process {
         self.wait_exit(Duration::from_secs(10)).await;
     }
 
-    /// Asks it to end.
+    /// Sends SIGTERM.
     pub fn term(&self) {
         self.signal(Signal::SIGTERM);
     }
 
-    /// Asks it to end and waits.
+    /// Sends SIGTERM and waits for its end.
     ///
     /// # Panics
     ///
@@ -248,12 +247,12 @@ impl Process {
         self.wait_exit(limit).await
     }
 
-    /// Stops it and its group where they stand, as a frozen machine would.
+    /// Suspends the process and its group at their current point, as a frozen machine would.
     pub fn pause(&self) {
         self.signal_group(Signal::SIGSTOP);
     }
 
-    /// Lets it go on after [`Process::pause`].
+    /// Resumes it after [`Process::pause`].
     pub fn resume(&self) {
         self.signal_group(Signal::SIGCONT);
     }
@@ -262,7 +261,7 @@ impl Process {
     ///
     /// # Panics
     ///
-    /// When the process has been waited for already.
+    /// When the process has been reaped already.
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.id()), signal)
             .unwrap_or_else(|error| panic!("cannot send {signal} to {}: {error}", self.name));
@@ -290,7 +289,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // A group that is gone needs no signal; a child that was waited for gives its status again.
+        // A group that has ended needs no signal; a reaped child returns its status again.
         let _ = killpg(Pid::from_raw(self.id()), Signal::SIGKILL);
         drop(self.child.wait());
         if let Some(guard) = self.guard.take() {
@@ -301,7 +300,7 @@ impl Drop for Process {
             return;
         }
         for path in [&self.stdout, &self.stderr] {
-            // A file left behind in `target` hurts nobody.
+            // A leftover file in `target` is harmless.
             drop(fs::remove_file(path));
         }
     }

@@ -1,7 +1,8 @@
-//! Where the built programs lie.
+//! Location of the built programs.
 //!
-//! Beside the test program: `target/<profile>/deps/<test>` and `target/<profile>/<program>`. Cargo builds a package's
-//! own programs for its tests, but not those of other packages; what is missing is built here once.
+//! They are beside the test program: `target/<profile>/deps/<test>` and
+//! `target/<profile>/<program>`. Cargo builds a package's own programs for its tests, but not those
+//! of other packages; missing programs are built here once.
 
 use std::{
     path::{Path, PathBuf},
@@ -28,13 +29,13 @@ pub(crate) fn find(name: &str) -> PathBuf {
     path
 }
 
-/// `target/<profile>`, of the profile this test was built in.
+/// `target/<profile>` of the profile of this test.
 pub(crate) fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let test = std::env::current_exe()
             .unwrap_or_else(|error| panic!("cannot find this test's program: {error}"));
-        // Documentation tests lie elsewhere; they start no programs.
+        // Documentation tests are elsewhere; they start no programs.
         test.parent().and_then(Path::parent).map(Path::to_owned).unwrap_or_default()
     })
 }
@@ -43,7 +44,7 @@ fn build(folder: &Path) {
     eprintln!("building the programs that this test starts: cargo build --workspace --bins --tests");
     let mut command = Command::new("cargo");
     command.args(["build", "--workspace", "--bins", "--tests"]).current_dir(env!("CARGO_MANIFEST_DIR"));
-    // The folder of the `dev` profile is called `debug`; every other is called as its profile.
+    // The folder of the `dev` profile is `debug`; every other folder has the name of its profile.
     if let Some(profile) = folder.file_name().and_then(|name| name.to_str()).filter(|name| *name != "debug") {
         command.args(["--profile", profile]);
     }

@@ -1,7 +1,9 @@
-//! A bad network between a daemon and its database: a TCP proxy that holds, delays or cuts what passes, at a moment or around what is said.
+//! A faulty network between a daemon and its database. The TCP proxy holds, delays or cuts traffic,
+//! either on command or at requests with given words.
 //!
-//! It listens on a free port of loopback and forwards to the Unix socket of the test server, byte for byte. Faults concern the
-//! connections there are as well as new ones. Everything ends with the value.
+//! It listens on a free port of loopback and forwards to the Unix socket of the test server, byte
+//! for byte. Faults affect existing connections as well as new ones. Everything ends when the value
+//! is dropped.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,35 +17,35 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_postgres::config::Host;
 
-/// What the network does.
+/// The state of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Weather {
-    /// Passes everything on.
+    /// Forwards everything.
     Fair,
-    /// Passes nothing on and loses nothing: it comes when the weather is fair again.
+    /// Forwards nothing and loses nothing: held data arrives after the return to `Fair`.
     Held,
-    /// Passes each piece of a request on after this long; answers at once.
+    /// Forwards each piece of a request after this delay; forwards responses at once.
     Delayed(Duration),
 }
 
-/// Cuts connections around requests in which some words stand.
+/// Cuts connections at requests that contain given words.
 #[derive(Debug, Default)]
 struct Trap {
     words: &'static str,
-    /// Every how many of them.
+    /// Cuts at every `every`th such request.
     every: u32,
     seen: AtomicU32,
     cut: AtomicU32,
 }
 
-/// What becomes of a connection in whose request the words stand.
+/// The action for a connection whose request contains the words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Around {
-    /// Nothing.
+    /// No cut.
     Pass,
-    /// It is cut, and the server never sees the request.
+    /// The proxy cuts it, and the server never sees the request.
     CutBefore,
-    /// The server sees the request, and nobody the answer.
+    /// The server sees the request, but the client never sees the response.
     CutAfter,
 }
 
@@ -74,17 +76,18 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// A proxy in front of the database at `url`, which is reached through a Unix socket.
+    /// A proxy in front of the database at `url`, which must be on a Unix socket.
     ///
     /// # Panics
     ///
-    /// When the URL is another one or there is no free port.
+    /// When the URL has another form or there is no free port.
     pub async fn before(url: &str) -> Self {
         Self::with_trap(url, Trap::default()).await
     }
 
-    /// Such a proxy that cuts a connection at every `every`th request in which `words` stand: by turns before the server sees it, and
-    /// after that, so that nobody sees the answer.
+    /// A proxy that cuts a connection at every `every`th request that contains `words`. It
+    /// alternates: the cut comes before the server sees the request, or after that, so that the
+    /// client never sees the response.
     ///
     /// # Panics
     ///
@@ -113,28 +116,28 @@ impl Proxy {
         &self.url
     }
 
-    /// How many connections were cut around the words.
+    /// The number of connections cut at the words.
     #[must_use]
     pub fn cut_so_far(&self) -> u32 {
         self.trap.cut.load(Ordering::Relaxed)
     }
 
-    /// Passes everything on from now on, what was held back first.
+    /// Forwards everything from now on, held data first.
     pub fn clear(&self) {
         self.weather.send_replace(Weather::Fair);
     }
 
-    /// Passes nothing on, in either direction.
+    /// Forwards nothing, in either direction.
     pub fn hold(&self) {
         self.weather.send_replace(Weather::Held);
     }
 
-    /// Passes requests on after `delay` only.
+    /// Forwards requests only after `delay`.
     pub fn delay_requests(&self, delay: Duration) {
         self.weather.send_replace(Weather::Delayed(delay));
     }
 
-    /// Breaks every connection there is; new ones are taken.
+    /// Breaks every existing connection; new ones are accepted.
     pub fn cut(&self) {
         self.cuts.send_modify(|cuts| *cuts += 1);
     }
@@ -149,14 +152,14 @@ async fn accept(
 ) {
     let mut connections = JoinSet::new();
     loop {
-        // A failure to accept is the client's to notice.
+        // The client notices a failed accept.
         let Ok((client, _)) = listener.accept().await else { continue };
         while connections.try_join_next().is_some() {}
         connections.spawn(carry(client, server.clone(), weather.clone(), cuts.clone(), trap.clone()));
     }
 }
 
-/// Carries one connection until either side ends it or it is cut.
+/// Forwards one connection until either side closes it or the proxy cuts it.
 async fn carry(
     client: TcpStream,
     server: PathBuf,
@@ -165,9 +168,9 @@ async fn carry(
     trap: Arc<Trap>,
 ) {
     cuts.mark_unchanged();
-    // Without a server the client sees its connection end, as it would without the proxy.
+    // Without a server the client's connection ends, as it would without the proxy.
     let Ok(server) = UnixStream::connect(server).await else { return };
-    // Otherwise a small piece waits until the one before it is acknowledged, which takes 40 ms.
+    // Otherwise a small piece waits for the acknowledgement of the previous one, which takes 40 ms.
     if client.set_nodelay(true).is_err() {
         return;
     }
@@ -187,7 +190,7 @@ async fn pump(
     requests: Option<&Trap>,
 ) {
     let mut buffer = vec![0; 64 * 1024];
-    // An error on either side ends the connection, as its end does.
+    // An error on either side ends the connection, as an orderly close does.
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
         let delay = match *weather.borrow() {
             Weather::Delayed(delay) if requests.is_some() => Some(delay),
@@ -207,7 +210,7 @@ async fn pump(
     }
 }
 
-/// The socket that a URL names, if it names one.
+/// The Unix socket in a URL, if there is one.
 #[must_use]
 pub fn socket_of(url: &str) -> Option<PathBuf> {
     let config: tokio_postgres::Config = url.parse().ok()?;

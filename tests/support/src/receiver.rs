@@ -1,6 +1,7 @@
-//! A server that takes whatever it is sent, and keeps it: a stand-in for collectors of traces and trackers of errors.
+//! A server that accepts and keeps every request: a test double for trace collectors and error
+//! trackers.
 //!
-//! Answers 200 with nothing, one request per connection.
+//! It answers 200 with an empty body, one request per connection.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,12 +10,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// What was sent.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Received {
     /// The request line and the headers, in lower case.
     pub head: String,
-    /// The body.
     pub body: Vec<u8>,
 }
 
@@ -27,11 +27,11 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Starts one on a port of loopback; 0 takes a free one.
+    /// Starts a receiver on a port of loopback; 0 selects a free one.
     ///
     /// # Errors
     ///
-    /// When the port is taken.
+    /// When the port is in use.
     pub async fn start(port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         let address = listener.local_addr()?.to_string();
@@ -39,7 +39,7 @@ impl Receiver {
         let (into, mut serves) = (received.clone(), JoinSet::new());
         serves.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                // Who hangs up in the middle has sent nothing.
+                // A client that disconnects in the middle of a request has sent nothing.
                 drop(take(stream, &into).await);
             }
         });
@@ -51,13 +51,13 @@ impl Receiver {
         &self.address
     }
 
-    /// What has been received so far.
+    /// The requests so far.
     pub fn received(&self) -> MutexGuard<'_, Vec<Received>> {
         self.received.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Keeps a request, and then answers it, so that who has the answer finds the request kept.
+/// Keeps a request before it answers, so that a client with a response finds the request kept.
 async fn take(mut stream: TcpStream, into: &Mutex<Vec<Received>>) -> io::Result<()> {
     let mut bytes = Vec::new();
     while stream.read_buf(&mut bytes).await? > 0 {

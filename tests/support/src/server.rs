@@ -1,7 +1,7 @@
 //! A PostgreSQL server of one test, for tests that crash it.
 //!
-//! Unlike the shared one it is durable: what was committed must be there after a crash. It takes about three seconds to make and is
-//! removed with its value.
+//! Unlike the shared one it is durable: committed data must be there after a crash. Its creation
+//! takes some seconds, and it is removed when the value is dropped.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::database::{TestDatabase, blocking};
 
-/// A server that one test has for itself.
+/// A server that only one test uses.
 #[derive(Debug)]
 pub struct OwnServer {
     cluster: Option<Cluster>,
@@ -18,11 +18,11 @@ pub struct OwnServer {
 }
 
 impl OwnServer {
-    /// Makes and starts one.
+    /// Creates and starts a server.
     ///
     /// # Panics
     ///
-    /// When it cannot be made or started.
+    /// When it cannot be created or started.
     pub async fn start() -> Self {
         blocking(|| {
             let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("no folder: {error}"));
@@ -32,30 +32,32 @@ impl OwnServer {
         .await
     }
 
-    /// A migrated database on it. It stays until the server is removed.
+    /// A migrated database on the server. It stays until the server is removed.
     ///
     /// # Panics
     ///
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub async fn database(&self) -> TestDatabase {
         let Some(cluster) = &self.cluster else { panic!("the server is not running") };
         TestDatabase::on_own_server(cluster.url("postgres")).await
     }
 
-    /// Crashes the server (`stop -m immediate`) and starts it again; returns when it takes connections.
+    /// Crashes the server (`stop -m immediate`) and starts it again; returns when it accepts
+    /// connections.
     ///
     /// # Panics
     ///
-    /// When it does not come back.
+    /// When it does not restart.
     pub async fn crash(&mut self) {
         self.restart(StopMode::Immediate).await;
     }
 
-    /// Stops the server in order, cutting its sessions off (`stop -m fast`), and starts it again; returns when it takes connections.
+    /// Stops the server normally, which ends its sessions (`stop -m fast`), and starts it again;
+    /// returns when it accepts connections.
     ///
     /// # Panics
     ///
-    /// When it does not come back.
+    /// When it does not restart.
     pub async fn restart_in_order(&mut self) {
         self.restart(StopMode::Fast).await;
     }
@@ -77,7 +79,8 @@ impl OwnServer {
 impl Drop for OwnServer {
     fn drop(&mut self) {
         if let Some(cluster) = self.cluster.take() {
-            // Its guard ends it otherwise, and the folder for temporary files is nobody's treasure.
+            // If this fails, the server's guard stops it, and a leftover temporary folder is
+            // harmless.
             drop(cluster.stop(StopMode::Immediate));
         }
     }

@@ -1,13 +1,13 @@
-//! What the system says of any process, ours or not.
+//! The state of any process, reported by the system.
 //!
-//! Linux has it in `/proc`; elsewhere `ps` is asked, which not every small Linux has.
+//! Linux reports it in `/proc`; other systems need `ps`, which some small Linux systems lack.
 
 use std::{fs, path::Path, process::Command};
 
 /// The state letter of a process, as `ps` shows it: `R`, `S`, `D`, `T`, `Z` and so on; `None` when there is no such process.
 pub fn process_state(pid: i32) -> Option<char> {
     if Path::new("/proc/self/stat").exists() {
-        // The program's name comes first, in brackets, and may hold anything.
+        // The program's name comes first, in parentheses, and may contain any character.
         return fs::read_to_string(format!("/proc/{pid}/stat"))
             .ok()?
             .rsplit(')')
@@ -20,7 +20,7 @@ pub fn process_state(pid: i32) -> Option<char> {
     String::from_utf8_lossy(&output.stdout).trim_start().chars().next()
 }
 
-/// Whether a process is at work; one that has ended but was not waited for is not.
+/// Whether a process is running; an ended process that was not reaped is not.
 pub fn is_running(pid: i32) -> bool {
     process_state(pid).is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }

@@ -1,17 +1,18 @@
 //! Waiting for a condition.
 //!
-//! Level-triggered: the probe looks at a state again and again, so nothing is missed between two looks. Every probe says what
-//! it saw, and the last thing seen stands in the time-out message.
+//! Level-triggered: the probe reads a state repeatedly, so nothing is missed between two reads.
+//! Every probe returns a status, and the time-out message contains the last one.
 
 use std::{panic::Location, time::Duration};
 
 const STEP: Duration = Duration::from_millis(25);
 
-/// Calls `probe` until it gives a value.
+/// Calls `probe` until it returns a value.
 ///
 /// # Panics
 ///
-/// When that takes longer than `limit`; the message has `what`, the place of the call and the last status.
+/// When that takes longer than `limit`; the message has `what`, the location of the call and the
+/// last status.
 #[track_caller]
 pub fn wait_for<T>(
     what: &str,

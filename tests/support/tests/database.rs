@@ -1,4 +1,4 @@
-//! Databases of tests: separate, migrated, gone afterwards.
+//! Databases of tests are separate, migrated and removed afterwards.
 
 use test_support::TestDatabase;
 

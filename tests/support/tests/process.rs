@@ -1,4 +1,4 @@
-//! Child processes of tests: started clean, controlled, never left behind.
+//! Child processes of tests start with a clean environment, are controlled and never left behind.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -32,7 +32,7 @@ async fn a_program_runs_with_the_given_environment_only() {
     assert_eq!(finished.stderr, "oops\n");
     let names: Vec<&str> = finished.stdout.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
     assert!(names.contains(&"GIVEN"));
-    // The shell itself sets the rest.
+    // The shell itself sets the remaining variables.
     assert!(
         names.iter().all(|name| ["GIVEN", "PATH", "PWD", "OLDPWD", "SHLVL", "_"].contains(name)),
         "{names:?}"
@@ -70,7 +70,8 @@ async fn a_process_ends_in_its_own_way_when_asked() {
 
 #[tokio::test]
 async fn a_paused_process_does_nothing_until_it_is_resumed() {
-    // In the shell alone: one that is starting a child when it is paused waits for that child, and looks otherwise.
+    // Only the shell runs: a shell that is paused while it starts a child waits for that child, and
+    // shows a different process state.
     let script = "n=0; while :; do n=$((n + 1)); [ $((n % 5000)) -eq 0 ] && echo tick; done";
     let process = shell(script).start();
     let more_than = async |count: usize| {
@@ -116,7 +117,7 @@ async fn a_time_out_shows_the_last_status() {
     .await;
 }
 
-/// Not a test of its own: the test program that `nothing_outlives_a_killed_test_program` kills.
+/// Not a separate test: the test program that `nothing_outlives_a_killed_test_program` kills.
 #[tokio::test]
 async fn test_program() {
     #[expect(clippy::disallowed_methods, reason = "the parent test has no other way to tell its child")]

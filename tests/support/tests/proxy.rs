@@ -1,4 +1,4 @@
-//! The proxy passes, holds, delays and cuts.
+//! The proxy forwards, holds, delays and cuts.
 
 #![expect(clippy::unwrap_used, reason = "clippy does not see that everything in this file is test code")]
 
@@ -8,12 +8,12 @@ use test_support::{Client, Proxy, TestDatabase};
 use tokio::task::JoinSet;
 use tokio_postgres::NoTls;
 
-/// More than a query takes, on a slow machine too.
+/// Longer than a query takes, also on a slow machine.
 const WHILE: Duration = Duration::from_millis(300);
 
 async fn connect(proxy: &Proxy, driving: &mut JoinSet<()>) -> Client {
     let (client, connection) = tokio_postgres::connect(proxy.url(), NoTls).await.unwrap();
-    // Its errors are those of the client's next call.
+    // The client's next call returns the errors of the connection.
     driving.spawn(async move { drop(connection.await) });
     client
 }

@@ -1,4 +1,4 @@
-//! The server of a nextest run: it ends with nextest, however that ends.
+//! The server of a nextest run ends with nextest, in whatever way nextest ends.
 
 use std::{
     fs,
@@ -21,7 +21,7 @@ fn socket(url: &str) -> PathBuf {
 async fn the_server_of_a_run_ends_when_the_runner_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("env");
-    // In nextest's place: a process that runs the set-up and then goes on to the tests.
+    // Replaces nextest: a process that runs the setup script and then continues to the tests.
     let mut runner = Command::new("sh")
         .args(["-c", "\"$0\" && exec sleep 300", env!("CARGO_BIN_EXE_test-postgres")])
         .env("NEXTEST_ENV", &file)

@@ -1,7 +1,8 @@
-//! Tokens of an identity provider: who stands behind one, here.
+//! Tokens of an identity provider: the user that a token identifies.
 //!
-//! The token says who somebody is and in which tenant they want to act; what they may do there is their membership in the database, so
-//! a provider can make nobody more than the owners of the tenant have. A claim `sched_scope` bounds a token as scopes bound a key.
+//! A token names the user and the tenant. The permissions come from the user's membership in the
+//! database, so a provider can grant no more than the owners of the tenant have granted. A claim
+//! `sched_scope` limits a token as scopes limit an API key.
 
 mod key_set;
 
@@ -19,7 +20,7 @@ use crate::error::ApiError;
 use crate::state::ApiState;
 use key_set::KeySet;
 
-/// What tokens are judged by.
+/// The rules and the keys that verify tokens.
 #[derive(Debug)]
 pub(crate) struct Tokens {
     rules: JwtRules,
@@ -33,10 +34,10 @@ enum Keys {
 }
 
 impl Tokens {
-    /// Reads the secret, if that is what tokens are signed with; asks nobody for keys yet.
+    /// Reads the secret, if tokens are signed with one. Fetches no keys yet.
     ///
     /// # Errors
-    /// The file cannot be used, or TLS cannot be set up.
+    /// If the file cannot be used, or TLS cannot be set up.
     pub(crate) fn new(settings: JwtSettings) -> Result<Self, BoxError> {
         let keys = match settings.keys {
             JwtKeys::SecretFile(path) => {
@@ -54,10 +55,11 @@ impl Tokens {
     }
 }
 
-/// Finds out who stands behind a token.
+/// Finds the user that a token identifies.
 ///
 /// # Errors
-/// It is not believed, names nobody here, or its keys or the database cannot be asked.
+/// If the token is not valid, its user has no membership, or the keys or the database cannot be
+/// reached.
 pub(super) async fn look_up(
     state: &ApiState,
     tokens: &Tokens,
@@ -73,7 +75,7 @@ pub(super) async fn look_up(
             &published
         }
     };
-    // Before the database is asked for anything: anybody can send what is not signed.
+    // Before any query of the database: every client can send an unsigned token.
     let signed = token.signed(&tokens.rules, keys).map_err(|error| unbelieved(&error))?;
     let this = BeforeTenant(());
     let now = state
@@ -81,7 +83,7 @@ pub(super) async fn look_up(
         .await?;
     let subject = signed.judge(&tokens.rules, now).map_err(|error| unbelieved(&error))?;
     let slug = subject.tenant.as_deref().unwrap_or(tenants::DEFAULT_TENANT);
-    // PostgreSQL would fail over a NUL.
+    // PostgreSQL rejects a NUL.
     let found = match subject.email.contains('\0') || slug.contains('\0') {
         true => None,
         false => {
@@ -92,7 +94,8 @@ pub(super) async fn look_up(
         }
     };
     let found = found.filter(|found| found.is_active).ok_or_else(|| {
-        // Not told apart: who has a token of the provider need not learn which tenants and users there are.
+        // One error for both cases: a holder of a token must not learn which tenants and users
+        // exist.
         ApiError::Unauthenticated(Some(
             "whom the token names is no active member of the tenant it names".to_owned(),
         ))

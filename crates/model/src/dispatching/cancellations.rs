@@ -1,12 +1,16 @@
-//! Cancelling dispatches, waiting or running.
+//! Cancels runs, waiting or running.
 //!
-//! One that waits is closed at once. One that runs is marked, and its worker is told: it stops the work and ends the attempt as
-//! cancelled under its claim token, which closes the dispatch. A worker that misses the hint sees the mark at its next heartbeat ([`word_of`]);
-//! one that dies first leaves a lost attempt, and a dispatch that is marked is not tried again. Asking twice changes nothing.
+//! A waiting run is closed at once. A running run is marked, and its worker is notified: the worker
+//! stops the work and ends the attempt as cancelled under its claim token, which closes the run. A
+//! worker that misses the notification reads the mark at its next heartbeat ([`word_of`]). If the
+//! worker dies first, the attempt is lost, and a marked run is not tried again. A repeated
+//! cancellation changes nothing.
 //!
-//! [`cancel`] and [`cancel_of_job`] are commands of people and programs. They hold the lock on the job, as whoever ends attempts does,
-//! so of an end and a cancellation one comes first and the other sees it. A claim does not take that lock; it holds the dispatch, and a
-//! cancellation that waits for it finds the dispatch running.
+//! # Locks
+//! [`cancel`] and [`cancel_of_job`] are commands of users and programs. They hold the lock on the
+//! job, as every transaction that ends attempts does. So of an end and a cancellation one comes
+//! first, and the other sees it. A claim does not take that lock but holds the row of the run. A
+//! cancellation that waits for that row then finds the run running.
 
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Bool, Int4, Nullable, Text, Uuid as SqlUuid};
@@ -18,20 +22,18 @@ use crate::{Conn, DbResult, dispatching::overlap_queue};
 use sched_domain::dispatch::DispatchStatus;
 use sched_domain::ids::{ClaimToken, DispatchId, JobId, ProjectId, TenantId, WorkerId};
 
-/// Most dispatches of a job that one command stops.
+/// Most runs of a job that one command cancels.
 pub const MOST_AT_ONCE: usize = 1_000;
 
-/// Most open dispatches of a job that one command looks at.
+/// Most open runs of a job that one command reads.
 const MOST_LOOKED_AT: i32 = 10_000;
 
-/// A job whose oldest open dispatches are to make room.
+/// A job whose oldest open runs are cancelled to make room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MakeRoom {
-    /// Owner.
     pub tenant_id: TenantId,
-    /// The job.
     pub job_id: JobId,
-    /// How many of them.
+    /// Number of runs to cancel.
     pub count: i32,
 }
 
@@ -43,11 +45,9 @@ statement! {
     ) -> SqlUuid
 }
 
-/// Cancels the oldest open dispatches of jobs whose locks the caller holds; returns the workers that run some of them and should be
-/// told after the commit ([`crate::connection::notify::cancellations`]).
-///
-/// # Errors
-/// When the database cannot be asked.
+/// Cancels the oldest open runs of jobs whose locks the caller holds. Returns the workers of the
+/// running ones; the caller notifies them after the commit
+/// ([`crate::connection::notify::cancellations`]).
 pub async fn cancel_oldest(conn: &mut Conn, rooms: &[MakeRoom]) -> DbResult<Vec<WorkerId>> {
     if rooms.is_empty() {
         return Ok(Vec::new());
@@ -62,12 +62,13 @@ pub async fn cancel_oldest(conn: &mut Conn, rooms: &[MakeRoom]) -> DbResult<Vec<
     Ok(workers)
 }
 
-/// Why work under a claim is to end.
+/// The reason for which the work under a claim must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Word {
-    /// Somebody wants it stopped.
+    /// A user, a program or the leader cancelled the run.
     Cancelled,
-    /// The claim was taken away: the work is done again by others, or by nobody.
+    /// The worker no longer holds the claim: another worker repeats the work, or it is not
+    /// repeated.
     Lost,
 }
 
@@ -78,12 +79,11 @@ statement! {
     ) -> (BigInt, Bool)
 }
 
-/// Those of the claims, which a worker holds itself to have, whose work is to end, and why: one statement, by the dispatches' key.
+/// Returns those of a worker's claims whose work must end, with the reason. One statement, by the
+/// key of the runs.
 ///
-/// A claim whose end is stored already does not hold either; the caller knows which those are.
-///
-/// # Errors
-/// When the database cannot be asked.
+/// A claim whose end is already stored is also returned as lost; the caller knows which claims
+/// those are.
 pub async fn word_of(
     conn: &mut Conn,
     claims: &[(DispatchId, ClaimToken)],
@@ -98,17 +98,17 @@ pub async fn word_of(
     Ok(rows.into_iter().map(|(token, holds)| (token, word(holds))).collect())
 }
 
-/// By whose word work is to be stopped.
+/// The author and the reason of a cancellation.
 #[derive(Debug, Clone, Copy)]
 pub struct Order<'a> {
-    /// Who asks.
+    /// The user or program that cancels.
     pub by: &'a str,
-    /// Why, for people.
+    /// A reason for people.
     pub reason: Option<&'a str>,
 }
 
 impl Order<'_> {
-    /// What the dispatch keeps of it.
+    /// The message that the run keeps.
     fn message(&self) -> String {
         match self.reason {
             Some(reason) => format!("cancelled by {}: {reason}", self.by),
@@ -117,49 +117,42 @@ impl Order<'_> {
     }
 }
 
-/// The job whose dispatches were to be stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
 pub struct Stricken {
-    /// The job.
     pub job_id: JobId,
-    /// Its project.
     pub project_id: Option<ProjectId>,
-    /// Its name.
     pub job_name: String,
 }
 
-/// What a command has changed.
+/// The changes of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stopped {
-    /// Dispatches that waited and are closed.
+    /// Runs that waited and are closed.
     pub closed: Vec<DispatchId>,
-    /// Dispatches that run and are marked.
+    /// Runs that are running and are marked.
     pub requested: Vec<DispatchId>,
-    /// Their workers, to be told after the commit ([`crate::connection::notify::cancellations`]).
+    /// The workers of the marked runs. Notify them after the commit
+    /// ([`crate::connection::notify::cancellations`]).
     pub workers: Vec<WorkerId>,
-    /// Queues in which dispatches wait now that had stood in line behind these.
+    /// Queues of the runs that were queued behind these and are released.
     pub released_queues: Vec<String>,
 }
 
-/// What became of the command to cancel a dispatch.
+/// The outcome of a cancellation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cancelled {
-    /// It was closed, or its worker is to stop it.
+    /// The run is closed, or its worker is to stop it.
     Stopped(Stricken, Stopped),
-    /// Somebody had asked its worker before.
+    /// An earlier command marked the run.
     AlreadyRequested(Option<WorkerId>),
-    /// It had been cancelled before.
+    /// The run was cancelled before.
     AlreadyCancelled,
-    /// It had come to another end.
+    /// The run had finished in another state.
     Finished(DispatchStatus),
-    /// There is no such dispatch.
     NoSuchDispatch,
 }
 
-/// Cancels a dispatch. Call it in a transaction that holds no lock on a job yet.
-///
-/// # Errors
-/// When the database cannot be asked.
+/// Cancels a run. Call it in a transaction that holds no lock on a job yet.
 pub async fn cancel(
     conn: &mut Conn,
     tenant: TenantId,
@@ -190,13 +183,11 @@ pub async fn cancel(
     Ok(Cancelled::Stopped(stricken, stopped))
 }
 
-/// Cancels up to [`MOST_AT_ONCE`] of the open dispatches of a job, the newest first, so that none takes the place of another.
+/// Cancels up to [`MOST_AT_ONCE`] open runs of a job, the newest first, so that no run takes the
+/// place of another.
 ///
-/// Returns what was changed and whether there are more; `None` if there is no such job. Call it in a transaction that holds no lock on a
-/// job yet.
-///
-/// # Errors
-/// When the database cannot be asked.
+/// Returns the changes and whether more open runs remain; `None` if the job does not exist. Call it
+/// in a transaction that holds no lock on a job yet.
 pub async fn cancel_of_job(
     conn: &mut Conn,
     tenant: TenantId,
@@ -224,10 +215,8 @@ statement! {
     ) -> SqlUuid
 }
 
-/// Cancels all that waits of a job whose lock the caller holds; what runs goes on. Nothing of the job stands in line afterwards.
-///
-/// # Errors
-/// When the database cannot be asked.
+/// Cancels all waiting runs of a job whose lock the caller holds. Running runs continue. No run of
+/// the job is queued afterwards.
 pub async fn cancel_waiting(
     conn: &mut Conn,
     tenant: TenantId,
@@ -237,7 +226,8 @@ pub async fn cancel_waiting(
     Ok(Waiting { tenant, job, message: &order.message() }.load(conn).await?)
 }
 
-/// Locks the job, which orders the command with ticks, ends and triggers of it; returns how many of its dispatches are open, too.
+/// Locks the job, which orders the command with its ticks, ends and triggers. Also returns the
+/// number of its open runs.
 async fn lock_job(conn: &mut Conn, tenant: TenantId, job: JobId) -> DbResult<Option<(Stricken, i32)>> {
     use scheduled_jobs as j;
     let found = j::table

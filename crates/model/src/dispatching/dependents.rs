@@ -1,10 +1,15 @@
-//! Ends of jobs after which others run, from where they are told to the dispatches they make.
+//! Ends of jobs after which others run, from the recorded end to the runs that it causes.
 //!
-//! Who closes a dispatch of a job that has dependents writes a row into `job_ends` in the same transaction (`attempts_end.sql`). The
-//! leader takes rows from there, locks the dependents, lets [`follow`](fn@sched_domain::dependency::follow) decide, makes the
-//! dispatches, and removes the rows, all in one fenced transaction: a leader that dies in between has done nothing, and the next one
-//! finds the same rows. Two leaders at once take different rows; and each dispatch carries the dispatch that made it in its key, so that
-//! an end that is told twice makes no second one. A dependent that may not run has its skip recorded instead.
+//! A transaction that closes a run of a job with dependents inserts a row into `job_ends`
+//! (`attempts_end.sql`). The leader takes rows from there and locks the dependents.
+//! [`follow`](fn@sched_domain::dependency::follow) decides, and the leader creates the runs and
+//! deletes the rows. A dependent that may not run gets a recorded skip instead.
+//!
+//! # Crashes and races
+//! The leader does all of this in one fenced transaction. A leader that dies before the commit has
+//! done nothing, and the next one finds the same rows. Two leaders at the same time take different
+//! rows. The key of each run contains the run that caused it, so an end that is reported twice
+//! creates no second run.
 
 mod plan;
 mod write;
@@ -30,42 +35,36 @@ use sched_domain::ids::{DispatchId, InstanceId, JobId, TenantId, Term};
 use sched_domain::trace::TraceContext;
 use sched_timetable::SkipReason;
 
-/// What one batch may take.
+/// The limits of one batch.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Most ends.
     pub ends: i64,
-    /// Roughly how many dependents of them in all; the first end is taken with all of its own.
+    /// Approximate number of their dependents in total; the first end is taken with all of its
+    /// dependents.
     pub dependents: i64,
 }
 
-/// What a batch did.
+/// The result of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Followed {
-    /// Ends that were taken and are done with.
+    /// Ends that were taken and are finished.
     pub ends: usize,
-    /// Dispatches created.
     pub dispatched: usize,
-    /// Why dependents were not dispatched, one entry for each time.
+    /// The reasons of skipped dependents, one entry for each skip.
     pub skipped: Vec<SkipReason>,
-    /// Queues that workers should look at after the commit.
+    /// Queues that workers should check after the commit.
     pub queues: BTreeSet<String>,
 }
 
-/// Whether any end waits to be seen to. One statement, and no transaction of its own.
-///
-/// # Errors
-/// When the database cannot be asked.
+/// Whether any end waits. One statement, without its own transaction.
 pub async fn any(conn: &mut Conn) -> DbResult<bool> {
     let first: Option<i64> =
         job_ends::table.order(job_ends::id).select(job_ends::id).first(conn).await.optional()?;
     Ok(first.is_some())
 }
 
-/// Takes the oldest ends and runs what is to run after them, in a transaction that was fenced at `now`.
-///
-/// # Errors
-/// When the database cannot be asked.
+/// Takes the oldest ends and creates the runs of their dependents, in a transaction that was fenced
+/// at `now`.
 pub async fn run_dependents(
     conn: &mut Conn,
     instance: InstanceId,
@@ -107,7 +106,7 @@ statement! {
         -> (BigInt, SqlUuid, SqlUuid, Text, SqlUuid, Text, Timestamptz)
 }
 
-/// A row of the queue, locked.
+/// A locked row of `job_ends`.
 #[derive(Debug, Queryable)]
 struct ToldEnd {
     id: i64,
@@ -128,7 +127,7 @@ statement! {
     )
 }
 
-/// A job that runs after others, locked, with what decides about its dispatches.
+/// A locked job that runs after others, with everything that decides its runs.
 #[derive(Debug, Queryable)]
 struct Dependent {
     tenant_id: TenantId,

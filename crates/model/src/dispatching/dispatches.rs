@@ -1,5 +1,4 @@
-//! Dispatches: triggering a job by hand, and looking at what waits, runs and has finished. Several triggers at once are
-//! [`crate::dispatching::trigger`].
+//! Reads runs: waiting, running and finished ones. Triggers are in [`crate::dispatching::trigger`].
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -15,19 +14,18 @@ use sched_domain::ids::{
     ClaimToken, DispatchId, FunctionId, InstanceId, JobId, ProjectId, TenantId, Term, WorkerId, first_of,
 };
 
-/// Priority of dispatches when neither the job nor the queue names one.
+/// Priority of a run if neither the job nor the queue has one.
 pub const STANDARD_PRIORITY: i16 = 50;
 
-/// A dispatch as it is kept, with the name of its job.
+/// A stored run, with the name of its job.
 #[derive(Debug, Clone, Queryable)]
 pub struct Dispatch {
     pub row: DispatchRow,
     pub job_name: String,
-    /// What its running attempt has told last.
+    /// The last progress report of its running attempt.
     pub progress: Option<Progress>,
 }
 
-/// The columns of a dispatch.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = job_dispatch, check_for_backend(diesel::pg::Pg))]
 pub struct DispatchRow {
@@ -59,30 +57,28 @@ pub struct DispatchRow {
     pub traceparent: Option<String>,
 }
 
-/// Which dispatches to list.
+/// A filter of runs.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only of this job.
     pub job: Option<JobId>,
-    /// In one of these states; empty for any state.
+    /// Any of these states; empty for every state.
     pub status: &'static [DispatchStatus],
-    /// Only those created then or later.
+    /// Created at this time or later.
     pub since: Option<DateTime<Utc>>,
-    /// Only those created before then.
+    /// Created before this time.
     pub until: Option<DateTime<Utc>>,
-    /// Only of jobs that run this function.
+    /// Of jobs with this function.
     pub function: Option<FunctionId>,
-    /// Only of jobs of this project.
     pub project: Option<ProjectId>,
-    /// Only of this queue.
+    /// In this queue.
     pub queue: Option<String>,
-    /// Only those that this worker has claimed last.
+    /// Last claimed by this worker.
     pub worker: Option<WorkerId>,
-    /// Only those that this has made.
+    /// Created by this kind of trigger.
     pub triggered_by: Option<Trigger>,
-    /// Only those behind this one: the last of the page before.
+    /// After this run: the last one of the previous page.
     pub after: Option<DispatchId>,
-    /// The oldest first, and not the newest.
+    /// Oldest first instead of newest first.
     pub oldest_first: bool,
 }
 
@@ -102,7 +98,8 @@ macro_rules! progress_of_dispatch {
     };
 }
 
-/// Restricts a boxed query of dispatches and their jobs to what a filter means, whatever its position. Ids are ordered by the time of creation.
+/// Restricts a boxed query of runs and their jobs to a filter, without its position. Ids are
+/// ordered by the time of creation.
 macro_rules! filtered {
     ($query:expr, $filter:expr) => {{
         use job_dispatch as d;
@@ -112,7 +109,7 @@ macro_rules! filtered {
         }
         query = match filter.status {
             [] => query,
-            // `=` keeps the order of an index behind the state, which `= ANY` does not.
+            // `=` keeps the order of an index after the state; `= ANY` does not.
             [status] => query.filter(d::status.eq(status)),
             several => query.filter(d::status.eq_any(several)),
         };
@@ -141,12 +138,12 @@ macro_rules! filtered {
     }};
 }
 
-/// Up to this many jobs with this many runs in all, dispatches are found by their jobs.
+/// Up to this many jobs with this many runs in total, runs are found by their jobs.
 const FEW_JOBS: usize = 200;
 const FEW_RUNS: i64 = 20_000;
 
 statement! {
-    /// Raw because each job is to be read by its index.
+    /// Raw, so that each job is read by its index.
     OfFew<'a> = "dispatches/dispatches_of_few.sql", (
         tenant: TenantId as SqlUuid,
         first: Uuid as SqlUuid,
@@ -161,10 +158,10 @@ statement! {
     ) -> SqlUuid
 }
 
-/// The dispatches that a filter means, in its order, if they can be found by their jobs; `None` where that is too much, and they are found among those of
-/// all tenants.
+/// The runs that match a filter, in its order, if they can be found by their jobs. `None` if the
+/// jobs or their runs are too many; then the runs are found among those of all tenants.
 ///
-/// The runs of a job are counted for ever, so it has no more dispatches than that.
+/// The counter of a job's runs never decreases, so the job has at most that many.
 async fn of_few(
     conn: &mut Conn,
     tenant: TenantId,
@@ -220,10 +217,7 @@ async fn of_few(
     Ok(Some(found.load(conn).await?))
 }
 
-/// Dispatches of the tenant in the order that is asked for, at most `limit`.
-///
-/// # Errors
-/// When the database cannot be asked.
+/// At most `limit` runs of the tenant, in the order of the filter.
 pub async fn list(conn: &mut Conn, tenant: TenantId, filter: &Filter, limit: i64) -> DbResult<Vec<Dispatch>> {
     use job_dispatch as d;
     let few = of_few(conn, tenant, filter, limit).await?;
@@ -246,10 +240,7 @@ pub async fn list(conn: &mut Conn, tenant: TenantId, filter: &Filter, limit: i64
     Ok(filtered!(query, filter).load(conn).await?)
 }
 
-/// How many dispatches of the tenant a filter means in all, counted up to `most`.
-///
-/// # Errors
-/// When the database cannot be asked.
+/// Number of the tenant's runs that match a filter, counted up to `most`.
 pub async fn count(conn: &mut Conn, tenant: TenantId, filter: &Filter, most: i64) -> DbResult<usize> {
     use job_dispatch as d;
     let whole = Filter { after: None, ..filter.clone() };
@@ -266,10 +257,6 @@ pub async fn count(conn: &mut Conn, tenant: TenantId, filter: &Filter, most: i64
     Ok(found.len())
 }
 
-/// The dispatch with this id, if the tenant has one.
-///
-/// # Errors
-/// When the database cannot be asked.
 pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: DispatchId) -> DbResult<Option<Dispatch>> {
     let dispatch = job_dispatch::table
         .inner_join(scheduled_jobs::table.on(job_of_dispatch!()))

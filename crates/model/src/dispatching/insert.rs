@@ -39,7 +39,7 @@ pub struct NewDispatch<'a> {
     pub job_id: JobId,
     pub scheduled_for: DateTime<Utc>,
     pub available_at: DateTime<Utc>,
-    /// Whether it waits for other runs of its job to end ([`super::overlap_queue`]).
+    /// Whether the run waits for other runs of its job to end ([`super::overlap_queue`]).
     pub is_queued: bool,
     pub expires_at: Option<DateTime<Utc>>,
     pub queue: String,
@@ -47,16 +47,16 @@ pub struct NewDispatch<'a> {
     /// An object; `None` for the arguments of the job.
     pub args: Option<Cow<'a, Value>>,
     pub is_catch_up: bool,
-    /// Fire time of the record before it; only of a fire.
+    /// Fire time of the preceding record; only for a fire.
     pub follows: Option<DateTime<Utc>>,
     pub origin: Origin<'a>,
 }
 
-/// What a run was created for, besides a fire.
+/// The cause of a run that is not a fire.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Origin<'a> {
     pub user: Option<&'a str>,
-    /// Part of the unique key; `None` for a fire and nothing else.
+    /// Part of the unique key; `None` only for a fire.
     pub trigger_id: Option<Uuid>,
     pub retry_of: Option<DispatchId>,
     /// Unique for the job.
@@ -66,12 +66,12 @@ pub struct Origin<'a> {
 }
 
 impl Origin<'_> {
-    /// Of a fire.
+    /// The origin of a fire.
     pub const FIRE: Self =
         Self { user: None, trigger_id: None, retry_of: None, idempotency_key: None, traceparent: None };
 }
 
-/// The leader that inserts runs, if one does.
+/// The leader, if the leader inserts the runs.
 pub(crate) type Leader = Option<(InstanceId, Term)>;
 
 macro_rules! insert_statement {
@@ -150,7 +150,7 @@ macro_rules! run_insert {
     }};
 }
 
-/// Inserts runs and counts them in their jobs. Returns those that did not exist, in their order.
+/// Inserts runs and counts them in their jobs. Returns the new ones, in their order.
 pub(crate) async fn insert<'n>(
     conn: &Conn,
     leader: Leader,
@@ -171,7 +171,7 @@ pub(crate) async fn insert_uncounted<'n>(
 }
 
 fn of_ids<'n>(new: &'n [NewDispatch<'n>], ids: &[DispatchId]) -> Vec<&'n NewDispatch<'n>> {
-    // Nearly always: nothing existed.
+    // The usual case: no run existed.
     if ids.len() == new.len() {
         return new.iter().collect();
     }

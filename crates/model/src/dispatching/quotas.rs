@@ -1,10 +1,15 @@
-//! Quotas of tenants: what they are, how much of each is used, and those that are kept when something is created.
+//! Quotas of tenants: their limits, their usage, and the checks when something is created.
 //!
-//! A quota that is not set costs nothing beyond reading that it is not. `jobs` is kept by whoever makes one: the row of the tenant is held
-//! from before the job is written until the commit, and what is there is counted, never kept in a counter that could drift.
-//! `dispatches_per_minute` is kept by ticks ([`super::tick`]) and by triggers, by one count; `running_dispatches` by claims
-//! ([`crate::running::claims::claim_limited`]); `log_bytes` when the output of attempts is stored ([`crate::running::attempts`]). A process that dies has used
-//! nothing up that it did not commit.
+//! An unset quota costs only the read that finds it unset. Each quota is enforced in one place:
+//! - `jobs`: by the transaction that creates a job. It locks the row of the tenant before it
+//!   writes the job, until the commit, and counts the existing jobs. No counter is stored that
+//!   could drift.
+//! - `dispatches_per_minute`: by ticks ([`super::tick`]) and triggers, with one counter.
+//! - `running_dispatches`: by claims ([`crate::running::claims::claim_limited`]).
+//! - `log_bytes`: when the output of attempts is stored ([`crate::running::attempts`]).
+//!
+//! # Crashes
+//! A process that dies has used nothing that it did not commit.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -17,28 +22,28 @@ use crate::jobs::SaveError;
 use crate::{Conn, DbError, DbResult};
 use sched_domain::ids::TenantId;
 
-/// What a tenant may use; what is not set has no limit.
+/// The limits of a tenant; an unset limit means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Quotas {
-    /// How many jobs it may have, built-in and deleted ones not counted.
+    /// Number of jobs, without built-in and deleted ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<i64>,
-    /// How many dispatches fire times and triggers may make in a minute.
+    /// Number of runs that fires and triggers may create in a minute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatches_per_minute: Option<i64>,
-    /// How many dispatches may run at once.
+    /// Number of runs that may be running at the same time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running_dispatches: Option<i64>,
-    /// How many bytes of output are kept in a day (UTC).
+    /// Bytes of output that are kept per day (UTC).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_bytes: Option<i64>,
 }
 
 impl Quotas {
-    /// The quotas that are stored as `value`, which a constraint has checked.
+    /// Parses the stored quotas, which a constraint has checked.
     ///
     /// # Errors
-    /// When it was written past the constraint.
+    /// If the value was written past the constraint.
     pub fn stored(value: serde_json::Value) -> DbResult<Self> {
         serde_json::from_value(value).map_err(|error| DbError::Corrupt {
             what: "quotas of a tenant".into(),
@@ -55,7 +60,8 @@ statement! {
     CountJobs = "quotas/quotas_count_jobs.sql", (tenant: TenantId as SqlUuid) -> BigInt
 }
 
-/// The quota of jobs of a tenant, held against everybody else who makes jobs of it.
+/// The quota of jobs of a tenant, locked against other transactions that create jobs of that
+/// tenant.
 #[derive(Debug)]
 #[must_use = "it is to be checked when the jobs are written"]
 pub struct JobsQuota {
@@ -63,20 +69,18 @@ pub struct JobsQuota {
     limit: Option<i64>,
 }
 
-/// Holds the quota of jobs until the end of the transaction, before anything else is locked. Nothing is held without one.
-///
-/// # Errors
-/// When the database cannot be asked.
+/// Locks the quota of jobs until the end of the transaction. Call it before any other lock. Locks
+/// nothing if no quota is set.
 pub async fn hold_jobs(conn: &mut Conn, tenant: TenantId) -> DbResult<JobsQuota> {
     let limit = HoldJobs { tenant }.get_result(conn).await.optional()?;
     Ok(JobsQuota { tenant, limit })
 }
 
 impl JobsQuota {
-    /// Whether the tenant may have the jobs it has, now that `made` of them were made or restored.
+    /// Checks the number of the tenant's jobs, after `made` of them were created or restored.
     ///
     /// # Errors
-    /// [`SaveError::Quota`] when it may not; the transaction is to be rolled back then.
+    /// [`SaveError::Quota`] if there are too many; then roll the transaction back.
     pub async fn check(self, conn: &mut Conn, made: usize) -> Result<(), SaveError> {
         let Some(limit) = self.limit.filter(|_| made > 0) else { return Ok(()) };
         let there: i64 = CountJobs { tenant: self.tenant }.get_result(conn).await?;
@@ -88,29 +92,25 @@ impl JobsQuota {
     }
 }
 
-/// Why a trigger is to be sent again later.
+/// The quota that rejects a trigger, and the time until a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DispatchesUsedUp {
-    /// How many dispatches the tenant may have in a minute.
+    /// Number of runs that the tenant may create in a minute.
     pub limit: i64,
-    /// In how many seconds the next minute of the quota begins, at least 1.
+    /// Seconds until the next minute of the quota begins, at least 1.
     pub after_seconds: u32,
 }
 
-/// What was taken off a quota of dispatches.
+/// Runs taken from a quota.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taken {
-    /// So many.
     pub(crate) granted: i64,
-    /// What is told to those for whom none was left.
+    /// The error for the triggers that got no run.
     pub(crate) used_up: DispatchesUsedUp,
 }
 
-/// Takes up to `wanted` dispatches off the quota of `limit` per minute, as many as are left, until the end of the transaction. The caller
-/// holds their jobs.
-///
-/// # Errors
-/// When the database cannot be asked.
+/// Takes up to `wanted` runs from the quota of `limit` per minute, as many as are left, until the
+/// end of the transaction. The caller holds the locks on their jobs.
 pub(crate) async fn take_dispatches(
     conn: &Conn,
     tenant: TenantId,
@@ -124,20 +124,20 @@ pub(crate) async fn take_dispatches(
     Ok(Taken { granted, used_up: DispatchesUsedUp { limit, after_seconds } })
 }
 
-/// How much of the quotas of a tenant is used.
+/// The usage of a tenant's quotas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
 pub struct Used {
-    /// Jobs, built-in and deleted ones not counted.
+    /// Without built-in and deleted jobs.
     pub jobs: i64,
-    /// Dispatches of this minute; counted only where that is limited.
+    /// Runs created in this minute; counted only if limited.
     pub dispatches: Option<i64>,
-    /// Dispatches that run.
+    /// Runs that are running.
     pub running: i64,
-    /// Bytes of output kept today; counted only where that is limited.
+    /// Bytes of output kept today; counted only if limited.
     pub log_bytes: Option<i64>,
-    /// Bytes of output not kept today, because the quota was used up.
+    /// Bytes of output dropped today, because the quota was used up.
     pub log_bytes_dropped: Option<i64>,
-    /// The day (UTC) of these.
+    /// The day (UTC) of the byte counts.
     pub day: chrono::NaiveDate,
 }
 
@@ -147,11 +147,11 @@ statement! {
     )
 }
 
-/// The quotas of a tenant, and how much of each is used. The transaction names that tenant, or belongs to who operates the installation
-/// ([`crate::connection::row_security::Scope`]).
+/// The quotas of a tenant and their usage. The transaction has the scope of that tenant or of the
+/// operator of the installation ([`crate::connection::row_security::Scope`]).
 ///
 /// # Errors
-/// [`DbError::NotFound`] when there is no such tenant.
+/// [`DbError::NotFound`] if the tenant does not exist.
 pub async fn used(conn: &mut Conn, tenant: TenantId) -> DbResult<(Quotas, Used)> {
     type Row = (serde_json::Value, i64, Option<i64>, i64, Option<i64>, Option<i64>, chrono::NaiveDate);
     let row: Row = ReadUsed { tenant }.get_result(conn).await?;

@@ -1,10 +1,11 @@
-//! Running finished dispatches again.
+//! Retries of finished runs.
 //!
-//! The state of a dispatch that has finished never changes, so what runs it again is a dispatch of its own: with the fire time and the
-//! arguments of the first one, in the queue and with the priority, the function and the policy that its job has now. The key
-//! of dispatches lets each be retried once, and a retry never take the place of a fire time. Asking
-//! again gives the same dispatch; if that fails too, it is retried in turn. Each function is to be called in a transaction; a process
-//! that dies before the commit has made nothing.
+//! The state of a finished run never changes, so a retry is a new run. It has the fire time and the
+//! arguments of its run, and the queue, priority, function and policy that its job has now. The
+//! unique key of runs allows one retry per run, and a retry never takes the place of a fire. A
+//! repeated command returns the same retry. If that fails too, it can be retried itself.
+//!
+//! Call each function in a transaction. A process that dies before the commit has created nothing.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -22,74 +23,61 @@ use crate::{Conn, DbResult};
 use sched_domain::dispatch::{DispatchStatus, Trigger};
 use sched_domain::ids::{DispatchId, JobId, ProjectId, TenantId, time_ordered};
 
-/// Who wants dispatches run again.
+/// A command to retry runs.
 #[derive(Debug, Clone, Copy)]
 pub struct RetryOrder<'a> {
-    /// Owner of the dispatches.
     pub tenant: TenantId,
-    /// Who asks.
+    /// The user or program that retries.
     pub by: &'a str,
-    /// W3C trace context instead of that of the dispatches.
+    /// W3C trace context instead of that of the runs.
     pub traceparent: Option<&'a str>,
 }
 
-/// A dispatch that runs another one again.
+/// A run that repeats another one.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
 pub struct Retry {
-    /// The one that had finished.
+    /// The finished run.
     pub of: DispatchId,
-    /// The one that runs it again.
+    /// The new run.
     pub dispatch_id: DispatchId,
-    /// Their job.
     pub job_id: JobId,
-    /// The queue it waits in.
     pub queue: String,
 }
 
-/// Why no dispatch of a job is run again.
+/// The reason for which no run of a job can be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum JobBar {
-    /// The job is deleted.
     Deleted,
-    /// The job is disabled.
     Disabled,
-    /// Its function is inactive.
     FunctionInactive,
 }
 
-/// A job whose dispatches are to be run again, as it was locked.
+/// A locked job whose runs are retried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetriedJob {
-    /// Its project.
     pub project_id: Option<ProjectId>,
-    /// Its name.
     pub name: String,
-    /// Why none of its dispatches can be.
+    /// The reason for which none of its runs can be retried.
     pub bar: Option<JobBar>,
 }
 
-/// What became of the command to run a dispatch again.
+/// The outcome of a retry command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Retried {
-    /// It is run again.
+    /// The retry was created.
     Made(Retry, RetriedJob),
-    /// It had been before: by this dispatch.
+    /// The run was retried before, by this run.
     Duplicate(DispatchId),
-    /// It waits or runs still.
+    /// The run is still waiting or running.
     NotFinished(DispatchStatus),
-    /// It succeeded.
     Succeeded,
-    /// Nothing of its job is run again.
+    /// No run of the job can be retried.
     Barred(JobBar, RetriedJob),
-    /// There is no such dispatch.
     NoSuchDispatch,
 }
 
-/// Runs a finished dispatch again. Call it in a transaction that holds no lock on a job yet, and
-/// [`crate::connection::notify::dispatches_waiting`] after it.
-///
-/// # Errors
-/// When the database cannot be asked.
+/// Retries a finished run. Call it in a transaction that holds no lock on a job yet, and call
+/// [`crate::connection::notify::dispatches_waiting`] afterwards.
 pub async fn retry(conn: &mut Conn, order: &RetryOrder<'_>, id: DispatchId) -> DbResult<Retried> {
     use job_dispatch as d;
     let dispatch = || d::table.find(id).filter(d::tenant_id.eq(order.tenant));
@@ -118,7 +106,7 @@ pub async fn retry(conn: &mut Conn, order: &RetryOrder<'_>, id: DispatchId) -> D
     if let Some(earlier) = earlier.get_result(conn).await.optional()? {
         return Ok(Retried::Duplicate(earlier));
     }
-    // A dead letter is kept for longer than what ran it again.
+    // A dead letter is kept for longer than its retry.
     let gone = dead_letters::table
         .find((order.tenant, id))
         .select(dead_letters::retried_as)
@@ -133,7 +121,8 @@ pub async fn retry(conn: &mut Conn, order: &RetryOrder<'_>, id: DispatchId) -> D
     Ok(made.map_or(Retried::NoSuchDispatch, |made| Retried::Made(made, locked)))
 }
 
-/// Locks jobs of the tenant in order; returns those there are, deleted ones too.
+/// Locks jobs of the tenant in the order of their ids. Returns the existing ones, including deleted
+/// ones.
 pub(crate) async fn lock_jobs(
     conn: &mut Conn,
     tenant: TenantId,
@@ -143,7 +132,7 @@ pub(crate) async fn lock_jobs(
     let mine = j::tenant_id.eq(tenant).and(j::id.eq_any(jobs.iter().copied().collect::<Vec<_>>()));
     let locked: Vec<JobId> =
         j::table.filter(mine).select(j::id).order(j::id).for_no_key_update().load(conn).await?;
-    // In a statement of its own: functions are read and not locked.
+    // A separate statement, because functions are read and not locked.
     let rows: Vec<(JobId, Option<ProjectId>, String, bool, bool, bool)> = j::table
         .inner_join(f::table.on(f::tenant_id.eq(j::tenant_id).and(f::id.eq(j::task_function_id))))
         .filter(j::tenant_id.eq(tenant).and(j::id.eq_any(locked)))
@@ -171,11 +160,12 @@ statement! {
     )
 }
 
-/// A run that can be retried, and what its job gives the retry.
+/// A run that can be retried, and the properties that its job gives the retry.
 #[derive(Queryable)]
 struct Source {
     id: DispatchId,
-    /// Part of the unique key, the same for every retry of the run: so it is retried once.
+    /// Part of the unique key. It is the same for every retry of the run, so the run is retried
+    /// once.
     key: Uuid,
     job_id: JobId,
     scheduled_for: DateTime<Utc>,
@@ -199,7 +189,8 @@ statement! {
     ) -> ()
 }
 
-/// Creates a run for each of these that can be retried and was not yet. The caller has locked their jobs.
+/// Creates a retry of each of these runs that can be retried and was not yet. The caller has locked
+/// their jobs.
 pub(crate) async fn make(
     conn: &mut Conn,
     order: &RetryOrder<'_>,

@@ -13,18 +13,17 @@ use diesel::sql_types::{Int4, Text};
 use sched_domain::ids::{JobId, TenantId};
 use sched_domain::job::OverlapPolicy;
 
-/// What limits the runs of a job, and how many there are.
+/// The limit of a job's open runs, and their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
 pub struct Instances {
     pub overlap_policy: OverlapPolicy,
     pub max_instances: i32,
-    /// Open runs, with the queued ones.
+    /// Open runs, including the queued ones.
     pub active: i32,
-    /// Runs that wait for others of the job to end.
+    /// Runs that wait for other runs of the job to end.
     pub queued: i32,
 }
 
-/// The columns of [`Instances`].
 pub(crate) type InstancesColumns = (Text, Int4, Int4, Int4);
 
 impl Instances {

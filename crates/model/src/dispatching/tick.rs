@@ -1,9 +1,10 @@
-//! What the leader's tick reads and writes, set-based: the round trips are constant, whatever the size of the batch.
+//! Reads and writes of the leader's tick. The statements work on sets, so the number of round trips
+//! does not depend on the size of the batch.
 //!
-//! All of it happens in one transaction that begins with [`fence`]. The jobs are locked by [`lock_due`]; what is to be
-//! done with each is decided outside of this module; [`write()`] inserts the dispatches under their unique key, records the
-//! skips, and moves each cursor by compare-and-set. A process that dies in between leaves nothing, and the next leader
-//! finds the same jobs due.
+//! One transaction contains everything and begins with [`fence`]. [`lock_due`] locks the jobs.
+//! Other modules decide the fires of each job. [`write()`] inserts the runs under their unique key,
+//! records the skips, and moves each cursor by compare-and-set. A process that dies before the
+//! commit leaves nothing, and the next leader finds the same jobs due.
 
 mod quotas;
 mod rezone;
@@ -32,20 +33,19 @@ pub use self::quotas::{next_quota_window, open_quotas};
 pub use self::rezone::{computed_elsewhere, lock_computed_elsewhere};
 
 statement! {
-    /// Proves leadership for the length of the transaction.
     Fence = "tick/tick_fence.sql", (id: InstanceId as SqlUuid, term: Term as BigInt) -> Timestamptz
 }
 
-/// Proves, and holds for the length of the transaction, that the instance leads with this term. Returns the database's
-/// clock.
+/// Proves that the instance leads with this term, and keeps it so until the end of the transaction.
+/// Returns the database's clock.
 ///
 /// # Errors
-/// [`DbError::TermOver`] when it does not lead.
+/// [`DbError::TermOver`] if the instance does not lead with this term.
 pub async fn fence(conn: &mut Conn, id: InstanceId, term: Term) -> DbResult<DateTime<Utc>> {
     Fence { id, term }.get_result(conn).await.optional()?.ok_or(DbError::TermOver)
 }
 
-/// A job whose cursor has come due, locked, with what decides about its fires.
+/// A locked job whose cursor is due, with everything that decides its fires.
 #[derive(Debug, Clone, Queryable)]
 pub struct DueJob {
     pub tenant_id: TenantId,
@@ -83,11 +83,12 @@ pub struct DueJob {
     pub version: i64,
     pub is_enabled: bool,
     pub is_function_active: bool,
-    /// Which kill switch is on, if one is.
+    /// The kill switch that is on, if any.
     pub paused_by: Option<SkipReason>,
-    /// When the pause of the job ends by itself.
+    /// The time at which the pause of the job ends automatically.
     pub paused_until: Option<DateTime<Utc>>,
-    /// The tenant's quota of dispatches per minute, and once [`open_quotas`] was called what is left of it; `None` without a quota.
+    /// The tenant's quota of runs per minute; after [`open_quotas`], the rest of it. `None` without
+    /// a quota.
     pub quota_left: Option<i64>,
 }
 
@@ -102,7 +103,6 @@ type DueColumns = (
 );
 
 statement! {
-    /// Due jobs, locked, with their function, queue and kill switches.
     LockDue = "tick/tick_lock_due.sql", (
         now: DateTime<Utc> as Timestamptz,
         limit: i64 as BigInt,
@@ -110,18 +110,14 @@ statement! {
     ) -> DueColumns
 }
 
-/// Locks up to `limit` jobs that are due at `now`, longest due first. Jobs that others hold are left for the next tick.
-///
-/// # Errors
-/// When the database cannot be asked.
+/// Locks up to `limit` jobs that are due at `now`, longest due first. Skips jobs that other
+/// transactions have locked; the next tick takes them.
 pub async fn lock_due(conn: &mut Conn, now: DateTime<Utc>, limit: i64) -> DbResult<Vec<DueJob>> {
     Ok(LockDue { now, limit, skip: 0 }.load(conn).await?)
 }
 
-/// Locks the job that comes after `skip` others, if it is to fire at all; by [`lock_due`]'s order, whether it is due or not.
-///
-/// # Errors
-/// When the database cannot be asked.
+/// Locks the job at position `skip` in the order of [`lock_due`], due or not. Returns `None` if no
+/// such job will fire.
 pub async fn lock_another(conn: &mut Conn, now: DateTime<Utc>, skip: i64) -> DbResult<Option<DueJob>> {
     let at_any_time = now + TimeDelta::days(366_000);
     let jobs: Vec<DueJob> = LockDue { now: at_any_time, limit: 1, skip }.load(conn).await?;
@@ -129,14 +125,12 @@ pub async fn lock_another(conn: &mut Conn, now: DateTime<Utc>, skip: i64) -> DbR
 }
 
 statement! {
-    /// Definitions of calendars, each for a job's tenant.
     Calendars<'a> = "tick/tick_calendars.sql", (
         tenants: &'a [Uuid] as Array<SqlUuid>,
         names: &'a [&'a str] as Array<Text>,
     ) -> (SqlUuid, SqlUuid, Text, BigInt, Jsonb)
 }
 
-/// A calendar that a due job names.
 #[derive(Debug, Clone, Queryable)]
 pub struct NamedCalendar {
     pub tenant_id: TenantId,
@@ -146,13 +140,11 @@ pub struct NamedCalendar {
     pub definition: serde_json::Value,
 }
 
-/// The calendars that due jobs name, each once. Nothing is asked where none names any, which is nearly always.
+/// The calendars of the due jobs, each once. Sends no query if the jobs name no calendar, which is
+/// the usual case.
 ///
-/// Whoever changes a calendar waits for the jobs that use it, so what is read here is what the cursors of the locked jobs
-/// were computed with.
-///
-/// # Errors
-/// When the database cannot be asked.
+/// A transaction that changes a calendar waits for the locks on the jobs that use it. So the
+/// definitions read here are those from which the cursors of the locked jobs were computed.
 pub async fn calendars_of(conn: &mut Conn, jobs: &[DueJob]) -> DbResult<Vec<NamedCalendar>> {
     let named: BTreeSet<(Uuid, &str)> = jobs
         .iter()
@@ -166,23 +158,23 @@ pub async fn calendars_of(conn: &mut Conn, jobs: &[DueJob]) -> DbResult<Vec<Name
 }
 
 statement! {
-    /// When the next job comes due, and how many are due then or now.
+    /// The time at which the next job is due, and the number of jobs due then or now.
     NextDue = "tick/tick_next_due.sql", (limit: i64 as BigInt) -> (Nullable<Timestamptz>, Timestamptz, BigInt)
 }
 
-/// What waits for the scheduler.
+/// The work ahead of the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
 pub struct Outlook {
-    /// When it should look at the next job; `None` when at none.
+    /// The time at which the scheduler should check the next job; `None` if no job will be due.
     pub next_due: Option<DateTime<Utc>>,
     /// The database's clock.
     pub now: DateTime<Utc>,
-    /// How many jobs are due at the later of the two instants, counted up to the limit.
+    /// Number of jobs due at the later of the two times, counted up to the limit.
     due_then: i64,
 }
 
 impl DueJob {
-    /// What limits its runs.
+    /// The limit and the counters of the job's runs.
     #[must_use]
     pub const fn instances(&self) -> Instances {
         Instances {
@@ -195,13 +187,14 @@ impl DueJob {
 }
 
 impl Outlook {
-    /// How many jobs are due, counted up to the limit.
+    /// Number of due jobs, counted up to the limit.
     #[must_use]
     pub fn due(&self) -> i64 {
         if self.next_due.is_some_and(|due| due <= self.now) { self.due_then } else { 0 }
     }
 
-    /// What it becomes when the next jobs come due, if nothing changes before; `None` when some are due already, or none will be.
+    /// The outlook at the time when the next jobs are due, if nothing changes before. `None` if
+    /// jobs are due already or no job will be due.
     #[must_use]
     pub fn at_next_due(&self) -> Option<Self> {
         let due = self.next_due.filter(|due| *due > self.now)?;
@@ -209,32 +202,27 @@ impl Outlook {
     }
 }
 
-/// Looks ahead, and counts what is due up to `limit`.
-///
-/// # Errors
-/// When the database cannot be asked.
+/// Reads the next due time, and counts due jobs up to `limit`.
 pub async fn outlook(conn: &mut Conn, limit: i64) -> DbResult<Outlook> {
     Ok(NextDue { limit }.get_result(conn).await?)
 }
 
-/// Everything one batch does.
+/// All writes of one batch.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
-    /// Dispatches to create.
     pub dispatches: Vec<NewDispatch<'static>>,
-    /// Skips to record.
     pub skips: Vec<NewSkip>,
-    /// Cursors to move: one for each job of the batch that is not held back.
+    /// One move for each job of the batch that is not held back.
     pub cursors: Vec<CursorMove>,
-    /// Jobs whose oldest open dispatches make room for what is dispatched here.
+    /// Jobs whose oldest open runs are cancelled to make room for the runs of this batch.
     pub rooms: Vec<MakeRoom>,
-    /// Jobs to be looked at again later, for which nothing is decided.
+    /// Jobs for which nothing is decided now; a later tick checks them again.
     pub holds: Vec<Hold>,
-    /// What is used up of the quotas of tenants that have one.
+    /// Runs to add to the usage of tenants that have a quota.
     pub used: BTreeMap<TenantId, i64>,
 }
 
-/// A job that is held back.
+/// A job that is held back until a later tick.
 #[derive(Debug, Clone, Copy)]
 pub struct Hold {
     pub tenant_id: TenantId,
@@ -242,7 +230,6 @@ pub struct Hold {
     pub until: DateTime<Utc>,
 }
 
-/// A skip to record.
 #[derive(Debug, Clone)]
 pub struct NewSkip {
     pub tenant_id: TenantId,
@@ -252,41 +239,37 @@ pub struct NewSkip {
     pub fire_count: i64,
     pub is_count_exact: bool,
     pub reason: SkipReason,
-    /// Fire time of the record before it.
+    /// Fire time of the preceding record.
     pub follows: Option<DateTime<Utc>>,
 }
 
-/// A cursor to move.
 #[derive(Debug, Clone)]
 pub struct CursorMove {
-    /// Owner.
     pub tenant_id: TenantId,
-    /// The job.
     pub job_id: JobId,
-    /// Where the cursor must stand.
+    /// The expected value of the cursor.
     pub from: DateTime<Utc>,
-    /// Where it goes; `None` when nothing will fire any more.
+    /// The new value of the cursor; `None` if the job will not fire again.
     pub to: Option<DateTime<Utc>>,
-    /// Why the job is disabled; `None` to leave it enabled.
+    /// The reason to disable the job; `None` leaves it enabled.
     pub disable: Option<String>,
-    /// Version of the zone tables `to` was computed from.
+    /// Version of the zone tables from which `to` was computed.
     pub tzdata_version: Option<&'static str>,
-    /// Every fire time up to and including this instant has had its fate with this batch; `None` to leave that as it is.
+    /// This batch decides every fire time up to and including this instant; `None` leaves the
+    /// stored value unchanged.
     pub settled_until: Option<DateTime<Utc>>,
-    /// Fire time of the last record made here; `None` if none was.
+    /// Fire time of the last record of this batch; `None` if it has no record.
     pub last_fire_at: Option<DateTime<Utc>>,
 }
 
-/// What a batch did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Written {
-    /// Dispatches created.
     pub dispatched: usize,
-    /// Fire times that had a dispatch already. Anything but zero means that another guard failed and the unique key held.
+    /// Fire times that already had a run. A value above zero means that another guard failed and
+    /// the unique key prevented a second run.
     pub already_dispatched: usize,
-    /// Skips recorded.
     pub skipped: usize,
-    /// Workers that run what has been cancelled: to be told after the commit.
+    /// Workers of the cancelled runs. Notify them after the commit.
     pub cancelled_on: Vec<WorkerId>,
 }
 
@@ -330,10 +313,10 @@ statement! {
 /// Writes a batch, in the transaction that fenced and locked it.
 ///
 /// # Errors
-/// [`DbError::Corrupt`] when a cursor did not stand where it was read: impossible while the lock holds, so the whole
-/// batch is rolled back.
+/// [`DbError::Corrupt`] if a cursor does not have the value that was read. That is impossible while
+/// the lock holds, so the caller rolls the whole batch back.
 pub async fn write(conn: &mut Conn, instance: InstanceId, term: Term, batch: &Batch) -> DbResult<Written> {
-    // First, so that what is dispatched here is not among the oldest.
+    // First, so that the runs of this batch are not among the oldest.
     let cancelled_on = cancellations::cancel_oldest(conn, &batch.rooms).await?;
     let created =
         insert::insert_uncounted(conn, Some((instance, term)), Trigger::Scheduler, &batch.dispatches).await?;

@@ -70,7 +70,7 @@ pub struct Order<'a> {
     pub address: Option<&'a str>,
 }
 
-/// What only a single trigger may demand.
+/// Conditions of a single trigger.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Demands<'a> {
     /// The same key for the same job is the same run.
@@ -96,17 +96,19 @@ pub enum Fate {
     /// The key was used before, for this run with other arguments.
     KeyReused(DispatchId),
     NoSuchJob,
-    /// The function of the job is built in, and the user may not run it.
+    /// The job has a built-in function, and the user may not run it.
     BuiltIn,
-    /// This function, of the job, is inactive.
+    /// The function of the job, named here, is inactive.
     FunctionInactive(String),
     /// The function does not take these arguments.
     ArgsRefused(Vec<Misfit>),
     /// The quota of runs of the tenant is used up for this minute.
     QuotaUsedUp(DispatchesUsedUp),
-    /// The job has this version. Only now is it known, so the caller rolls its transaction back.
+    /// The job has this version instead of the expected one. It is known only after the writes, so
+    /// the caller rolls its transaction back.
     OtherVersion(i64),
-    /// Of a batch: not done. Another transaction has locked the job, or its arguments have a schema.
+    /// Only in a batch: not done, because another transaction has locked the job or its arguments
+    /// have a schema.
     Busy,
 }
 
@@ -174,7 +176,7 @@ statement! {
 }
 
 statement! {
-    /// Raw because it skips jobs that others have locked.
+    /// Raw because it skips jobs that other transactions have locked.
     Lock<'a> = "trigger/triggers_lock.sql", (
         tenant: TenantId as SqlUuid,
         standard_priority: i16 as SmallInt,
@@ -191,7 +193,7 @@ type FoundColumns = (
     Nullable<BigInt>, Timestamptz,
 );
 
-/// The job of a trigger: without an id if there is none, and with nothing but its id if it is busy.
+/// The job of a trigger: without an id if it does not exist, and with only its id if it is busy.
 #[derive(Queryable)]
 struct Found {
     job: Option<JobId>,
@@ -310,7 +312,7 @@ impl<'a> Batch<'a> {
         Ok(fates)
     }
 
-    /// Everything that may reject a trigger except the quota and the version.
+    /// Checks everything that may reject a trigger except the quota and the version.
     async fn decide(&self, conn: &Conn, found: Found, order: &Order<'_>) -> DbResult<Result<Locked, Fate>> {
         let job = match found.locked() {
             Ok(job) => job,
@@ -336,8 +338,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Gives the granted runs to the first triggers. Of one job, the first ones take its room and the
-    /// rest is queued.
+    /// Gives the granted runs to the first triggers. Of one job, the first ones take its room and
+    /// the others are queued.
     fn share_out(
         &self,
         decided: Vec<Result<Locked, Fate>>,
@@ -386,7 +388,7 @@ impl<'a> Batch<'a> {
         (fates, new)
     }
 
-    /// Sends both statements before the first answer: neither needs the other.
+    /// Sends both statements before the first response arrives: neither needs the other.
     async fn write(&self, conn: &Conn, fates: &[Fate], new: &[NewDispatch<'_>]) -> DbResult<()> {
         if new.is_empty() {
             return Ok(());

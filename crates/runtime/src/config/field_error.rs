@@ -1,7 +1,8 @@
-//! What is wrong with a configuration, worded for the person who wrote it.
+//! Configuration errors.
 //!
-//! Every text names the setting, where the value came from and what is allowed, and shows a value only as far as its
-//! setting permits. The types hold finished texts; they are made in the neighbouring modules.
+//! Every text names the setting, the origin of the value and the allowed values. It shows a value
+//! only as far as its setting permits. The types hold finished texts, which the neighbouring
+//! modules create.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,13 +12,10 @@ use crate::exit::{self, ExitStatus};
 /// Where a value came from, strongest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// The flag of this name.
     Flag(&'static str),
-    /// The environment variable of this name.
     Variable(&'static str),
     /// A line of the configuration file.
     File {
-        /// The file.
         path: PathBuf,
         /// The line, counted from 1.
         line: usize,
@@ -42,7 +40,7 @@ impl fmt::Display for Origin {
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// The setting, or the key of the file that is none.
+    /// The setting, or the unknown key of the file.
     pub setting: String,
     text: String,
 }
@@ -62,7 +60,6 @@ impl fmt::Display for Mistake {
 /// All mistakes of a configuration, at least one.
 #[derive(Debug, thiserror::Error)]
 pub struct ConfigError {
-    /// In the order they were found.
     pub mistakes: Vec<Mistake>,
 }
 
@@ -79,16 +76,16 @@ impl ExitStatus for ConfigError {
     }
 }
 
-/// Why no configuration could be put together at all, or need not be.
+/// Why the configuration could not be loaded, or need not be.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// `--help` or `--version` was asked for; the text belongs on standard output and nothing is wrong.
+    /// The user requested `--help` or `--version`. The text belongs on standard output, and nothing
+    /// is wrong.
     #[error("{text}")]
     Answered {
-        /// What was asked for.
         text: String,
     },
-    /// The command line cannot be understood; the text explains it in several lines.
+    /// The command line cannot be parsed; the text explains it in several lines.
     #[error("{text}")]
     Usage {
         /// The explanation, with every URL redacted.
@@ -97,18 +94,15 @@ pub enum LoadError {
     /// The configuration file cannot be read.
     #[error("cannot read the configuration file {} (named by {origin})", path.display())]
     Unreadable {
-        /// The file.
         path: PathBuf,
-        /// Who named it.
+        /// The origin of the path.
         origin: Origin,
-        /// Why not.
         #[source]
         source: std::io::Error,
     },
     /// The configuration file is not TOML.
     #[error("{}:{line}: not valid TOML: {message}", path.display())]
     Syntax {
-        /// The file.
         path: PathBuf,
         /// The line, counted from 1.
         line: usize,

@@ -1,8 +1,9 @@
 //! The configuration file.
 //!
-//! TOML with flat keys, and optionally one table per program whose keys win over the flat ones, so that one file can
-//! serve all daemons of a host. Tables of other programs are not looked into. The file is read once, at start. Every key
-//! keeps its line, for messages. A key nobody knows is a mistake: it is far more often misspelt than meant for later.
+//! TOML with flat keys, and optionally one table per program whose keys override the flat ones, so
+//! that one file can serve all daemons of a host. Tables of other programs are ignored. The file is
+//! read once, at start. Every key keeps its line, for messages. An unknown key is a mistake,
+//! because it is most likely misspelt.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +15,7 @@ use crate::config::field_error::{LoadError, Mistake, Origin};
 
 /// Programs that may have a table in the file.
 const PROGRAMS: &[&str] = &["api", "scheduler", "worker", "schedctl"];
-/// How alike a misspelt key and a known one must be before we suggest it.
+/// Minimum similarity between a misspelt key and a known one for a suggestion.
 const SIMILAR: f64 = 0.75;
 
 /// A known setting found in the file.
@@ -26,7 +27,7 @@ pub(crate) struct Entry {
     pub(crate) value: Result<String, &'static str>,
 }
 
-/// What a file says to one program. Of several entries for a setting the last is the strongest.
+/// The entries of a file for one program. The last of several entries for a setting wins.
 #[derive(Debug, Default)]
 pub(crate) struct FileValues {
     pub(crate) entries: Vec<Entry>,
@@ -64,7 +65,7 @@ fn parse(path: &Path, text: &str, program: &Program, settings: &[Setting]) -> Re
             value => reading.entry("", key.get_ref(), key.span().start, value),
         }
     }
-    // Last, because the program's own table is the stronger one wherever it stands.
+    // Last, because the program's own table overrides the flat keys wherever it is in the file.
     for (key, value) in own.into_iter().flatten() {
         reading.entry(program.table(), key.get_ref(), key.span().start, value.get_ref());
     }
@@ -86,7 +87,8 @@ impl Reading<'_> {
         };
         let key = if table.is_empty() { key.to_owned() } else { format!("{table}.{key}") };
         let origin = Origin::File { path: self.path.to_owned(), line: line_at(self.text, offset), key };
-        // Within one table `a-b` and `a_b` are two keys to TOML but one setting to us. They carry the same prefix.
+        // Within one table, TOML reads `a-b` and `a_b` as two keys, but both name one setting. They
+        // carry the same prefix.
         let twice = self
             .found
             .entries
@@ -129,7 +131,7 @@ impl Origin {
     }
 }
 
-/// The scalar as it would stand in a flag; an array of texts as a comma-separated list.
+/// The scalar in the form of a flag's value; an array of strings becomes a comma-separated list.
 fn as_text(value: &DeValue<'_>) -> Result<String, &'static str> {
     const EXPECTED: &str = "must be a text, a number, true or false, or an array of texts";
     match value {

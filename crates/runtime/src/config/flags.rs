@@ -1,7 +1,8 @@
-//! The command line, made from the table of settings.
+//! The command line, built from the table of settings.
 //!
-//! Every flag takes a text; meaning is given by the typed readers, so that a wrong flag is reported together with all
-//! other mistakes. The environment is not read here: clap would hide which of the two a value came from.
+//! Every flag takes text and the typed readers parse it, so that a wrong flag is reported together
+//! with all other mistakes. The environment is not read here: clap would hide whether a value came
+//! from a flag or from a variable.
 
 use std::ffi::OsString;
 
@@ -17,7 +18,7 @@ pub(crate) const CONFIG: &str = "config";
 /// The flag that prints the configuration instead of starting.
 pub(crate) const CHECK: &str = "check-config";
 
-/// One flag per setting, for programs that mount them in a command of their own.
+/// One flag per setting, for programs that mount them in their own command.
 #[must_use]
 pub fn arguments(program: &Program, groups: &[&[Setting]]) -> Vec<Arg> {
     let file = Arg::new(CONFIG).long(CONFIG).value_name("FILE").help(format!(
@@ -39,7 +40,7 @@ fn argument(program: &Program, setting: &Setting) -> Arg {
         .value_name(setting.value_name)
         .help(help)
         .hide(setting.hidden)
-        // A negative number is a value to be refused by name, not an unknown flag.
+        // A negative number is a value that the reader rejects by name, not an unknown flag.
         .allow_negative_numbers(true);
     if setting.switch {
         argument.num_args(0..=1).require_equals(true).default_missing_value("true")

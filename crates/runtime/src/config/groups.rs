@@ -1,7 +1,8 @@
 //! Settings that several programs share, and their typed readers.
 //!
-//! One definition each, so that a variable means the same everywhere. What belongs to one daemon is in that daemon's own
-//! table. The readers record mistakes in the [`Values`] and have no effects.
+//! Each has one definition, so that a variable has the same meaning everywhere. The settings of a
+//! single daemon are in that daemon's own table. The readers record mistakes in the [`Values`] and
+//! have no other effects.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use super::setting::Setting;
 use super::values::Values;
 use crate::telemetry::LogSettings;
 
-/// How to reach the database; read with [`DatabaseSettings::read`].
+/// Database connection settings; read with [`DatabaseSettings::read`].
 pub const DATABASE: &[Setting] = &[
     Setting::new(
         "database-url",
@@ -60,7 +61,7 @@ pub const DATABASE: &[Setting] = &[
     ),
 ];
 
-/// What is logged and how; read with [`LogSettings::read`].
+/// Log settings; read with [`LogSettings::read`].
 pub const LOGGING: &[Setting] = &[
     Setting::new(
         "log-level",
@@ -73,7 +74,7 @@ pub const LOGGING: &[Setting] = &[
         .default("text"),
 ];
 
-/// Where health and metrics are served; read with [`HealthSettings::read`].
+/// Address of the health and metrics pages; read with [`HealthSettings::read`].
 pub const HEALTH: &[Setting] = &[
     Setting::new(
         "health-host",
@@ -86,7 +87,7 @@ pub const HEALTH: &[Setting] = &[
         .default("0"),
 ];
 
-/// How secrets are opened; read with [`SecretsSettings::read`].
+/// Decryption of secrets; read with [`SecretsSettings::read`].
 pub const SECRETS: &[Setting] = &[Setting::new(
     "secrets-key-file",
     "SECRETS_KEY_FILE",
@@ -95,7 +96,7 @@ pub const SECRETS: &[Setting] = &[Setting::new(
      without it nothing uses secrets",
 )];
 
-/// What one of our programs tells another about its process; read with [`ProcessSettings::read`].
+/// Process settings that one program passes to another; read with [`ProcessSettings::read`].
 pub const PROCESS: &[Setting] = &[Setting::new(
     "exit-with-parent",
     "SCHED_EXIT_WITH_PARENT",
@@ -109,15 +110,15 @@ pub const PROCESS: &[Setting] = &[Setting::new(
 pub struct DatabaseSettings {
     /// The URL, with its password.
     pub url: SecretString,
-    /// Connections this process may hold.
+    /// Limit of connections of this process.
     pub pool_size: u32,
     /// Longest wait for a connection.
     pub connect_timeout: Duration,
-    /// Longest run of a statement.
+    /// Longest run time of a statement.
     pub statement_timeout: Duration,
     /// Longest wait of a statement for a lock.
     pub lock_timeout: Duration,
-    /// Authorities to trust instead of the system's.
+    /// Certificate authorities that replace the system's.
     pub ca_file: Option<PathBuf>,
 }
 
@@ -153,7 +154,7 @@ impl DatabaseSettings {
 impl LogSettings {
     /// Reads [`LOGGING`], recording every mistake.
     pub fn read(values: &mut Values) -> Self {
-        // The filter takes a blank after a comma for a part of the next name.
+        // The filter reads a blank after a comma as part of the next name.
         let directives = values.string("log-level").split(',').map(str::trim).collect::<Vec<_>>().join(",");
         if let Err(fault) = crate::telemetry::check_directives(&directives)
             && !directives.is_empty()
@@ -167,9 +168,8 @@ impl LogSettings {
 /// The values of [`HEALTH`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HealthSettings {
-    /// The address to bind.
     pub host: IpAddr,
-    /// The port to bind; 0 takes a free one.
+    /// The port to bind; 0 selects a free one.
     pub port: u16,
 }
 
@@ -179,7 +179,6 @@ impl HealthSettings {
         Self { host: values.ip("health-host"), port: values.integer("health-port", 0..=u16::MAX) }
     }
 
-    /// Address and port together.
     #[must_use]
     pub fn socket_addr(&self) -> SocketAddr {
         SocketAddr::new(self.host, self.port)
@@ -189,12 +188,11 @@ impl HealthSettings {
 /// The values of [`SECRETS`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretsSettings {
-    /// The file with the keys.
     pub key_file: Option<PathBuf>,
 }
 
 impl SecretsSettings {
-    /// Reads the group, recording every mistake. The file is not looked at.
+    /// Reads the group, recording every mistake. Does not open the file.
     pub fn read(values: &mut Values) -> Self {
         Self { key_file: values.optional_string("secrets-key-file").map(PathBuf::from) }
     }
@@ -203,7 +201,7 @@ impl SecretsSettings {
 /// The values of [`PROCESS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessSettings {
-    /// The parent to end with.
+    /// Process id of the parent whose end also ends this process.
     pub exit_with_parent: Option<i32>,
 }
 

@@ -1,6 +1,7 @@
-//! From text to a value, one function per kind.
+//! Parsers from text to a value, one function per kind.
 //!
-//! Pure. A fault is worded so that it reads on from the value it is about: `worker-concurrency = "x" (flag …) must be …`.
+//! Pure. An error text continues the value in front of it: `worker-concurrency = "x" (flag …) must
+//! be …`.
 
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr};
@@ -8,7 +9,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The longest duration a setting may have: ten years. Much longer ones overflow the clock's arithmetic.
+/// The longest duration of a setting: ten years. Much longer ones overflow the clock's arithmetic.
 pub(crate) const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 pub(crate) fn text(text: &str) -> Result<String, String> {
@@ -35,7 +36,8 @@ pub(crate) fn integer<T: FromStr + PartialOrd + Display>(
     text: &str,
     allowed: &RangeInclusive<T>,
 ) -> Result<T, String> {
-    // Why the text is no number, or none that fits, does not matter: the bounds say both.
+    // The reason does not matter, not a number or out of bounds: the bounds in the message cover
+    // both.
     let number = text.parse().ok().filter(|number| allowed.contains(number));
     number.ok_or_else(|| format!("must be a whole number from {} to {}", allowed.start(), allowed.end()))
 }
@@ -63,7 +65,8 @@ pub(crate) fn choice<T: FromStr>(text: &str, allowed: &[&str]) -> Result<T, Stri
     if !allowed.contains(&text) {
         return Err(fault());
     }
-    // Callers pass only words their type knows; if one does not, the message is still the right one.
+    // Callers pass only words that their type parses. If a type does not parse one, the message is
+    // still correct.
     text.parse().map_err(|_unknown| fault())
 }
 

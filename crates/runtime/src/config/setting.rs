@@ -1,15 +1,15 @@
 //! The rows of a program's table of settings.
 //!
-//! A row says everything that is written about a setting: its names, its default, its help. Flags, the environment, the
-//! configuration file and `--check-config` are all made from it, so they cannot disagree. Rows are constants; nothing
-//! here reads anything.
+//! A row holds everything about a setting: its names, its default, its help. Flags, the
+//! environment, the configuration file and `--check-config` are all derived from it, so they cannot
+//! disagree. Rows are constants; nothing here reads anything.
 
-/// What may be shown of a setting's value.
+/// How much of a setting's value may be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sensitivity {
     /// All of it.
     Public,
-    /// Everything but the passwords inside a URL.
+    /// Everything except the passwords inside a URL.
     SecretUrl,
     /// Nothing.
     Secret,
@@ -18,23 +18,22 @@ pub enum Sensitivity {
 /// One setting: a flag, an environment variable and a key of the configuration file.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting {
-    /// The name in kebab-case: the flag, and the key of the file (where `_` may stand for `-`).
+    /// The name in kebab-case: the flag, and the key of the file (where `_` may replace `-`).
     pub name: &'static str,
-    /// The environment variable.
     pub env: &'static str,
-    /// What applies when nothing is said; `None` means that the setting is required or optional, as its reader says.
+    /// The value when none is given. With `None` the setting is required or optional, which its
+    /// reader decides.
     pub default: Option<&'static str>,
-    /// How `--help` names the value, for example `DURATION`.
+    /// Placeholder of the value in `--help`, for example `DURATION`.
     pub value_name: &'static str,
-    /// What the setting does, its unit and what a wrong value breaks.
+    /// The effect of the setting, its unit and the consequences of a wrong value.
     pub help: &'static str,
-    /// What may be shown of the value.
     pub sensitivity: Sensitivity,
     /// A valid value, shown when the setting is required and missing.
     pub example: Option<&'static str>,
-    /// Whether `--help` and `--check-config` keep quiet about it.
+    /// Whether `--help` and `--check-config` omit it.
     pub hidden: bool,
-    /// Whether the flag may stand alone and then means `true`.
+    /// Whether the flag may appear without a value and then means `true`.
     pub switch: bool,
 }
 
@@ -60,42 +59,42 @@ impl Setting {
         }
     }
 
-    /// With a value that applies when nothing is said.
+    /// Sets the value that applies when none is given.
     #[must_use]
     pub const fn default(mut self, default: &'static str) -> Self {
         self.default = Some(default);
         self
     }
 
-    /// With a value no output may show.
+    /// No output may show the value.
     #[must_use]
     pub const fn secret(mut self) -> Self {
         self.sensitivity = Sensitivity::Secret;
         self
     }
 
-    /// With a URL whose passwords no output may show.
+    /// The value is a URL whose passwords no output may show.
     #[must_use]
     pub const fn secret_url(mut self) -> Self {
         self.sensitivity = Sensitivity::SecretUrl;
         self
     }
 
-    /// With an example for the message that says the setting is missing.
+    /// Sets an example for the message about a missing setting.
     #[must_use]
     pub const fn example(mut self, example: &'static str) -> Self {
         self.example = Some(example);
         self
     }
 
-    /// Left out of `--help` and `--check-config`: for what one of our programs tells another.
+    /// Omits it from `--help` and `--check-config`: for values that one program passes to another.
     #[must_use]
     pub const fn hidden(mut self) -> Self {
         self.hidden = true;
         self
     }
 
-    /// A boolean that defaults to `false` and whose bare flag means `true`.
+    /// A boolean that defaults to `false`. The flag without a value means `true`.
     #[must_use]
     pub const fn switch(mut self) -> Self {
         self.switch = true;
@@ -109,38 +108,38 @@ impl Setting {
 pub struct Program {
     /// The binary's name, for example `sched-worker`.
     pub name: &'static str,
-    /// Its version.
     pub version: &'static str,
     /// One sentence for `--help`.
     pub about: &'static str,
     /// Defaults of shared settings that differ in this program, as (setting, value).
     pub defaults: &'static [(&'static str, &'static str)],
-    /// Threads of the runtime that its body runs on; one per core if `None`.
+    /// Threads of the runtime that runs the body; `None` means one per core.
     pub threads: Option<usize>,
 }
 
 impl Program {
-    /// A program that takes every shared default as it is.
+    /// A program with every shared default unchanged.
     #[must_use]
     pub const fn new(name: &'static str, version: &'static str, about: &'static str) -> Self {
         Self { name, version, about, defaults: &[], threads: None }
     }
 
-    /// With other defaults for shared settings, as (setting, value).
+    /// Sets other defaults for shared settings, as (setting, value).
     #[must_use]
     pub const fn defaults(mut self, defaults: &'static [(&'static str, &'static str)]) -> Self {
         self.defaults = defaults;
         self
     }
 
-    /// With so many threads for its body: few where the work is done elsewhere, since each message between two threads wakes one.
+    /// Sets the number of threads for the body. A low number suits a program that does little work
+    /// itself, since each message between two threads wakes one.
     #[must_use]
     pub const fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads);
         self
     }
 
-    /// The program's table in the configuration file: its name without the `sched-` of the binaries.
+    /// The program's table in the configuration file: its name without the prefix `sched-`.
     #[must_use]
     pub fn table(&self) -> &'static str {
         self.name.strip_prefix("sched-").unwrap_or(self.name)

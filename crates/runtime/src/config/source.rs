@@ -1,7 +1,7 @@
-//! Where environment variables come from.
+//! Sources of environment variables.
 //!
-//! A seam: programs read the process's environment, tests a map, and nothing else in the house reads variables. Both
-//! are read-only and hold no state of their own.
+//! Programs read the process's environment, tests read a map, and no other code reads variables.
+//! Both are read-only and have no mutable state.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ pub struct ProcessEnvironment;
 impl Source for ProcessEnvironment {
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     fn get(&self, name: &str) -> Option<String> {
-        // A value that is not UTF-8 keeps its readable part: the setting's reader then refuses it by name, which tells
-        // the operator more than a general complaint about encodings.
+        // A value that is not UTF-8 keeps its readable part. The setting's reader then rejects it
+        // by name, which is more useful to the operator than a general encoding error.
         std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
     }
 }

@@ -170,7 +170,7 @@ fn all_mistakes_are_told_at_once_with_their_origins() {
          for example postgresql://sched@localhost:5432/sched",
     ];
     let mut sorted = lines.clone();
-    // Unknown keys come in the parser's order, which is not that of the file.
+    // The parser returns unknown keys in its own order, not in that of the file.
     sorted[1..3].sort();
     assert_eq!(sorted, expected);
 }
@@ -283,7 +283,7 @@ fn a_program_with_a_command_of_its_own_can_mount_the_settings() {
     let matches = command.try_get_matches_from(["schedctl", "--log-level=warn"]).unwrap();
     let mut values = resolve(&PROGRAM, &[LOGGING, OWN, DATABASE], &matches, &MapSource::default()).unwrap();
     assert_eq!(LogSettings::read(&mut values).directives, "warn");
-    // A setting that was not mounted has no flag but everything else.
+    // A setting that was not mounted has no flag but every other source.
     assert_eq!(values.integer("worker-concurrency", 1..=100), 10);
     assert!(!values.check_requested());
     values.finish().unwrap();

@@ -1,8 +1,9 @@
 //! The values of a configuration and their typed readers.
 //!
-//! A reader that meets a mistake records it and goes on with a harmless placeholder, so that [`Values::finish`] can tell
-//! all mistakes at once; until it has returned `Ok` nothing that was read may be used. No reader has an effect besides
-//! the record. Reading a name that is not in the table is a fault of the program and is recorded like any other.
+//! A reader that finds a mistake records it and continues with a harmless placeholder, so that
+//! [`Values::finish`] can report all mistakes at once. Until it has returned `Ok`, no value that
+//! was read may be used. A reader has no other effect. Reading a name that is not in the table is a
+//! bug of the program and is recorded like any other mistake.
 
 use std::fmt::{self, Display};
 use std::net::{IpAddr, Ipv4Addr};
@@ -17,14 +18,15 @@ use super::redact;
 use super::setting::Setting;
 use crate::config::field_error::{ConfigError, Mistake, Origin};
 
-/// A setting with what was said about it.
+/// A setting with its given value.
 pub(crate) struct Row {
     pub(crate) setting: Setting,
-    /// The strongest value and where it came from.
+    /// The value of the strongest source, and its origin.
     pub(crate) given: Option<(String, Origin)>,
 }
 
-/// The merged values of a configuration. Made by [`load`](super::load), ended by [`finish`](Self::finish).
+/// The merged values of a configuration. [`load`](super::load) creates it, [`finish`](Self::finish)
+/// ends it.
 #[must_use = "mistakes are only reported by finish()"]
 pub struct Values {
     pub(crate) rows: Vec<Row>,
@@ -33,7 +35,7 @@ pub struct Values {
 }
 
 impl fmt::Debug for Values {
-    /// Without the values, some of which are secret.
+    /// Omits the values, some of which are secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Values").field("mistakes", &self.mistakes).finish_non_exhaustive()
     }
@@ -50,12 +52,12 @@ impl Values {
         self.read(name, parse::text)
     }
 
-    /// A required text that nothing may print.
+    /// A required text that no output may show.
     pub fn secret(&mut self, name: &str) -> SecretString {
         self.string(name).into()
     }
 
-    /// A text that nothing may print and that may be missing.
+    /// A text that no output may show and that may be missing.
     pub fn optional_secret(&mut self, name: &str) -> Option<SecretString> {
         self.optional_string(name).map(Into::into)
     }
@@ -104,17 +106,18 @@ impl Values {
         self.required(name, parse::list).unwrap_or_default()
     }
 
-    /// A list that may be missing, which is the same as having no item.
+    /// A list that may be missing, which is the same as an empty list.
     pub fn optional_list(&mut self, name: &str) -> Vec<String> {
         self.read(name, parse::list).unwrap_or_default()
     }
 
-    /// A required word out of `allowed`, all of which must parse as `T`. The placeholder is `T`'s default.
+    /// A required word from `allowed`, all of which must parse as `T`. The placeholder is `T`'s
+    /// default.
     pub fn choice<T: FromStr + Default>(&mut self, name: &str, allowed: &[&str]) -> T {
         self.required(name, |text| parse::choice(text, allowed)).unwrap_or_default()
     }
 
-    /// A word out of `allowed` that may be missing.
+    /// A word from `allowed` that may be missing.
     pub fn optional_choice<T: FromStr>(&mut self, name: &str, allowed: &[&str]) -> Option<T> {
         self.read(name, |text| parse::choice(text, allowed))
     }
@@ -129,8 +132,8 @@ impl Values {
         self.required(name, parse::host).unwrap_or_default()
     }
 
-    /// Records a mistake in the value of `name`, for checks across settings. `text` says what is allowed and reads on
-    /// from the value: "must be below …".
+    /// Records a mistake in the value of `name`, for checks across settings. `text` states the
+    /// allowed values and continues the value in front of it: "must be below …".
     pub fn mistake(&mut self, name: &str, text: impl Display) {
         let text = match self.row(name).and_then(|row| row.given.as_ref().map(|given| (row.setting, given))) {
             Some((setting, (value, origin))) => {
@@ -141,7 +144,7 @@ impl Values {
         self.mistakes.push(Mistake::new(name, text));
     }
 
-    /// Whether nothing wrong was found in any of `names` so far, so that a check across them makes sense.
+    /// Whether none of `names` has a mistake so far, so that a check across them is meaningful.
     #[must_use]
     pub fn are_sound(&self, names: &[&str]) -> bool {
         !self.mistakes.iter().any(|mistake| names.contains(&mistake.setting.as_str()))
@@ -160,7 +163,7 @@ impl Values {
         shown.map(|row| format!("{}\n", effective_line(row))).collect()
     }
 
-    /// Ends the reading.
+    /// Returns every recorded mistake.
     ///
     /// # Errors
     /// With every mistake that was recorded.
@@ -189,7 +192,8 @@ impl Values {
 
     fn required<T>(&mut self, name: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
         let missing = self.row(name).filter(|row| row.given.is_none()).map(|row| row.setting);
-        // A setting whose value in the file has the wrong type is not missing; that was said already.
+        // A setting whose value in the file has the wrong type is not missing; that mistake is
+        // recorded already.
         if let Some(setting) = missing.filter(|_| self.are_sound(&[name])) {
             let example = setting.example.map(|text| format!(", for example {text}")).unwrap_or_default();
             let env = setting.env;
@@ -205,7 +209,7 @@ fn effective_line(row: &Row) -> String {
     let name = row.setting.name;
     match &row.given {
         Some((value, origin)) => {
-            // A JSON text is a TOML text; a serialised string is the one JSON value Display cannot fail for.
+            // JSON strings are valid TOML. Display of a JSON string cannot fail.
             let value = serde_json::Value::from(redact::value(value, row.setting.sensitivity));
             format!("{name} = {value} # {origin}")
         }

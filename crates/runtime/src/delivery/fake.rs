@@ -1,4 +1,4 @@
-//! A server for tests of what is delivered: it keeps what it is sent, and answers as it is told.
+//! A server for tests of delivery: it keeps the requests and answers with given responses.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,10 +7,10 @@ use tokio::net::TcpListener;
 
 use crate::tasks::{OwnedTask, spawn_owned};
 
-/// The head of a request, in lower case, and what it carries.
+/// The head of a request, in lower case, and its body.
 pub(crate) type Taken = (String, Vec<u8>);
 
-/// Says to each request the next of some answers, and to all later ones the last.
+/// Answers each request with the next given response, and all later requests with the last one.
 pub(crate) struct Server {
     pub(crate) address: String,
     pub(crate) taken: Arc<Mutex<Vec<Taken>>>,

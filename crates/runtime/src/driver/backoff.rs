@@ -1,7 +1,7 @@
-//! How long to wait after errors in a row.
+//! The wait after consecutive errors.
 //!
-//! Doubling with a cap, and with jitter so that processes which lost the same database do not come back together. Pure
-//! but for the random number, which is an argument.
+//! Doubling with a cap. Jitter keeps processes that lost the same database from reconnecting at the
+//! same moment. Pure; the random number is an argument.
 
 use std::time::Duration;
 
@@ -15,15 +15,16 @@ pub struct Backoff {
 }
 
 impl Default for Backoff {
-    /// From half a second, which a restarting database survives, to half a minute, which a person waiting for recovery
-    /// does.
+    /// From half a second, which is acceptable to a restarting database, to half a minute, which is
+    /// acceptable to an operator during a recovery.
     fn default() -> Self {
         Self { initial: Duration::from_millis(500), cap: Duration::from_secs(30) }
     }
 }
 
 impl Backoff {
-    /// The wait after `failures` errors in a row. `jitter` between 0 and 1 takes away up to half of it.
+    /// The wait after `failures` consecutive errors. `jitter` between 0 and 1 shortens it by up to
+    /// half.
     #[must_use]
     pub fn delay(&self, failures: u32, jitter: f64) -> Duration {
         let doublings = failures.saturating_sub(1).min(20);

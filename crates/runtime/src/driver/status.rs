@@ -1,6 +1,7 @@
-//! What is known about a driven task, for health, metrics and tests alike.
+//! The status of a driven task, for health, metrics and tests.
 //!
-//! Published through a `watch` channel by the driver, the only writer. Readers see the latest state and never block it.
+//! The driver, the only writer, publishes it through a `watch` channel. Readers see the latest
+//! state and never block the driver.
 
 use std::time::{Duration, Instant};
 
@@ -8,42 +9,41 @@ use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::Value;
 
-/// Whether the task is at work.
+/// The activity of the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskState {
-    /// It waits for its time or a wake-up.
+    /// The task waits for its time or a wake-up.
     Idle,
-    /// It runs.
     Running,
-    /// Its driver was asked to stop and has.
+    /// Its driver has stopped.
     Stopped,
 }
 
-/// The state of one driven task and what its runs came to.
+/// The state of one driven task and the results of its runs.
 #[derive(Debug, Clone, Serialize)]
 pub struct TaskStatus {
-    /// The task's name.
     pub name: &'static str,
-    /// Whether it is at work.
     pub state: TaskState,
-    /// Runs that ended, well or not.
+    /// Finished runs, successful or failed.
     pub iterations: u64,
     /// Runs that ended with an error or a panic.
     pub failures: u64,
-    /// The failures since the last run that ended well.
+    /// The failures since the last successful run.
     pub consecutive_failures: u32,
-    /// When the last run began, on this process's monotonic clock; shown as its age in milliseconds.
+    /// Start of the last run on this process's monotonic clock; serialised as its age in
+    /// milliseconds.
     #[serde(rename = "last_started_ms_ago", serialize_with = "age")]
     pub last_started: Option<Instant>,
-    /// When the last run that ended well began; shown as its age in milliseconds.
+    /// Start of the last successful run on the monotonic clock; serialised as its age in
+    /// milliseconds.
     #[serde(rename = "last_success_ms_ago", serialize_with = "age")]
     pub last_success: Option<Instant>,
-    /// How long the last run took that ended.
+    /// Duration of the last finished run.
     pub last_duration_ms: Option<u64>,
-    /// The last error with its causes; kept after a run that ended well.
+    /// The last error with its causes; a successful run does not clear it.
     pub last_error: Option<String>,
-    /// The counts of the last run that ended well.
+    /// The counts of the last successful run.
     pub last_report: Option<Value>,
 }
 
@@ -63,13 +63,13 @@ impl TaskStatus {
         }
     }
 
-    /// How long ago the last run began.
+    /// Time since the last run began.
     #[must_use]
     pub fn since_started(&self) -> Option<Duration> {
         self.last_started.map(since)
     }
 
-    /// How long ago the last run that ended well began.
+    /// Time since the last successful run began.
     #[must_use]
     pub fn since_success(&self) -> Option<Duration> {
         self.last_success.map(since)
@@ -84,7 +84,7 @@ fn age<S: Serializer>(instant: &Option<Instant>, serializer: S) -> Result<S::Ok,
     instant.map(|instant| millis(since(instant))).serialize(serializer)
 }
 
-/// Whole milliseconds; what does not fit is as good as for ever.
+/// Whole milliseconds; a duration that does not fit saturates.
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -12,7 +12,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 
 type Step = Box<dyn FnMut() -> Result<Report, BoxError> + Send>;
 
-/// Runs the given steps, then does nothing; a run needs a permit where a gate is set.
+/// Runs the given steps, then does nothing. Where a gate is set, a run needs a permit.
 struct Scripted {
     steps: VecDeque<Step>,
     gate: Option<Arc<Semaphore>>,

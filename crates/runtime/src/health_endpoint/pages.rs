@@ -1,8 +1,8 @@
 //! The six pages.
 //!
-//! Each is a function from the state to a response; all carry the same security headers, and none may be stored by a
-//! cache. Headers are set per response instead of by a middleware, so that mounting the pages beside other routes touches
-//! no other route.
+//! Each is a function from the state to a response. All carry the same security headers, and no
+//! cache may store them. Headers are set per response instead of by a middleware, so that the pages
+//! do not affect other routes beside them.
 
 use actix_web::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
@@ -22,7 +22,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: HealthState) {
     mount(config, "/", state, root);
 }
 
-/// Mounts all pages but `/`, for a daemon that shows something else there.
+/// Mounts all pages except `/`, for a daemon with a different page there.
 pub fn configure_without_root(config: &mut web::ServiceConfig, state: HealthState) {
     mount(config, "/health", state.clone(), health);
     mount(config, "/health/live", state.clone(), live);
@@ -49,7 +49,7 @@ fn mount(
     );
 }
 
-/// The answer for a path that is none of the pages.
+/// The response for any other path.
 pub(super) async fn not_found() -> HttpResponse {
     let paths: Vec<&str> = std::iter::once("/").chain(PATHS.iter().copied()).collect();
     respond(StatusCode::NOT_FOUND).json(json!({"error": "no such page", "endpoints": paths}))

@@ -1,8 +1,9 @@
 //! The listener of the pages.
 //!
-//! One thread of its own, so that a runtime busy with work still answers whether it is alive. Binding happens in
-//! [`HealthServer::bind`], where a taken port can still stop the start; serving begins with [`HealthServer::run`] and ends
-//! with its token. Signals are not its business.
+//! It has a separate thread, so that the process still reports its liveness while the runtime is
+//! busy. [`HealthServer::bind`] binds the port, where a port in use can still prevent the start.
+//! Serving begins with [`HealthServer::run`] and ends with its token. The listener does not handle
+//! signals.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -17,18 +18,16 @@ use crate::exit::{self, BoxError, ExitStatus};
 
 /// How often histograms are renewed.
 const UPKEEP: Duration = Duration::from_secs(5);
-/// Seconds open requests have to end when stopping; each takes milliseconds.
+/// Seconds that open requests have to end at a stop; each takes milliseconds.
 const STOP_SECONDS: u64 = 2;
 
-/// An address could not be listened on.
+/// Binding an address failed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}; choose another with --{setting}")]
 pub struct ListenError {
-    /// The address.
     pub address: SocketAddr,
     /// The setting that names the port.
     pub setting: &'static str,
-    /// Why not.
     #[source]
     pub source: io::Error,
 }
@@ -60,7 +59,7 @@ impl HealthServer {
         Ok(Self { listener, addr, state })
     }
 
-    /// The address that was bound, with the port the system chose for port 0.
+    /// The bound address, with the port that the system chose for port 0.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
@@ -95,7 +94,7 @@ impl HealthServer {
                 _ = upkeep.tick() => self.state.upkeep(),
             }
         }
-        // The server future must go on being polled for the stop to happen.
+        // The stop needs the server future to be polled.
         let (ended, ()) = tokio::join!(server, handle.stop(true));
         Ok(ended?)
     }

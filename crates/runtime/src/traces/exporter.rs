@@ -1,4 +1,5 @@
-//! Sends spans to the collector. What happens when it is away is told in [`super`].
+//! Sends spans to the collector. The module [`super`] describes the behaviour while it is
+//! unavailable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::config::Program;
 use crate::delivery::{Delivery, Failure};
 use crate::exit;
 
-/// Longest time between two batches, as long as there are spans.
+/// Longest time between two batches while there are spans.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// The one reader of the queue.
@@ -23,14 +24,14 @@ pub(crate) struct Exporter {
     resource: Resource,
 }
 
-/// Spans on their way.
+/// Spans that are being sent.
 struct Batch {
     body: Bytes,
     spans: usize,
 }
 
 impl Exporter {
-    /// Connects to nothing yet.
+    /// Does not connect yet.
     pub(crate) fn new(program: &Program, settings: TracesSettings) -> Result<(Traces, Self), exit::BoxError> {
         let TracesSettings { url, mut headers, service, attributes } = settings;
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
@@ -43,7 +44,7 @@ impl Exporter {
         Ok((Traces(Some(queue)), exporter))
     }
 
-    /// Sends until told to stop, and then what is left.
+    /// Sends until `stop` is cancelled, and then sends the remaining spans.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         metrics::counter!("sched_spans_exported_total").increment(0);
         for reason in ["queue_full", "refused", "stopped"] {
@@ -67,7 +68,8 @@ impl Exporter {
         }
     }
 
-    /// Sends what there is, as long as there are full batches, or anything once it is told to stop; returns the one that is to be sent again.
+    /// Sends while there are full batches, or any spans once `stop` is cancelled. Returns the batch
+    /// that must be sent again.
     async fn send(&mut self, held: Option<Batch>, stop: &CancellationToken) -> Option<Batch> {
         let mut next = held.or_else(|| self.batch(1));
         while let Some(batch) = next {
@@ -81,7 +83,7 @@ impl Exporter {
         None
     }
 
-    /// Counts a batch that was taken, but for what the answer says was not.
+    /// Counts a batch as accepted, except for the spans that the response rejects.
     fn taken(&mut self, spans: usize, answer: &[u8]) {
         let mut refused = 0;
         match otlp::rejected(answer) {
@@ -102,7 +104,7 @@ impl Exporter {
     }
 }
 
-/// What the process is called: what the settings say is the stronger.
+/// The OTLP resource of the process; the settings override the defaults.
 fn resource(program: &Program, service: Option<String>, given: Vec<(String, String)>) -> Resource {
     let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
     let mut attributes: Vec<(String, Value)> = vec![

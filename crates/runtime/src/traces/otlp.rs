@@ -1,8 +1,8 @@
-//! The messages of OTLP that a span is sent in, as far as they are used here.
+//! The OTLP messages for spans, limited to the fields in use.
 //!
-//! Written down instead of taken from the crate that is generated from the protocol's own files, which brings the OpenTelemetry SDK
-//! into every daemon; the tests decode what this encodes with that crate. Numbers of fields never change in protobuf, and fields that
-//! a collector does not find are empty to it. Pure.
+//! Hand-written instead of using the crate generated from the protocol's own files, which would add
+//! the OpenTelemetry SDK to every daemon. The tests decode the output with that crate. Field
+//! numbers never change in protobuf, and a collector reads missing fields as empty. Pure.
 
 use std::time::SystemTime;
 
@@ -11,7 +11,7 @@ use prost::bytes::Bytes;
 
 use super::{Ended, Kind, Value};
 
-/// The flag "sampled" of W3C: what is not is not sent.
+/// The W3C flag "sampled": spans without it are not sent.
 const SAMPLED: u32 = 1;
 /// The status of a span that failed.
 const ERROR: i32 = 2;
@@ -31,7 +31,7 @@ struct ResourceSpans {
     scope_spans: Vec<ScopeSpans>,
 }
 
-/// What the process is called.
+/// The attributes of the process.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Resource {
     #[prost(message, repeated, tag = "1")]
@@ -123,7 +123,7 @@ struct PartialSuccess {
     error_message: String,
 }
 
-/// What the process is called, from names and values.
+/// A resource from names and values.
 pub(super) fn resource(attributes: Vec<(String, Value)>) -> Resource {
     Resource { attributes: attributes.into_iter().map(|(key, value)| key_value(key, value)).collect() }
 }
@@ -139,8 +139,8 @@ pub(super) fn request(resource: &Resource, spans: Vec<Ended>) -> Bytes {
     Request { resource_spans: vec![resource_spans] }.encode_to_vec().into()
 }
 
-/// How many spans the collector did not take although it answered that all is well, and why. An answer that is none of the protocol says
-/// nothing of that.
+/// The number of spans that the collector rejected although its response reports success, and the
+/// reason. A response outside the protocol contains no such information.
 pub(super) fn rejected(response: &[u8]) -> Option<(u64, String)> {
     let partial = Response::decode(response).ok()?.partial_success?;
     let count = u64::try_from(partial.rejected_spans).ok().filter(|count| *count > 0)?;
@@ -179,7 +179,7 @@ fn key_value(key: String, value: Value) -> KeyValue {
     KeyValue { key, value: Some(AnyValue { value: Some(value) }) }
 }
 
-/// Since 1970; a clock that is not set says 0.
+/// Nanoseconds since 1970; 0 for a clock before that time, which is not set.
 fn nanoseconds(at: SystemTime) -> u64 {
     let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)

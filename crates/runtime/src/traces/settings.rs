@@ -1,7 +1,9 @@
-//! Where traces are sent: the variables of OpenTelemetry's own specification, as far as they concern the sending of spans.
+//! Settings of the trace collector: the variables of OpenTelemetry's specification that concern
+//! sending.
 //!
-//! The names are the standard ones, so that what a platform sets for all its programs works here. They are settings like all others
-//! nevertheless: flags, keys of the file, and checked before anything starts. The values of headers are secret.
+//! The names are the standard ones, so that the variables that a platform sets for all its programs
+//! work here. They are ordinary settings nevertheless: they have flags and keys of the file, and
+//! are checked before the process starts. The values of headers are secret.
 
 use std::fmt;
 
@@ -11,10 +13,10 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::config::{Setting, Values};
 
-/// The one protocol that is spoken.
+/// The only supported protocol.
 const PROTOCOL: &str = "http/protobuf";
 
-/// Where traces are sent; read with [`TracesSettings::read`].
+/// Trace settings; read with [`TracesSettings::read`].
 pub const TRACES: &[Setting] = &[
     Setting::new(
         "otel-exporter-otlp-endpoint",
@@ -85,7 +87,7 @@ pub const TRACES: &[Setting] = &[
     ),
 ];
 
-/// The values of [`TRACES`], where there is a collector.
+/// The values of [`TRACES`], if there is a collector.
 #[derive(Clone)]
 pub struct TracesSettings {
     pub(super) url: Url,
@@ -95,14 +97,15 @@ pub struct TracesSettings {
 }
 
 impl fmt::Debug for TracesSettings {
-    /// Without the address and the headers, which may hold secrets.
+    /// Omits the address and the headers, which may contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TracesSettings").field("service", &self.service).finish_non_exhaustive()
     }
 }
 
 impl TracesSettings {
-    /// Reads the group, recording every mistake; `None` if no collector is named, and then the rest does not matter.
+    /// Reads the group, recording every mistake. `None` if no collector is named; the other
+    /// settings do not matter then.
     pub fn read(values: &mut Values) -> Option<Self> {
         let base = endpoint(values, "otel-exporter-otlp-endpoint").map(below);
         let own = endpoint(values, "otel-exporter-otlp-traces-endpoint");
@@ -139,14 +142,14 @@ impl TracesSettings {
     }
 }
 
-/// The first of two that is given, and its name.
+/// The first of two settings that has a value, and its name.
 fn strongest(values: &mut Values, own: &'static str, common: &'static str) -> Option<(&'static str, String)> {
     let own = values.optional_string(own).map(|text| (own, text));
     let common = values.optional_string(common).map(|text| (common, text));
     own.or(common)
 }
 
-/// An address, if a sound one is given.
+/// The address, if a valid one is given.
 fn endpoint(values: &mut Values, name: &str) -> Option<Url> {
     let text = values.optional_string(name)?;
     let url = Url::parse(&text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
@@ -156,7 +159,7 @@ fn endpoint(values: &mut Values, name: &str) -> Option<Url> {
     url
 }
 
-/// Where traces go below the address of a collector.
+/// The address of traces below the base address of a collector.
 fn below(mut base: Url) -> Url {
     let path = format!("{}/v1/traces", base.path().trim_end_matches('/'));
     base.set_path(&path);
@@ -166,7 +169,8 @@ fn below(mut base: Url) -> Url {
 fn headers(text: &str) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     for (number, (name, value)) in (1..).zip(pairs(text)?) {
-        // Neither is shown: where there is a colon for the first =, what stands before a later one is the value.
+        // The error shows neither name nor value: with a colon in place of the first `=`, the text
+        // before a later `=` contains the value.
         let name = HeaderName::try_from(&name).map_err(|_invalid| {
             format!("must have the name of a header before the first = of item {number}")
         })?;

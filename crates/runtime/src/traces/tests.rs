@@ -19,7 +19,7 @@ const PROGRAM: Program = Program::new("sched-worker", "1.2.3", "Runs jobs");
 const PLACE: Place =
     Place { trace: 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c, span: 0xb7ad_6b71_6920_3331, is_sampled: true };
 
-/// What a collector was sent, one after the other.
+/// The requests that a collector received, in order.
 fn requests(collector: &Server) -> Vec<(String, ExportTraceServiceRequest)> {
     let taken = collector.taken.lock().unwrap();
     let request = |body: &Vec<u8>| ExportTraceServiceRequest::decode(&body[..]).unwrap();
@@ -206,7 +206,7 @@ async fn what_is_rejected_in_part_is_counted_and_logged_once() {
     assert!(!text.contains("again") && text.len() < 1_000, "{text}");
 }
 
-/// What is logged.
+/// Captured log output.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

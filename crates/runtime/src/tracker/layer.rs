@@ -1,4 +1,4 @@
-//! Lines of the log at the level *error*, as reports.
+//! Log lines of the level *error*, as reports.
 
 use std::fmt::Debug;
 
@@ -11,13 +11,13 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::{Report, Tracker};
 
-/// Reports what is logged at the level *error*, with what the spans around it say.
+/// Reports log lines of the level *error*, with the fields of the spans around them.
 pub(crate) struct ReportLayer(pub(super) Tracker);
 
-/// Parts of programs through which reports are sent, as the log names them.
+/// Log targets of the code that sends reports.
 const SENDING: [&str; 5] = ["hyper", "reqwest", "rustls", "h2", "sched_runtime::delivery"];
 
-/// What a span says, kept with it.
+/// The fields of a span, stored with it.
 #[derive(Default)]
 struct Facts {
     message: String,
@@ -68,7 +68,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for ReportLayer {
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        // What sends reports makes none, or each could make the next.
+        // The code that sends reports creates none; otherwise each report could cause the next.
         let is_of_sending = SENDING.iter().any(|part| event.metadata().target().starts_with(part));
         if *event.metadata().level() != Level::ERROR || is_of_sending {
             return;
@@ -82,7 +82,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for ReportLayer {
                     facts.extend(of_span.facts.iter().cloned());
                 }
             }
-            // What is told last is the strongest.
+            // Outermost span first: the last value of a field wins.
             facts.reverse();
             facts.extend(own.facts);
             Report { title: own.message, facts, ..Report::default() }

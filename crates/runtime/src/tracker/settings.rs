@@ -1,4 +1,4 @@
-//! Where errors are reported.
+//! Settings of the error tracker.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use secrecy::ExposeSecret as _;
 
 use crate::config::{Setting, Values};
 
-/// Where errors are reported; read with [`TrackerSettings::read`].
+/// Tracker settings; read with [`TrackerSettings::read`].
 pub const TRACKER: &[Setting] = &[
     Setting::new(
         "error-tracker-dsn",
@@ -26,7 +26,7 @@ pub const TRACKER: &[Setting] = &[
     .default("production"),
 ];
 
-/// The values of [`TRACKER`], where there is one.
+/// The values of [`TRACKER`], if there is a tracker.
 #[derive(Clone)]
 pub struct TrackerSettings {
     pub(super) url: Url,
@@ -35,7 +35,7 @@ pub struct TrackerSettings {
 }
 
 impl fmt::Debug for TrackerSettings {
-    /// Without the address and the key.
+    /// Omits the address and the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TrackerSettings").field("environment", &self.environment).finish_non_exhaustive()
     }
@@ -54,7 +54,7 @@ impl TrackerSettings {
     }
 }
 
-/// Where envelopes go, and what lets them in.
+/// The address for envelopes, and the authentication header.
 fn parse(dsn: &str) -> Option<(Url, HeaderValue)> {
     let mut url =
         Url::parse(dsn).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())?;
@@ -66,7 +66,7 @@ fn parse(dsn: &str) -> Option<(Url, HeaderValue)> {
     }
     let path = format!("{folder}/api/{project}/envelope/");
     url.set_path(&path);
-    // Fails for addresses that have no host, and this one has.
+    // Fails for addresses without a host, and this one has a host.
     let (Ok(()) | Err(())) = url.set_username("");
     let (Ok(()) | Err(())) = url.set_password(None);
     url.set_query(None);

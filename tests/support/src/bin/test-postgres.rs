@@ -1,8 +1,9 @@
 //! The PostgreSQL server of one nextest run, started by nextest's setup script.
 //!
-//! A setup script must end before the tests begin, so this program starts itself once more, detached, to own the server. That
-//! process reports through a pipe when the server is ready and then watches nextest: when nextest is gone, in whatever way,
-//! it stops the server, removes its folder and ends. Killed itself, its guard does the same.
+//! A setup script must end before the tests begin, so this program starts itself once more,
+//! detached, to own the server. That process reports through a pipe when the server is ready and
+//! then watches nextest. When nextest has ended, in any way, it stops the server, removes its
+//! folder and ends. If the process itself is killed, its guard does the same.
 
 use std::{
     fs::OpenOptions,
@@ -24,14 +25,14 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Starts the owner and tells nextest the URL.
+/// Starts the owner and passes the URL to nextest.
 fn set_up() -> anyhow::Result<()> {
     #[expect(clippy::disallowed_methods, reason = "nextest names its file in the environment")]
     let file =
         std::env::var_os("NEXTEST_ENV").context("NEXTEST_ENV is not set; nextest runs this program")?;
     let mut owner = Command::new(std::env::current_exe()?)
         .args(["serve", &getppid().to_string()])
-        // Nothing of nextest's may stay open in the owner: nextest waits for the ends of its pipes.
+        // The owner must hold no file of nextest open: nextest waits for the end of its pipes.
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -52,7 +53,7 @@ fn set_up() -> anyhow::Result<()> {
     }
 }
 
-/// Owns the server until `watched` is gone.
+/// Owns the server until the process `watched` has ended.
 fn serve(watched: i32) -> anyhow::Result<()> {
     setsid().context("failed to detach")?;
     let answer = |text: &str| writeln!(std::io::stdout(), "{}", text.replace('\n', " "));

@@ -1,9 +1,14 @@
-//! The public keys of an issuer, as it publishes them.
+//! The public keys of an issuer, as the issuer publishes them.
 //!
-//! Fetched when a token asks for them, kept for some minutes, and fetched again early when a token names a key that is not among them, so
-//! that a rotation needs nobody's help. Whatever tokens name, the issuer is asked once in ten seconds at most, for a bounded time and a
-//! bounded answer. Meanwhile, and while it is away, what it said last is believed, for an hour: who waits is the token that has it asked, and
-//! those that name a key which is not known.
+//! The first token that needs the keys makes the API fetch them. They are kept for some minutes. A
+//! token that names an unknown key makes the API fetch them early, so that a rotation needs no
+//! manual step.
+//!
+//! # Limits
+//! Whatever tokens name, the API sends at most one request in ten seconds, with a limit on its time
+//! and on the size of the response. Meanwhile, and during an outage of the issuer, the last keys
+//! stay valid for an hour. Only two kinds of token wait: the one that causes the request, and those
+//! that name an unknown key.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,34 +22,34 @@ use url::Url;
 
 use crate::error::ApiError;
 
-/// Longest wait for the issuer.
+/// Timeout of a request to the issuer.
 const WITHIN: Duration = Duration::from_secs(5);
-/// Longest answer that is read.
+/// Largest response that is read.
 const LONGEST: usize = 256 * 1024;
-/// How long keys are used before they are asked for again.
+/// Age at which the keys are fetched again.
 const FRESH_FOR: Duration = Duration::from_secs(300);
-/// How long they are used while the issuer cannot be asked.
+/// Age up to which the keys are used while the issuer is unreachable.
 const BELIEVED_FOR: Duration = Duration::from_secs(3600);
-/// Shortest time between two questions.
+/// Shortest time between two requests.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Where the keys are published, and what they were.
+/// The URL of the keys, and the last keys.
 #[derive(Debug)]
 pub(super) struct KeySet {
     url: Url,
     algorithm: JwtAlgorithm,
     http: Client,
     known: Mutex<Known>,
-    /// Held by who asks the issuer.
+    /// Locked during a request to the issuer.
     asking: Turn<()>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
     keys: Arc<Vec<VerifyingKey>>,
-    /// When they were told.
+    /// Time of the last response with keys.
     told: Option<Instant>,
-    /// When they were last asked for.
+    /// Time of the last request.
     asked: Option<Instant>,
 }
 
@@ -53,12 +58,12 @@ impl Known {
         self.told.is_some_and(|told| now.saturating_duration_since(told) < age)
     }
 
-    /// Whether a token that names this key can be judged with what is known.
+    /// Whether the known keys, up to this age, decide a token that names this key.
     fn is_enough_for(&self, id: Option<&str>, age: Duration, now: Instant) -> bool {
         self.keys.iter().any(|key| key.may_be(id)) && self.are_younger_than(age, now)
     }
 
-    /// Whether the issuer should be asked for the sake of a token that names this key.
+    /// Whether a token that names this key should cause a request to the issuer.
     fn is_to_be_asked(&self, id: Option<&str>, now: Instant) -> bool {
         let is_enough = self.is_enough_for(id, FRESH_FOR, now);
         let may_ask = self.asked.is_none_or(|asked| now.saturating_duration_since(asked) >= PAUSE);
@@ -79,25 +84,26 @@ enum FetchError {
 }
 
 impl KeySet {
-    /// Asks nobody yet.
+    /// Sends no request yet.
     pub(super) fn new(url: Url, algorithm: JwtAlgorithm) -> Result<Self, BoxError> {
-        // Fails only when a provider is installed already, and then there is one.
+        // Fails only if a provider is installed already, and then that provider is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = Client::builder()
             .user_agent(concat!("sched-api/", env!("CARGO_PKG_VERSION")))
             .redirect(redirect::Policy::none())
             .timeout(WITHIN);
         if url.scheme() == "http" {
-            // On loopback: no certificate is looked at, and a proxy's own loopback is another machine's.
+            // On loopback: no certificate is checked. No proxy, because the loopback of a proxy is
+            // another machine.
             builder = builder.tls_certs_only([]).no_proxy();
         }
         Ok(Self { url, algorithm, http: builder.build()?, known: Mutex::default(), asking: Turn::default() })
     }
 
-    /// The keys to look for this one in.
+    /// The keys among which to search for this one.
     ///
     /// # Errors
-    /// The issuer has never been reached, or not for long.
+    /// If the issuer has never been reached, or not for a long time.
     pub(super) async fn keys_for(&self, id: Option<&str>) -> Result<Arc<Vec<VerifyingKey>>, ApiError> {
         let can_wait = !self.known().is_enough_for(id, BELIEVED_FOR, monotonic());
         let turn = if can_wait { Some(self.asking.lock().await) } else { self.asking.try_lock().ok() };
@@ -122,7 +128,7 @@ impl KeySet {
         }
     }
 
-    /// Whether the issuer is to be asked now, which is noted as done.
+    /// Whether the caller must send a request now. If so, the time of the request is stored.
     fn begins_to_ask(&self, id: Option<&str>) -> bool {
         let mut known = self.known();
         let is_to_be_asked = known.is_to_be_asked(id, monotonic());

@@ -1,5 +1,6 @@
--- As cancel_oldest, of dispatches of one job that are named, in the order of their ids. The caller has locked the job. A dispatch that is
--- claimed while this waits for it is judged as it then is; one that somebody wants stopped already is left as it is.
+-- As cancel_oldest, for named runs of one job, in the order of their ids. The caller has locked the
+-- job. A run that is claimed while this statement waits for it is judged by its new state. A run
+-- that is marked already stays as it is.
 WITH input AS (
     SELECT $1::uuid AS tenant_id, $2::uuid AS job_id, $3::uuid[] AS ids, $4::text AS message
 ),
@@ -7,7 +8,7 @@ held AS MATERIALIZED (
     SELECT d.id, d.claimable_at = 'infinity' AS is_in_line
     FROM job_dispatch d
     WHERE d.id = ANY ((SELECT ids FROM input)::uuid[])
-      -- Not `=`: the key of dispatches would be taken, and all that the job ever had be read.
+      -- Not `=`: PostgreSQL would use the key of runs and read every run that the job ever had.
       AND d.tenant_id IS NOT DISTINCT FROM (SELECT tenant_id FROM input) AND d.job_id IS NOT DISTINCT FROM (SELECT job_id FROM input)
       AND d.completed_at IS NULL AND d.cancel_requested_at IS NULL
     ORDER BY d.id
@@ -33,5 +34,5 @@ counted AS (
           FROM cancelled c WHERE c.status = 'CANCELLED' GROUP BY c.tenant_id, c.job_id) AS b
     WHERE j.tenant_id = b.tenant_id AND j.id = b.job_id
 )
--- A worker for those that run.
+-- The worker of each running run.
 SELECT c.id, CASE WHEN c.status = 'IN_PROGRESS' THEN c.worker_id END FROM cancelled c ORDER BY c.id

@@ -1,7 +1,8 @@
--- What waits is closed at once; what runs is asked to stop, once, and closed by its worker: one that somebody has asked already counts among
--- the oldest, and is left as it is. A dispatch that is claimed while this runs is
--- judged as it then is: the row is read again under its lock. What is open is found as in cancel_open.sql, without reading what has
--- finished: a retry has the fire time of the dispatch that it runs again, however old. What runs is read once for all jobs.
+-- Closes waiting runs at once. Marks running runs once; their workers close them. A run that is
+-- marked already counts among the oldest and stays as it is. A run that is claimed while this
+-- statement runs is judged by its new state: the row is read again under its lock. Open runs are
+-- found as in cancel_open.sql, without reading finished ones: a retry has the fire time of the run
+-- that it repeats, however old. Running runs are read once for all jobs.
 WITH input AS (
     SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::integer[]) AS u (tenant_id, job_id, most)
 ),

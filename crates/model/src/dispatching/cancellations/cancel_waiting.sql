@@ -1,6 +1,7 @@
--- As cancel_dispatches, of all that waits of one job, which the caller has locked. Found by an index of what waits, whatever its fire time: a
--- retry has that of the dispatch that it runs again, which may be as old as history. One that is claimed while this waits for it runs, and
--- goes on.
+-- As cancel_dispatches, for all waiting runs of one job, which the caller has locked. They are
+-- found by an index of waiting runs, whatever their fire times: a retry has the fire time of the
+-- run that it repeats, which may be very old. A run that is claimed while this statement waits for
+-- it is running, and continues.
 WITH input AS (SELECT $1::uuid AS tenant_id, $2::uuid AS job_id, $3::text AS message),
 held AS MATERIALIZED (
     SELECT d.id, d.claimable_at = 'infinity' AS is_in_line

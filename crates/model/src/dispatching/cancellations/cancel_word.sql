@@ -1,4 +1,4 @@
--- Only claims of which there is something to say. One whose dispatch is gone does not hold either.
+-- Only claims with something to report. A claim whose run was deleted does not hold either.
 WITH input AS (SELECT u.* FROM unnest($1::uuid[], $2::bigint[]) AS u (dispatch_id, claim_token)),
 seen AS (
     SELECT i.claim_token, (d.claim_token = i.claim_token AND d.status = 'IN_PROGRESS') IS TRUE AS holds, d.cancel_requested_at

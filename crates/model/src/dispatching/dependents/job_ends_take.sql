@@ -1,5 +1,5 @@
--- The oldest ends nobody else is at, as many as have no more dependents between them than one transaction should take; the first one
--- in any case.
+-- The oldest ends that no other transaction has locked, limited by the number of dependents that
+-- one transaction should take. The first one is taken in any case.
 WITH taken AS (
     SELECT e.id, e.tenant_id, e.job_id, e.dispatch_id, e.status, e.ended_at
     FROM job_ends e

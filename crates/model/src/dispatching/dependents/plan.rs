@@ -1,4 +1,5 @@
-//! What a batch of ends does to the dependents: what is dispatched, what is recorded as skipped, what is kept as met. Pure.
+//! Decides the effect of a batch of ends on the dependents: runs to create, skips to record, met
+//! conditions to keep. Pure.
 
 use std::collections::HashMap;
 
@@ -10,10 +11,8 @@ use sched_domain::dependency::{Edge, End, Run, follow};
 use sched_domain::ids::{DispatchId, JobId, TenantId, time_ordered};
 use sched_timetable::SkipReason;
 
-/// The edges of each dependent.
 pub(super) type EdgesByJob = HashMap<(TenantId, JobId), Vec<Edge>>;
 
-/// What a batch will write.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) dispatches: Vec<Dispatch>,
@@ -21,7 +20,6 @@ pub(super) struct Plan {
     pub(super) marks: Vec<Mark>,
 }
 
-/// A dispatch to create.
 #[derive(Debug)]
 pub(super) struct Dispatch {
     pub(super) id: DispatchId,
@@ -35,7 +33,7 @@ pub(super) struct Dispatch {
     pub(super) expires_at: Option<DateTime<Utc>>,
 }
 
-/// A run that is not dispatched, to be recorded.
+/// A skip to record instead of a run.
 #[derive(Debug)]
 pub(super) struct NewSkip {
     pub(super) tenant_id: TenantId,
@@ -43,11 +41,11 @@ pub(super) struct NewSkip {
     pub(super) at: DateTime<Utc>,
     pub(super) reason: SkipReason,
     pub(super) detail: String,
-    /// The dispatch whose end would have run it.
+    /// The run whose end would have started it.
     pub(super) ended_by: DispatchId,
 }
 
-/// An edge of which something was met, or used up.
+/// A change of an edge: its condition was met, or used up.
 #[derive(Debug)]
 pub(super) struct Mark {
     pub(super) tenant_id: TenantId,
@@ -56,7 +54,7 @@ pub(super) struct Mark {
 }
 
 impl Plan {
-    /// What the ends `told` do to the dependents at `now`.
+    /// The effect of the ends `told` on the dependents at `now`.
     pub(super) fn of(
         told: &[ToldEnd],
         dependents: Vec<Dependent>,
@@ -91,7 +89,7 @@ impl Plan {
         self.marks.extend(changed.map(|(edge, _)| Mark { tenant_id, job_id, edge }));
     }
 
-    /// Beyond `max_instances` they wait in line, like triggers by hand.
+    /// Runs beyond `max_instances` are queued, like manual triggers.
     fn dispatch(&mut self, dependent: Dependent, runs: Vec<Run>, now: DateTime<Utc>) {
         let Dependent { tenant_id, id: job_id, args, queue, priority, instances, .. } = dependent;
         let expires_at = dependent.start_within_seconds.map(|span| now + TimeDelta::seconds(span.into()));
@@ -121,7 +119,7 @@ impl Plan {
     }
 }
 
-/// Why a dependent may not run.
+/// The reason for which a dependent may not run.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     reason: SkipReason,
@@ -158,13 +156,13 @@ impl ToldEnd {
     }
 }
 
-/// The ends of a batch, and when it is decided.
+/// The ends of a batch, and the time of the decision.
 struct Told<'a> {
     by_job: &'a HashMap<(TenantId, JobId), Vec<&'a ToldEnd>>,
 }
 
 impl Told<'_> {
-    /// The end that made a run, in words.
+    /// Describes the end that caused a run, for people.
     fn of(&self, tenant: TenantId, run: &Run) -> String {
         let ends = self.by_job.get(&(tenant, run.after)).into_iter().flatten();
         match ends.copied().find(|end| end.dispatch_id == run.by) {

@@ -1,6 +1,7 @@
-//! What a batch of ends writes, set-based: dispatches, skips, and what was met of the edges.
+//! Writes of a batch of ends, set-based: runs, skips, and the met conditions of the edges.
 //!
-//! Each function is one statement in the transaction of the batch, under the locks on the jobs it writes for.
+//! Each function is one statement in the transaction of the batch, under the locks on the jobs for
+//! which it writes.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -1,6 +1,7 @@
--- What waits of jobs whose project or function is paused goes back into the line of its job: claims must not pass it, and would read all of
--- it each time. Only jobs of which something is open outside of their line are looked at, and what is due of them is found in the waiting
--- line, queue by queue: never among what has run. Then jobs are locked before dispatches, and neither is waited for.
+-- Puts waiting runs of jobs whose project or function is paused back into the queue of their job:
+-- claims must not pass them, and would read all of them each time. Reads only jobs with open runs
+-- outside of their queue. Finds their due runs in the waiting line, queue by queue, never among
+-- finished runs. Then locks jobs before runs, and waits for neither.
 WITH input AS (SELECT $1::bigint AS page),
 affected AS MATERIALIZED (
     SELECT j.tenant_id, j.id
@@ -17,7 +18,7 @@ found AS MATERIALIZED (
         SELECT d.id, d.job_id
         FROM job_dispatch d
         WHERE d.queue = q.name AND d.tenant_id = q.tenant_id AND d.claimable_at <= now() AND d.claimable_at < 'infinity'
-          -- Not `d.job_id = ANY (…)`: that would be looked up among all there ever was of these jobs.
+          -- Not `d.job_id = ANY (…)`: PostgreSQL would search all runs that these jobs ever had.
           AND CASE WHEN d.job_id = ANY (ARRAY(SELECT a.id FROM affected a)) THEN true ELSE false END
         LIMIT (SELECT page FROM input)
     ) AS w

@@ -3,7 +3,7 @@
 -- The caller has locked the jobs. Of one job the oldest fire times come first: they take its room.
 WITH input AS (SELECT $1::uuid AS tenant_id, clock_timestamp() AS now)
 SELECT d.id, md5('retry of ' || d.id)::uuid, d.job_id, d.scheduled_for, d.args, d.is_catch_up, d.traceparent,
-       coalesce(j.queue, f.queue), coalesce(j.priority, q.default_priority, 50),
+       coalesce(j.queue, f.queue), coalesce(j.priority, q.default_priority, 50::smallint),
        j.start_within_seconds, j.overlap_policy, j.max_instances, j.active_dispatches,
        j.queued_dispatches, i.now
 FROM input i

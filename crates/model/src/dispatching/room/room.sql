@@ -1,5 +1,5 @@
--- The rule of room.rs in SQL, for statements that select jobs by their room: keep both equal.
--- NULL for a job without a limit. Not materialized, so that each use reads only the jobs it names.
+-- The rule of room.rs in SQL, for statements that select jobs by their room: keep both equal. NULL
+-- for a job without a limit. Not materialized, so that each use reads only the jobs that it names.
 WITH room AS NOT MATERIALIZED (
     SELECT j.tenant_id, j.id, j.project_id, j.task_function_id, j.queued_dispatches,
            CASE WHEN j.overlap_policy <> 'allow'

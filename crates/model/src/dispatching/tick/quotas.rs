@@ -1,6 +1,7 @@
-//! Quotas of dispatches per minute: what of them is used, held against other ticks for the length of a transaction.
+//! Quotas of runs per minute: the usage, locked against other ticks for the length of a
+//! transaction.
 //!
-//! A process that dies before the commit has used nothing up.
+//! A process that dies before the commit has used nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,16 +14,17 @@ use super::DueJob;
 use crate::{Conn, DbResult};
 use sched_domain::ids::TenantId;
 
-/// How much earlier than a full minute the window of a quota begins: what was held back goes before what becomes due with the minute.
+/// The window of a quota begins this much before the full minute, so that runs held back go before
+/// those that are due with the minute.
 const QUOTA_LEAD: TimeDelta = TimeDelta::seconds(1);
 
-/// The window of a quota in which `now` lies, named by its minute.
+/// The window of a quota that contains `now`, named by its minute.
 #[must_use]
 fn quota_minute(now: DateTime<Utc>) -> DateTime<Utc> {
     (now + QUOTA_LEAD).duration_trunc(TimeDelta::minutes(1)).unwrap_or(now)
 }
 
-/// When the next window of a quota begins.
+/// The time at which the next window of a quota begins.
 #[must_use]
 pub fn next_quota_window(now: DateTime<Utc>) -> DateTime<Utc> {
     quota_minute(now) + TimeDelta::minutes(1) - QUOTA_LEAD
@@ -35,11 +37,8 @@ statement! {
     ) -> (SqlUuid, BigInt)
 }
 
-/// Takes off the quotas of the jobs' tenants what has been used of them, and keeps everybody else from using them until the
-/// transaction is over. Nothing is asked where no tenant has a quota.
-///
-/// # Errors
-/// When the database cannot be asked.
+/// Subtracts the usage from the quotas of the jobs' tenants, and locks the usage against other
+/// transactions until the end of this one. Sends no query if no tenant has a quota.
 pub async fn open_quotas(conn: &mut Conn, now: DateTime<Utc>, jobs: &mut [DueJob]) -> DbResult<()> {
     let limited: BTreeSet<Uuid> =
         jobs.iter().filter(|job| job.quota_left.is_some()).map(|job| job.tenant_id.0).collect();
@@ -57,11 +56,8 @@ pub async fn open_quotas(conn: &mut Conn, now: DateTime<Utc>, jobs: &mut [DueJob
     Ok(())
 }
 
-/// Takes up to `wanted` dispatches off a quota of `limit` per minute, and says how many were left to take. The window is held until the
-/// transaction is over, as by [`open_quotas`].
-///
-/// # Errors
-/// When the database cannot be asked.
+/// Takes up to `wanted` runs from a quota of `limit` per minute, and returns how many were left to
+/// take. The window is locked until the end of the transaction, as by [`open_quotas`].
 pub(crate) async fn take_from_quota(
     conn: &Conn,
     tenant: TenantId,
@@ -86,7 +82,7 @@ statement! {
     ) -> SqlUuid
 }
 
-/// Adds to what the tenants have used of their quotas, which [`open_quotas`] has locked.
+/// Adds to the tenants' usage, which [`open_quotas`] has locked.
 pub(super) async fn use_up(conn: &Conn, used: &BTreeMap<TenantId, i64>) -> DbResult<()> {
     if used.is_empty() {
         return Ok(());

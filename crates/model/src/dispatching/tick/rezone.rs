@@ -27,10 +27,8 @@ statement! {
     ) -> DueColumns
 }
 
-/// Up to `limit` jobs, in the order of their keys after `after`, whose next fire lies ahead and was computed from other zone tables.
-///
-/// # Errors
-/// When the database cannot be asked.
+/// Up to `limit` jobs after `after`, in the order of their keys, whose next fire is in the future
+/// and was computed from other zone tables.
 pub async fn computed_elsewhere(
     conn: &mut Conn,
     after: (TenantId, JobId),
@@ -40,10 +38,7 @@ pub async fn computed_elsewhere(
     Ok(RezoneCandidates { tenant: after.0, id: after.1, tzdata_version, limit }.load(conn).await?)
 }
 
-/// Locks those of the jobs that are still so at `now`. Call it in a fenced transaction.
-///
-/// # Errors
-/// When the database cannot be asked.
+/// Locks those of the jobs for which this still holds at `now`. Call it in a fenced transaction.
 pub async fn lock_computed_elsewhere(
     conn: &mut Conn,
     now: DateTime<Utc>,

@@ -3,8 +3,9 @@ new AS (
     SELECT * FROM unnest($2::uuid[], $3::uuid[], $4::timestamptz[], $5::timestamptz[], $6::bigint[], $7::boolean[], $8::text[], $9::timestamptz[])
         AS u (tenant_id, job_id, first_fire_at, last_fire_at, fire_count, is_count_exact, reason, follows)
 ),
--- What follows a range of the same reason goes on with it: a job that is paused for a year is one row, not one for each fire.
--- What names a fire time inside the range as the record before it then names the range.
+-- A skip that follows a range with the same reason extends the range: a job that is paused for a
+-- year has one row, not one for each fire. A record whose preceding fire time lies inside the range
+-- then refers to the range.
 extended AS (
     UPDATE skipped_fires s
     SET last_fire_at = n.last_fire_at, fire_count = s.fire_count + n.fire_count, is_count_exact = s.is_count_exact AND n.is_count_exact
@@ -24,7 +25,7 @@ recorded AS (
     ON CONFLICT (job_id, first_fire_at, trigger_id) DO NOTHING
     RETURNING job_id, first_fire_at
 ),
--- What was missed, and not left out on purpose, is told; hardly ever anything.
+-- Reports missed fires, not those that were skipped on purpose. Almost always empty.
 told AS (
     INSERT INTO events (tenant_id, project_id, job_id, event_type, payload)
     SELECT n.tenant_id, j.project_id, n.job_id, 'run_missed',

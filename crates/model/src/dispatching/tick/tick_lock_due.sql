@@ -1,4 +1,5 @@
--- Locked first and joined afterwards: joined first, the planner may well sort all that is due to find the first of them.
+-- Locks first and joins afterwards. With the join first, the planner may sort all due jobs to find
+-- the first of them.
 WITH due AS MATERIALIZED (
     SELECT j.*
     FROM scheduled_jobs j
@@ -18,7 +19,8 @@ SELECT j.tenant_id, j.id, j.project_id, j.name, j.next_run_at, j.created_at,
             WHEN p.is_paused THEN 'paused_project'
             WHEN q.is_paused THEN 'paused_queue'
             WHEN f.is_paused THEN 'paused_function'
-            -- A pause that has ended holds the fires before its end, however late they are looked at.
+            -- A pause that has ended holds the fires before its end, however late the tick reads
+            -- them.
             WHEN j.is_paused AND (j.next_run_at < j.paused_until) IS NOT FALSE THEN 'paused_job' END,
        j.paused_until,
        CASE WHEN jsonb_typeof(t.quotas -> 'dispatches_per_minute') = 'number'

@@ -1,4 +1,5 @@
--- Compare-and-set: a cursor that does not stand where it was read is not moved, and the caller rolls back.
+-- Compare-and-set: a cursor that does not have the value that was read is not moved, and the caller
+-- rolls back.
 UPDATE scheduled_jobs j
 SET next_run_at = u.next_run_at,
     settled_until = greatest(j.settled_until, u.settled_until),
@@ -9,7 +10,7 @@ SET next_run_at = u.next_run_at,
     active_dispatches = j.active_dispatches + u.dispatched,
     queued_dispatches = j.queued_dispatches + u.in_line,
     last_fire_at = coalesce(u.last_fire_at, j.last_fire_at),
-    -- Whoever only moves the cursor leaves a hold as it is.
+    -- A transaction that only moves the cursor leaves a hold unchanged.
     dispatch_lock_until = CASE WHEN u.settled_until IS NULL THEN j.dispatch_lock_until END,
     is_enabled = j.is_enabled AND u.disabled_reason IS NULL,
     disabled_reason = coalesce(u.disabled_reason, j.disabled_reason)

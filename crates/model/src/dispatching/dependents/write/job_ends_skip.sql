@@ -1,4 +1,4 @@
--- No fire times of the job's schedule: they have no part in the chain of its records.
+-- These are not fire times of the job's schedule, so they have no part in the chain of its records.
 WITH leader AS (SELECT $1::bigint AS term)
 INSERT INTO skipped_fires (term, tenant_id, job_id, first_fire_at, last_fire_at, fire_count, reason, detail, trigger_id)
 SELECT leader.term, u.tenant_id, u.job_id, u.ended_at, u.ended_at, 1, u.reason, u.detail, u.ended_by

@@ -1,4 +1,5 @@
--- Locks the usage of each tenant until the end of the transaction, in the order of their ids, and begins a new window where the last is over.
+-- Locks the usage of each tenant until the end of the transaction, in the order of their ids.
+-- Begins a new window if the last one is over.
 WITH input AS (SELECT $1::timestamptz AS minute)
 INSERT INTO tenant_usage AS t (tenant_id, minute, dispatched)
 SELECT u.tenant_id, input.minute, 0 FROM input, unnest($2::uuid[]) AS u (tenant_id) ORDER BY u.tenant_id

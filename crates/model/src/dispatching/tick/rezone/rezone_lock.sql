@@ -1,4 +1,4 @@
--- The columns of tick_lock_due.sql. A job that has come due meanwhile is the tick's.
+-- The columns of tick_lock_due.sql. A job that is due meanwhile belongs to the tick.
 WITH input AS (SELECT $1::timestamptz AS now, $2::text AS tzdata_version)
 SELECT j.tenant_id, j.id, j.project_id, j.name, j.next_run_at, j.created_at,
        j.job_type, j.schedule_config, j.timezone, j.dst_gap, j.dst_overlap,
@@ -11,7 +11,7 @@ SELECT j.tenant_id, j.id, j.project_id, j.name, j.next_run_at, j.created_at,
             WHEN p.is_paused THEN 'paused_project'
             WHEN q.is_paused THEN 'paused_queue'
             WHEN f.is_paused THEN 'paused_function'
-            -- A pause that has ended holds the fires before its end, however late they are looked at.
+            -- A pause that has ended holds the fires before its end, however late they are read.
             WHEN j.is_paused AND (j.next_run_at < j.paused_until) IS NOT FALSE THEN 'paused_job' END,
        j.paused_until,
        CASE WHEN jsonb_typeof(t.quotas -> 'dispatches_per_minute') = 'number'
