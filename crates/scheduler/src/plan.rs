@@ -286,8 +286,8 @@ fn queued(job: &DueJob, decision: &Decision) -> usize {
     if decision.cancelled == 0 {
         return decision.waiting;
     }
-    let free = natural(job.max_instances).max(1).saturating_sub(natural(job.active_dispatches));
-    decision.fires.len().saturating_sub(free)
+    let room = job.instances().room().map_or(decision.fires.len(), natural);
+    decision.fires.len().saturating_sub(room)
 }
 
 /// Fires that a quota delayed until they were too late were not missed: the quota is the reason.

@@ -2,6 +2,7 @@
 
 use diesel_async::SimpleAsyncConnection as _;
 use sched_model::dispatching::cancellations::{self, MakeRoom, Word};
+use sched_model::dispatching::room::Instances;
 use sched_model::domain::attempt::{AttemptOutcome, Verdict};
 use sched_model::domain::dispatch::DispatchEvent;
 use sched_model::domain::ids::{JobId, execution_id};
@@ -216,4 +217,30 @@ async fn cancel_oldest_covers_waiting_and_running_runs() {
     assert_eq!(world.rows(states).await, [["CANCELLED", "t"], ["CANCELLED", "t"], ["PENDING", "f"]]);
     assert_eq!(counts(&world).await, ["1", "0", "1", "0"]);
     assert_eq!(world.claim(worker, 10).await.len(), 1, "the next in line goes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sql_and_rust_compute_the_same_room() {
+    const ROOM: &str = include_str!("../../src/dispatching/room/room.sql");
+    let world = World::new().await;
+    let policies =
+        [OverlapPolicy::Allow, OverlapPolicy::Skip, OverlapPolicy::Queue, OverlapPolicy::CancelOldest];
+    let mut expected = Vec::new();
+    for overlap_policy in policies {
+        for (max_instances, active, queued) in [(1, 0, 0), (3, 5, 4), (2, 2, 0), (1, 4, 1)] {
+            let name = format!("{overlap_policy:?}-{max_instances}-{active}-{queued}").to_lowercase();
+            world.save(&JobSettings { max_instances, overlap_policy, ..settings(&name) }).await;
+            let counters = format!(
+                "UPDATE scheduled_jobs SET active_dispatches = {active}, queued_dispatches = {queued} WHERE name = '{name}'"
+            );
+            world.sql(&counters).await;
+            let room = Instances { overlap_policy, max_instances, active, queued }.room();
+            expected.push(vec![name, room.map_or_else(|| "-".to_owned(), |room| room.to_string())]);
+        }
+    }
+    expected.sort();
+    let query = format!(
+        "{ROOM} SELECT j.name, r.room FROM room r JOIN scheduled_jobs j ON j.id = r.id ORDER BY j.name COLLATE \"C\""
+    );
+    assert_eq!(world.rows(&query).await, expected);
 }

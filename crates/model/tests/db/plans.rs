@@ -52,6 +52,17 @@ const EXECUTIONS_OF_JOB: [&str; 2] = [
         include_str!("../../src/running/executions/executions_of_job_oldest.sql")
     ),
 ];
+const TRIGGER_WAIT: &str = include_str!("../../src/dispatching/trigger/trigger_wait.sql");
+const INSERTS: [&str; 2] = [
+    concat!(
+        include_str!("../../src/dispatching/insert/insert_dispatches.sql"),
+        include_str!("../../src/dispatching/insert/insert_and_count.sql")
+    ),
+    concat!(
+        include_str!("../../src/dispatching/insert/insert_dispatches.sql"),
+        include_str!("../../src/dispatching/insert/insert_alone.sql")
+    ),
+];
 const TRIGGERS_LOCK: &str = include_str!("../../src/dispatching/trigger/triggers_lock.sql");
 
 /// Number of attempts that end together.
@@ -378,10 +389,44 @@ async fn triggers_find_jobs_by_key() {
         .await;
     let nobody = Uuid::nil();
     let names = array(4, "'job-7'", "text");
-    let arguments = format!("'{nobody}', 50::smallint, false, {}, {names}", uuids(4));
-    for plan in plans(&world, TRIGGERS_LOCK, "uuid, smallint, boolean, uuid[], text[]", &arguments).await {
+    for is_alone in [false, true] {
+        let arguments = format!("'{nobody}', 50::smallint, {is_alone}, {}, {names}", uuids(4));
+        for plan in plans(&world, TRIGGERS_LOCK, "uuid, smallint, boolean, uuid[], text[]", &arguments).await
+        {
+            assert!(!plan.contains("Seq Scan on scheduled_jobs"), "reads all jobs:\n{plan}");
+            assert!(plan.contains("LockRows"), "{plan}");
+        }
+    }
+    for plan in plans(&world, TRIGGER_WAIT, "uuid, uuid, text", &format!("'{nobody}', NULL, 'job-7'")).await {
         assert!(!plan.contains("Seq Scan on scheduled_jobs"), "reads all jobs:\n{plan}");
         assert!(plan.contains("LockRows"), "{plan}");
+    }
+    let types = "uuid, bigint, text, uuid[], uuid[], uuid[], timestamptz[], timestamptz[], boolean[], timestamptz[], text[],
+                 smallint[], jsonb[], boolean[], timestamptz[], text[], uuid[], uuid[], text[], text[]";
+    let arguments = [
+        "NULL, NULL, 'api'".to_owned(),
+        uuids(4),
+        uuids(4),
+        uuids(4),
+        array(4, "now()", "timestamptz"),
+        array(4, "now()", "timestamptz"),
+        array(4, "false", "boolean"),
+        array(4, "NULL", "timestamptz"),
+        array(4, "'q'", "text"),
+        array(4, "50", "smallint"),
+        array(4, "NULL", "jsonb"),
+        array(4, "false", "boolean"),
+        array(4, "NULL", "timestamptz"),
+        array(4, "'me'", "text"),
+        uuids(4),
+        array(4, "NULL", "uuid"),
+        array(4, "NULL", "text"),
+        array(4, "'00-a-b-01'", "text"),
+    ];
+    for insert in INSERTS {
+        for plan in plans(&world, insert, types, &arguments.join(", ")).await {
+            assert!(!plan.contains("Seq Scan on scheduled_jobs"), "reads all jobs:\n{plan}");
+        }
     }
 }
 

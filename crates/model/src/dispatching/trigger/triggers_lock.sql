@@ -39,7 +39,7 @@ SELECT a.job_id, f.name, f.is_system, f.is_active,
        (t.quotas ->> 'dispatches_per_minute')::bigint, clock_timestamp()
 FROM input i
 CROSS JOIN asked a
-JOIN tenants t ON t.id = i.tenant_id
+LEFT JOIN tenants t ON t.id = i.tenant_id
 LEFT JOIN locked l ON l.id = a.job_id
 LEFT JOIN task_functions f ON f.tenant_id = i.tenant_id AND f.id = l.task_function_id
 LEFT JOIN queues q ON q.tenant_id = i.tenant_id AND q.name = coalesce(l.queue, f.queue)

@@ -3,7 +3,7 @@
 WITH input AS (SELECT $1::uuid AS tenant_id, $2::text AS job_name),
 job AS MATERIALIZED (
     SELECT j.id, coalesce(j.queue, f.queue) AS queue,
-           coalesce(j.priority, q.default_priority, 50) AS priority, clock_timestamp() AS at
+           coalesce(j.priority, q.default_priority, 50::smallint) AS priority, clock_timestamp() AS at
     FROM input i
     JOIN scheduled_jobs j ON j.tenant_id = i.tenant_id AND j.name = i.job_name AND j.deleted_at IS NULL
     JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id AND f.is_system
