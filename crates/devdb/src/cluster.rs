@@ -1,8 +1,8 @@
 //! The cluster for callers: open, use, stop.
 //!
 //! Connects the other modules and decides which handle owns the folder. One owner at a time starts,
-//! guards and stops the server. Any other handle that opens the folder meanwhile attaches to that
-//! server. All calls block.
+//! guards and stops the server. Any other handle that opens the folder during that time attaches to
+//! that server. All calls block.
 
 use std::{
     fs::{self, File},

@@ -57,7 +57,6 @@ pub enum DevDbError {
         .dir.display()
     )]
     NoAccountForRoot {
-        /// The folder given.
         dir: PathBuf,
     },
     /// A file operation failed.

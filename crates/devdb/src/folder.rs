@@ -75,8 +75,8 @@ fn sweep(parent: &Path) {
     }
 }
 
-/// Closes a folder to other users. A folder of root stays passable for the server's user, who owns
-/// the content below.
+/// Closes a folder to other users. A folder of root stays passable for the server's user, which
+/// owns the content below.
 fn restrict(dir: &Path) -> Result<(), DevDbError> {
     let mode = if geteuid().is_root() { 0o711 } else { 0o700 };
     fs::set_permissions(dir, Permissions::from_mode(mode))

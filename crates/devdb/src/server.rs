@@ -25,7 +25,7 @@ pub struct ServerBinaries {
 }
 
 impl ServerBinaries {
-    /// The folder that holds `postgres`, `initdb`, `pg_dump` and the others.
+    /// The folder that holds `postgres`, `initdb`, `pg_dump` and the other programs.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -111,7 +111,8 @@ impl Places {
         Self { versioned, path }
     }
 
-    /// Candidate `bin` folders: newest first within the versioned places, then `pg_config`, then `PATH`.
+    /// Candidate `bin` folders: newest first within the versioned places, then `pg_config`, then
+    /// `PATH`.
     fn candidates(&self) -> Vec<PathBuf> {
         let mut versioned: Vec<(u32, PathBuf)> = Vec::new();
         for (root, below) in &self.versioned {

@@ -15,8 +15,8 @@ const COMMON: [&str; 7] = [
     "unix_socket_permissions=0700",
 ];
 
-/// These are the defaults, written down because completions must survive a power cut whatever a
-/// template sets.
+/// These are the defaults, written down because completions must survive a power cut with any
+/// template.
 const DURABLE: [&str; 5] = [
     "fsync=on",
     "full_page_writes=on",

@@ -2,9 +2,9 @@
 //!
 //! Six read-only pages show what the daemon publishes about itself: `/`, `/health`, `/health/live`,
 //! `/health/ready`, `/status` and `/metrics`. Responses come from memory alone (a [`StatusSource`]
-//! reads `watch` channels). A hung database makes a daemon unready, but it can neither block these
-//! pages nor make the daemon appear dead. There is no authentication: the listener belongs on
-//! loopback or a private network.
+//! reads `watch` channels). A hung database causes unreadiness of a daemon, but it can neither
+//! block these pages nor affect the liveness of the daemon. There is no authentication: the
+//! listener belongs on loopback or a private network.
 //!
 //! The scheduler and the worker serve the pages with a [`HealthServer`] on a separate thread,
 //! independent of a busy runtime. The API daemon mounts them beside its routes with [`configure`].

@@ -2,8 +2,8 @@
 //!
 //! This is the only place that reads them, so every other module receives the time as an argument
 //! or visibly calls this one. These clocks measure how long an operation took and how long the last
-//! success stays valid. The database's clock, not this module, decides what is due, leased or
-//! expired. Reading cannot fail and takes no lock.
+//! success stays valid. The database's clock, not this module, decides which rows are due, leased
+//! or expired. Reading cannot fail and takes no lock.
 
 use std::time::{Instant, SystemTime};
 

@@ -12,7 +12,7 @@ use secrecy::SecretString;
 
 /// Limit of the file's size, in bytes.
 const LONGEST: u64 = 64 * 1024;
-/// The permission bits of group and others.
+/// The permission bits of group and world.
 const OF_OTHERS: u32 = 0o077;
 
 /// Why the file was not read.
@@ -28,25 +28,28 @@ pub enum PrivateFileError {
     /// A directory or a device.
     #[error("{} is no regular file", .path.display())]
     NotAFile {
+        /// Path of the directory or device.
         path: PathBuf,
     },
     /// Other users may read or change it.
     #[error("{} is open to others (mode {mode:03o}); take their rights away: chmod 600", .path.display())]
     OpenToOthers {
         path: PathBuf,
+        /// Permission bits of the file.
         mode: u32,
     },
     /// The file is too long for a key or password file.
     #[error("{} is longer than {LONGEST} bytes", .path.display())]
     TooLong {
+        /// Path of the file.
         path: PathBuf,
     },
 }
 
-/// Returns the text of a file that is closed to group and others.
+/// Returns the text of a file without permissions for group and world.
 ///
 /// # Errors
-/// When group or others have access to it, or when it cannot be read.
+/// When group or world has any permission on it, or when it cannot be read.
 pub fn read(path: &Path) -> Result<SecretString, PrivateFileError> {
     let unreadable = |source| PrivateFileError::Unreadable { path: path.to_owned(), source };
     let file = File::open(path).map_err(unreadable)?;

@@ -104,8 +104,8 @@ pub enum ParentError {
     Refused(#[source] nix::Error),
 }
 
-/// Makes the kernel send SIGTERM to this process when its parent, the process `parent`, ends for
-/// any reason, even SIGKILL.
+/// Configures the kernel to send SIGTERM to this process when its parent, the process `parent`,
+/// ends for any reason, even SIGKILL.
 ///
 /// Linux only; on other systems it does nothing. The kernel watches the *thread* of the parent that
 /// started this process. Start the process from a thread that lives as long as the parent, not from

@@ -26,6 +26,7 @@ pub enum TaskError {
     /// The task returned without a request to stop.
     #[error("task {name} ended although nobody asked it to")]
     Returned {
+        /// Name of the task.
         name: String,
     },
     /// The task returned an error.
@@ -45,6 +46,7 @@ pub enum TaskError {
     /// The task did not stop before the deadline and was aborted.
     #[error("task {name} did not stop in time and was aborted")]
     Aborted {
+        /// Name of the task.
         name: String,
     },
 }

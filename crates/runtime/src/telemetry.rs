@@ -27,7 +27,7 @@ const SECONDS: &[f64] = &[
 /// Bounds of every other histogram, such as batch sizes.
 const COUNTS: &[f64] = &[0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0];
 
-/// How a log line looks.
+/// Format of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogFormat {
     /// For people; coloured on a terminal.

@@ -7,7 +7,7 @@
 //! elsewhere attach to them. Spans with the flag "not sampled" are not sent.
 //!
 //! An unavailable collector never delays work. Unsent spans are sent again, at growing intervals.
-//! Meanwhile the queue fills; spans that find it full are dropped and counted
+//! Until then the queue fills; spans that find it full are dropped and counted
 //! (`sched_spans_dropped_total`). Unavailability and rejection by the collector are logged when
 //! they begin and when they end. After the daemon has stopped, the remaining spans are sent, within
 //! three seconds. The sending task runs on the runtime, which still exists, and only that task is

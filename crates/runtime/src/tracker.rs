@@ -1,4 +1,4 @@
-//! Error reports to a tracker with Sentry's protocol (Sentry, Bugsink and others).
+//! Error reports to a tracker with Sentry's protocol (for example Sentry or Bugsink).
 //!
 //! Off unless a DSN is given. With one, four kinds of errors are reported: log lines of the level
 //! *error*, panics (including caught ones), the error that ends a daemon, and explicit reports with
@@ -94,8 +94,8 @@ enum Level {
 }
 
 thread_local! {
-    /// Whether this thread is building a report: log lines and failures meanwhile create no other
-    /// report.
+    /// Whether this thread is building a report: log lines and failures during that time create no
+    /// other report.
     static REPORTS: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -70,7 +70,8 @@ impl Probe {
         Self { child, output }
     }
 
-    /// Reads up to a line that ends with `word`: the harness writes the name of the test before the first one.
+    /// Reads up to a line that ends with `word`: the harness writes the name of the test before the
+    /// first one.
     fn wait_for(&mut self, word: &str) {
         let found = self.output.by_ref().lines().any(|line| line.unwrap().ends_with(word));
         assert!(found, "the probe ended without saying {word}");

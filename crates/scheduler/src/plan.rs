@@ -1,9 +1,10 @@
-//! What a tick does with each due job: a pure decision.
+//! Plans each due job of a tick. The plan is a pure decision.
 //!
-//! Puts together the job's schedule, its misfire and overlap policies, the kill switches and the tenant's quota, and says which
-//! dispatches to create, which skips to record, and where the cursor goes. Every due fire ends as exactly one of these, linked to
-//! the one before it, or its job is held back whole and stays due. A job whose schedule cannot be computed, even by a panic, is
-//! disabled with its reason and never stops the others.
+//! It combines the job's schedule, its misfire and overlap policies, the kill switches and the
+//! tenant's quota. The result lists the dispatches to create, the skips to record, and the new
+//! cursor. Every due fire becomes exactly one of these records, linked to the previous one, or the
+//! whole job is held back and stays due. If the schedule of a job cannot be computed, even because
+//! of a panic, the job is disabled with a reason and never blocks other jobs.
 
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,29 +23,29 @@ use sched_model::domain::timetable::{
 
 use crate::calendars::Calendars;
 
-/// A job that must be disabled, and why.
+/// A job that must be disabled, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disabled {
     /// Position of the job in the batch.
     pub position: usize,
-    /// Why.
     pub reason: String,
 }
 
-/// Most dispatches of one batch: what a transaction can insert well within its time-outs. A job that has more fires to catch
-/// up keeps its cursor at the first one left, and the next batch goes on there.
+/// Maximum number of dispatches of one batch. A transaction can insert this number well within its
+/// time-outs. A job with more fires to catch up keeps its cursor at the first remaining fire, and
+/// the next batch continues there.
 pub const MAX_DISPATCHES: usize = 5_000;
 
-/// Decides about the jobs of a batch at `now`, which is not earlier than any cursor.
+/// Plans the jobs of a batch at `now`, which is not earlier than any cursor.
 ///
-/// `calendars` holds those they name. Jobs for which no dispatch is left in the batch are not touched: they have no cursor to
-/// move and stay due.
+/// `calendars` holds the calendars that the jobs name. Jobs for which the batch has no dispatch
+/// left are not changed: their cursors do not move and they stay due.
 #[must_use]
 pub fn plan_batch(jobs: &[DueJob], calendars: &Calendars, now: DateTime<Utc>) -> (Batch, Vec<Disabled>) {
     let mut batch = Batch::default();
     let mut disabled = Vec::new();
     for (position, job) in jobs.iter().enumerate() {
-        // A fire that a change has left comes on top of the room it is given.
+        // A fire left by a change of the job is added to the room that the plan gets.
         let room = MAX_DISPATCHES.saturating_sub(batch.dispatches.len());
         if room == 0 {
             break;
@@ -60,7 +61,8 @@ pub fn plan_batch(jobs: &[DueJob], calendars: &Calendars, now: DateTime<Utc>) ->
             )
         };
         let decided = match (decide(room), quota) {
-            // Only then: the policies choose among all that is due, and the quota bounds what they have chosen.
+            // The quota applies last: the policies choose among all due fires, and the quota limits
+            // their choice.
             (Ok(decided), Some(left)) if decided.dispatches() > left => decide(room.min(left.max(1))),
             (decided, _) => decided,
         };

@@ -1,6 +1,8 @@
-//! Decides once more about a run whose folder was kept: what the checker has learned since, or what somebody changed in it to see whether it is noticed.
+//! Checks a kept run folder again, after changes to the checker or manual changes to the folder
+//! that the checker should detect.
 //!
-//! Only what the folder tells is decided: how the daemons ended, and what was left of their jobs, was seen when they did.
+//! Only the contents of the folder are checked. How the daemons ended, and which of their job
+//! processes remained, was checked during the run.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,10 +15,10 @@ use crate::fleet::Fleet;
 use crate::place::{BUSY, Place};
 use crate::run::WAKE;
 
-/// What the first verdict was given with.
+/// The inputs of the first verdict.
 const KNOWN: &str = "SELECT extract(epoch FROM at)::double precision, ARRAY(SELECT name FROM run.pooled ORDER BY name) FROM run.quiet";
 
-/// Decides about the run in `folder`, in a server of its own; 0 when everything holds, 1 when not.
+/// Checks the run in `folder`, on a separate server; 0 when everything holds, 1 when not.
 pub(crate) async fn check(cli: &Cli, folder: &Path) -> anyhow::Result<ExitCode> {
     let dump = folder.join("database.sql");
     ensure!(dump.is_file(), "{} is no folder of a run: it has no database.sql", folder.display());

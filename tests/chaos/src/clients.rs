@@ -1,7 +1,9 @@
-//! Those who use the installation meanwhile: they create, change, pause, trigger and cancel jobs through the API, and write down what they were answered.
+//! Clients that use the installation during the faults: they create, change, pause, trigger and
+//! cancel jobs through the API, and log the responses.
 //!
-//! A trigger is repeated with its key until it is answered, by whichever API answers; one that never is, is sent again when the faults are over. Everything else is
-//! asked for once: what became of it without an answer is nobody's claim.
+//! A client repeats a trigger with its idempotency key until any API answers. A trigger without an
+//! answer is sent again when the faults are over. Every other request is sent once: without a
+//! response, its outcome is not checked.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,24 +18,25 @@ use crate::jobs;
 use crate::plan::{Deed, Planned, SWITCHED};
 use crate::timeline::{Lines, now};
 
-/// Most times that one trigger is sent while there are faults.
+/// Maximum number of times that one trigger is sent during the faults.
 const TRIES: usize = 6;
-/// How long a client waits before it sends it again.
+/// Wait before a client sends a trigger again.
 const AGAIN: Duration = Duration::from_millis(400);
 
-/// How many pages somebody of the other tenant reads; the two after these are read by one of ours.
+/// Number of pages that a user of the other tenant reads; a user of the first tenant reads the two
+/// after these.
 const PAGES_OF_THEIRS: usize = 4;
 
-/// What all clients share.
+/// The state that all clients share.
 #[derive(Debug)]
 pub(crate) struct Office {
     pub(crate) apis: Vec<SocketAddr>,
     pub(crate) answers: Arc<Lines>,
-    /// The header by which somebody of the other tenant acts.
+    /// The authorization header of a user of the other tenant.
     pub(crate) their_bearer: String,
 }
 
-/// What was triggered, and not answered or answered with a dispatch.
+/// A trigger that has no response, or whose response contains a dispatch.
 #[derive(Debug, Clone)]
 struct Trigger {
     job: String,
@@ -41,14 +44,14 @@ struct Trigger {
     dispatch: Option<String>,
 }
 
-/// One who sends requests.
+/// A client that sends requests.
 #[derive(Debug)]
 pub(crate) struct Client {
     number: u64,
     office: Arc<Office>,
     triggers: Vec<Trigger>,
     made: usize,
-    /// To whom it speaks first.
+    /// The API that it tries first.
     api: usize,
 }
 
@@ -57,7 +60,7 @@ impl Client {
         Self { number, office, triggers: Vec::new(), made: 0, api: 0 }
     }
 
-    /// Does what is planned; returns the client for what is left to be done when the faults are over.
+    /// Sends the planned requests; returns the client for the remaining requests after the faults.
     pub(crate) async fn run(mut self, deeds: Vec<Planned>, since_start: impl Fn() -> Duration) -> Self {
         for planned in deeds {
             sleep(planned.at.saturating_sub(since_start())).await;
@@ -66,7 +69,7 @@ impl Client {
         self
     }
 
-    /// Sends again what was never answered; false while something still is not.
+    /// Sends unanswered triggers again; false while one still has no answer.
     pub(crate) async fn finish(&mut self) -> bool {
         let mut is_done = true;
         for number in 0..self.triggers.len() {
@@ -116,7 +119,7 @@ impl Client {
         }
     }
 
-    /// Sends a trigger until it is answered; whether it was.
+    /// Sends a trigger until it is answered; returns whether it was.
     async fn send_trigger(&mut self, number: usize) -> bool {
         let Some(trigger) = self.triggers.get(number).cloned() else { return true };
         let path = format!("/api/v1/jobs/{}/trigger", trigger.job);
@@ -207,7 +210,8 @@ impl Client {
         self.note("retry", dead, answer.as_ref(), json!({"id": body["run_id"]}));
     }
 
-    /// Reads as somebody of the other tenant, or what the other tenant has as one of ours.
+    /// Reads as a user of the other tenant, or reads the other tenant's resources as a user of the
+    /// first.
     async fn peek(&mut self, page: usize) {
         let is_by_us = page >= PAGES_OF_THEIRS;
         let ours = self.triggers.iter().rev().find_map(|trigger| trigger.dispatch.clone());
@@ -231,7 +235,7 @@ impl Client {
             Some(items) => items.iter().any(|item| is_theirs(item) == is_by_us),
             None => answer.as_ref().is_some_and(|answer| answer.status == 200),
         };
-        // A list without anything in it shows nothing, so nothing is proved by it.
+        // An empty list proves nothing.
         let state = match (is_ours, body["items"].as_array()) {
             (true, _) => "foreign",
             (false, Some(items)) if !items.is_empty() => "items",
@@ -251,7 +255,8 @@ impl Client {
         self.office.answers.add(&line);
     }
 
-    /// Asks one API, and another when that does not answer; a request that may have been heard is not sent twice.
+    /// Sends a request to one API, and to another when the first does not answer. A request that
+    /// may have been received is not sent twice.
     async fn ask(
         &mut self,
         method: &str,
@@ -275,7 +280,7 @@ impl Client {
     }
 }
 
-/// The body of an answer as JSON; null when it is none, which the status tells as well.
+/// The body of a response as JSON; null when it is not JSON, which the status shows as well.
 pub(crate) fn body_of(answer: &Answer) -> Value {
     serde_json::from_str(&answer.body).unwrap_or_default()
 }

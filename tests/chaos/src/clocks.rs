@@ -1,18 +1,20 @@
-//! Clocks that are wrong: one daemon of each kind has a wall clock of its own, which steps when it is told to, while the others and the database have the
-//! machine's.
+//! Wrong clocks: one daemon of each kind has its own wall clock, which steps on command. The other
+//! daemons and the database use the machine's clock.
 //!
-//! libfaketime, preloaded into these daemons alone, answers them when they ask for the time of day; what they measure intervals with stays as it is. How far
-//! a clock is ahead stands in a file, which is looked at once a second. Where the library is missing, no clock is wrong, and that is said. Its shared memory, which a
-//! process that is killed leaves behind, is removed with the process.
+//! libfaketime, preloaded into these daemons only, answers their queries for the time of day; the
+//! monotonic clock, which they use for intervals, is unchanged. A file contains the offset of each
+//! clock, and the library reads it once a second. Without the library no clock is wrong, and the
+//! run reports this. The library's shared memory, which a killed process leaves behind, is removed
+//! with the process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::plan::{Kind, Target};
 
-/// The daemons that have clocks of their own: the second of each kind.
+/// The daemons with their own clocks: the second of each kind.
 const NUMBER: usize = 1;
-/// Where distributions put the library, for programs of several threads.
+/// Paths of the multi-threaded library in distributions.
 const LIBRARIES: [&str; 4] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
@@ -28,7 +30,7 @@ pub(crate) struct Clocks {
 }
 
 impl Clocks {
-    /// Clocks whose files lie in `folder`; `None` where there is no library for them.
+    /// Clocks with their files in `folder`; `None` without the library.
     pub(crate) fn find(folder: PathBuf) -> anyhow::Result<Option<Self>> {
         let Some(library) = LIBRARIES.iter().map(Path::new).find(|path| path.is_file()) else {
             return Ok(None);
@@ -42,7 +44,7 @@ impl Clocks {
         Target { kind, number: NUMBER }
     }
 
-    /// Settings of a daemon, if it has a clock of its own, which is right for the time being.
+    /// Environment of a daemon, if it has its own clock, which is right at first.
     pub(crate) fn settings(&self, target: Target, name: &str) -> anyhow::Result<Vec<(&'static str, String)>> {
         if target.number != NUMBER {
             return Ok(Vec::new());
@@ -56,9 +58,9 @@ impl Clocks {
         ])
     }
 
-    /// Puts the clock of a daemon so many seconds ahead.
+    /// Sets the clock of a daemon ahead by this number of seconds.
     pub(crate) fn set(&self, name: &str, seconds: i64) -> anyhow::Result<()> {
-        // Replaced whole: it may be read at any time.
+        // Replaced atomically, because the library may read it at any time.
         let (file, new) = (self.file(name), self.folder.join(format!("{name}.new")));
         fs::write(&new, format!("{seconds:+}\n"))?;
         Ok(fs::rename(new, file)?)
@@ -69,7 +71,7 @@ impl Clocks {
     }
 }
 
-/// Removes what the clock of a process that has ended leaves.
+/// Removes the shared memory that the clock of an ended process leaves behind.
 pub(crate) fn forget(process: i32) {
     for left in [format!("/dev/shm/faketime_shm_{process}"), format!("/dev/shm/sem.faketime_sem_{process}")] {
         // Most processes have no such clock.

@@ -1,4 +1,5 @@
-//! Chance that repeats: the same seed gives the same numbers, on every machine and with every release of every library. Pure.
+//! Repeatable randomness: the same seed gives the same numbers, on every machine and with every
+//! release of every library. Pure.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ pub(crate) struct Dice {
 }
 
 impl Dice {
-    /// The stream of a seed that has this number among the streams of the seed.
+    /// The stream with this number, of a seed.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
         let mut dice = Self { state: seed };
         dice.state = dice.next() ^ stream.wrapping_mul(0xD1B5_4A32_D192_ED03);
@@ -34,12 +35,12 @@ impl Dice {
         usize::try_from(self.between(0, most)).unwrap_or(0)
     }
 
-    /// A span between two, in milliseconds.
+    /// A duration between two bounds, in milliseconds.
     pub(crate) fn span(&mut self, least: u64, most: u64) -> Duration {
         Duration::from_millis(self.between(least, most))
     }
 
-    /// One of several, each as likely as its weight says.
+    /// One of several values, weighted.
     pub(crate) fn choose<T: Copy>(&mut self, weighted: &[(u64, T)], otherwise: T) -> T {
         let total: u64 = weighted.iter().map(|(weight, _)| weight).sum();
         let mut drawn = self.between(1, total.max(1));

@@ -1,7 +1,9 @@
-//! A worker is told to take nothing new, and some time later that it may again, through whichever API answers.
+//! Drains a worker and revokes the drain later, through any API that answers.
 //!
-//! The note is that of a registration: a worker that loses its lease meanwhile takes it along to the next, so taking it back asks for all registrations of
-//! the process that have one. Who drains and is not told so any more would leave work undone: what cannot be taken back now is taken back when the faults are over.
+//! The drain belongs to a registration. A worker that loses its lease in between carries the drain
+//! over to its next registration, so the revocation covers all registrations of the process that
+//! have one. A drain without a revocation would leave work undone: a revocation that fails now is
+//! repeated when the faults are over.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,14 +15,14 @@ use tokio::time::sleep;
 
 use crate::place::Place;
 
-/// How often taking back is tried.
+/// Number of attempts to revoke.
 const TRIES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Asks the worker that runs as `process` to drain; its id.
+/// Drains the worker that runs as `process`; returns its id.
 ///
 /// # Errors
-/// When no such worker is registered, or no API takes the request.
+/// When no such worker is registered, or no API accepts the request.
 pub(crate) async fn ask(place: &Place, apis: &[SocketAddr], process: i32) -> anyhow::Result<String> {
     let worker = "SELECT worker_id::text FROM worker_registration WHERE process_id = $1 AND status <> 'OFFLINE' AND drain_requested_at IS NULL
                   ORDER BY started_at DESC LIMIT 1";
@@ -30,7 +32,7 @@ pub(crate) async fn ask(place: &Place, apis: &[SocketAddr], process: i32) -> any
     Ok(worker)
 }
 
-/// Takes back all requests of a process, or of all; false when some may be left.
+/// Revokes all drains of a process, or of all processes; false when some may remain.
 pub(crate) async fn take_back(place: &Place, apis: &[SocketAddr], process: Option<i32>) -> bool {
     for _ in 0..TRIES {
         if once(place, apis, process).await.is_ok_and(|left| left == 0) {
@@ -41,7 +43,7 @@ pub(crate) async fn take_back(place: &Place, apis: &[SocketAddr], process: Optio
     false
 }
 
-/// Takes back what there is; how many those were.
+/// Revokes the existing drains; returns their number.
 async fn once(place: &Place, apis: &[SocketAddr], process: Option<i32>) -> anyhow::Result<usize> {
     let asked = "SELECT worker_id::text FROM worker_registration
                  WHERE process_id = coalesce($1, process_id) AND status <> 'OFFLINE' AND drain_requested_at IS NOT NULL";

@@ -1,4 +1,5 @@
-//! Whether a run was as hard as its length asks for: a history that nothing was done to proves nothing. Pure.
+//! Checks that a run had enough faults for its length: a history without faults proves nothing.
+//! Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,16 +10,17 @@ use system_tests::Verdict;
 use crate::plan::{Fault, Intensity};
 use crate::timeline::{EXIT, LEFT_OUT, RENEW, START};
 
-/// A run as long as that has its faults in full number, and of every kind.
+/// A run of at least this length has its full number of faults, of every kind.
 const LONG: Duration = Duration::from_secs(300);
-/// A kind that was planned once may have met a daemon that had ended, or a server that was away.
+/// A kind that was planned only once may have met a daemon that had ended, or a server that was
+/// down.
 const OFTEN: usize = 2;
-/// A kind of request that was answered less often may have met a fault, or come when it had nothing to do.
+/// A kind of request with fewer responses may have met a fault, or an occasion with nothing to do.
 const ANSWERED: usize = 5;
-/// How what cannot be done on this machine is left out.
+/// Texts in the timeline for faults that are impossible on this machine.
 const IMPOSSIBLE: [&str; 2] = ["is not allowed here", "is not installed here"];
 
-/// What was to be done.
+/// The planned faults and requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     pub(crate) planned: &'a [Fault],
@@ -27,7 +29,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) has_other_build: bool,
 }
 
-/// How many faults a minute take place at least, in a long run and in a short one, which begins and ends with some seconds of none.
+/// Minimum number of faults a minute, in a long run and in a short one, which begins and ends with
+/// some seconds without faults.
 const fn least_per_minute(intensity: Intensity) -> (f64, f64) {
     match intensity {
         Intensity::Low => (7.0, 5.0),
@@ -36,7 +39,8 @@ const fn least_per_minute(intensity: Intensity) -> (f64, f64) {
     }
 }
 
-/// Holds what took place, by the lines of the timeline, against what was wanted, and what clients asked for against what they were answered.
+/// Compares the lines of the timeline with the plan, and the requests of clients with their
+/// responses.
 pub(crate) fn verdicts(wanted: &Wanted<'_>, timeline: &[Value], answers: &[Value]) -> Vec<Verdict> {
     let mut took = BTreeMap::<&str, usize>::new();
     for kind in timeline.iter().filter_map(|line| line["kind"].as_str()) {
@@ -64,7 +68,8 @@ pub(crate) fn verdicts(wanted: &Wanted<'_>, timeline: &[Value], answers: &[Value
     verdicts
 }
 
-/// Whether each kind of request that was answered often enough was accepted at least once: one that is refused every time is no test of anything.
+/// Checks that each kind of request with enough responses was accepted at least once: a request
+/// that is always rejected tests nothing.
 fn of_each_request(answers: &[Value]) -> Verdict {
     let mut kinds = BTreeMap::<String, (usize, usize)>::new();
     for answer in answers.iter().filter(|answer| answer["action"] != "roles") {
@@ -113,7 +118,7 @@ mod tests {
     use super::*;
     use crate::plan::{self, What};
 
-    /// What is said of a run of so many minutes of which this took place.
+    /// The verdicts for a run of this many minutes with this timeline.
     fn said(minutes: u64, timeline: &[Value]) -> Vec<(bool, i64)> {
         let length = Duration::from_secs(minutes * 60);
         let planned = plan::faults(1, length, Intensity::Normal);

@@ -1,7 +1,8 @@
-//! Does to the installation what was planned, each fault at its time; faults that last go on beside those that come after them.
+//! Injects the planned faults into the installation, each at its time. A fault that lasts continues
+//! beside later ones.
 //!
-//! Nothing here decides what is done. What does not take place (a disk that must not be filled, a session that is not there) is written down as left out, and is
-//! no fault.
+//! Nothing here chooses the faults. A fault that cannot take place (a disk that must not be filled,
+//! a session that does not exist) is logged as left out, and does not count as a fault.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,24 +20,25 @@ use crate::plan::{Fault, Kind, Target, Weather, What};
 use crate::timeline::{Lines, now};
 use crate::{drains, snapshot};
 
-/// How often, and after which pauses, a worker is asked to drain.
+/// Number of attempts to drain a worker, with pauses in between.
 const DRAIN_TRIES: usize = 12;
 const DRAIN_PAUSE: Duration = Duration::from_millis(500);
 
-/// What faults are done to.
+/// The targets of faults.
 #[derive(Debug)]
 pub(crate) struct Victims {
     pub(crate) fleet: Fleet,
     pub(crate) place: Arc<Place>,
     pub(crate) pooler: Mutex<Pooler>,
     pub(crate) timeline: Arc<Lines>,
-    /// One trouble with the server at a time, one rolling restart, one clock that is wrong.
+    /// Serialises faults of one kind: one server fault at a time, one rolling restart, one wrong
+    /// clock.
     pub(crate) server: Mutex<()>,
     pub(crate) rolling: Mutex<()>,
     pub(crate) clock: Mutex<()>,
 }
 
-/// Does all of it; returns when the last fault is over.
+/// Injects all faults; returns when the last one is over.
 pub(crate) async fn inject(
     victims: &Arc<Victims>,
     faults: Vec<Fault>,
@@ -159,7 +161,7 @@ impl Victims {
         for daemon in self.fleet.all(kind) {
             let (answer, done) = oneshot::channel();
             daemon.order(Order::Renew(answer));
-            // A keeper that is gone has nothing to renew.
+            // A keeper that has ended has nothing to renew.
             renewed += usize::from(done.await.unwrap_or(false));
         }
         let name = What::Rolling(kind).word(self.fleet.has_other_build);
@@ -176,7 +178,7 @@ impl Victims {
         let apis: Vec<_> = self.fleet.all(Kind::Api).map(|api| api.address).collect();
         let mut asked = None;
         let mut why = String::new();
-        // It may just be starting, or the database away.
+        // The worker may be starting, or the database may be down.
         for _ in 0..DRAIN_TRIES {
             let process = daemon.pid();
             match drains::ask(&self.place, &apis, process).await {
@@ -194,7 +196,7 @@ impl Victims {
         };
         let began = now();
         sleep(lasts).await;
-        // Written down before it is taken back: from then on it may claim.
+        // Logged before the revocation: after it the worker may claim.
         self.timeline.fault_of(Some(process), "drain", &daemon.name, (began, &worker));
         drains::take_back(&self.place, &apis, Some(process)).await;
     }

@@ -1,6 +1,8 @@
-//! The daemons: each has a keeper that does to it what it is told, in order, and starts it again when it has ended, as an init system would.
+//! The daemons. Each has a keeper that executes orders for it one after the other, and restarts it
+//! when it has ended, as an init system would.
 //!
-//! Every process ends with its keeper, also when the program is killed (`test_support::Process`). What a keeper did is in the timeline.
+//! Every process ends with its keeper, also when the program is killed (`test_support::Process`).
+//! The keeper's actions are in the timeline.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -22,60 +24,62 @@ use crate::plan::{Kind, Target, count_of};
 use crate::timeline::{EXIT, Lines, RENEW, now};
 use crate::way::{Server, Way};
 
-/// How long a daemon that is asked to end may take, work in flight included.
+/// Time limit for a daemon to stop on request, work in flight included.
 const END_LIMIT: Duration = Duration::from_secs(40);
-/// How long after its end a daemon is started again that nobody ended.
+/// Wait before the restart of a daemon that ended without an order.
 const AGAIN: Duration = Duration::from_millis(500);
-/// How often a keeper looks after its daemon.
+/// Interval at which a keeper checks its daemon.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long a daemon may take to be ready.
+/// Time limit until a daemon is ready.
 const READY_LIMIT: Duration = Duration::from_secs(120);
-/// How much of what a daemon wrote is shown when it does not become ready.
+/// Number of output lines that are shown when a daemon does not become ready.
 const SHOWN: usize = 20;
-/// These reach the database through the pooler.
+/// Daemons that reach the database through the pooler.
 const POOLED: [Target; 2] =
     [Target { kind: Kind::Scheduler, number: 2 }, Target { kind: Kind::Worker, number: 5 }];
 
-/// What a keeper is told.
+/// An order to a keeper.
 #[derive(Debug)]
 pub(crate) enum Order {
     Kill(Duration),
     Term(Duration),
     Freeze(Duration),
-    /// Ends it in order and starts the other build of it, if there is one; answers whether it ran when it is ready.
+    /// Stops the daemon normally and starts its other build, if there is one. Once it is ready, the
+    /// reply contains whether the daemon ran before.
     Renew(oneshot::Sender<bool>),
-    /// Ends it in order, for good; answers how.
+    /// Stops the daemon normally and permanently; replies with its exit code.
     End(oneshot::Sender<Option<i32>>),
-    /// Answers whether it runs and what it wrote last.
+    /// Replies with its state and its last output.
     Show(oneshot::Sender<String>),
 }
 
-/// A daemon, whether it runs right now or not.
+/// A daemon, whether it runs at the moment or not.
 #[derive(Debug)]
 pub(crate) struct Daemon {
     pub(crate) target: Target,
     pub(crate) name: String,
     pub(crate) way: Way,
-    /// Its pages; of an API also what it is for.
+    /// Address of its health pages; for an API also the address of the API.
     pub(crate) address: SocketAddr,
-    /// The process that runs, or ran last.
+    /// The id of the current or last process.
     pid: Arc<AtomicI32>,
     orders: mpsc::UnboundedSender<Order>,
 }
 
 impl Daemon {
-    /// The id of the process that runs, or ran last; 0 before the first.
+    /// The id of the current or last process; 0 before the first.
     pub(crate) fn pid(&self) -> i32 {
         self.pid.load(Ordering::Relaxed)
     }
 
-    /// Tells its keeper what to do next.
+    /// Sends an order to its keeper.
     pub(crate) fn order(&self, order: Order) {
-        // A keeper that is gone has been told to end.
+        // A keeper that has ended was ordered to end.
         drop(self.orders.send(order));
     }
 
-    /// Waits until it is ready; an error says all there is to know about one that does not become so `after` that.
+    /// Waits until it is ready; otherwise the error contains all known details, including the event
+    /// in `after`.
     async fn ready(&self, after: &str) -> anyhow::Result<()> {
         if ready(self.address, READY_LIMIT).await {
             return Ok(());
@@ -91,27 +95,26 @@ impl Daemon {
     }
 }
 
-/// All daemons.
 #[derive(Debug)]
 pub(crate) struct Fleet {
     pub(crate) daemons: Vec<Daemon>,
-    /// Where some have clocks of their own.
+    /// The wrong clocks of some daemons, if any.
     pub(crate) clocks: Option<Clocks>,
-    /// Whether rolling restarts go from one build to another.
+    /// Whether rolling restarts switch from one build to another.
     pub(crate) has_other_build: bool,
     keepers: JoinSet<()>,
 }
 
-/// What is particular about the daemons of a run.
+/// The options of a run's daemons.
 #[derive(Debug, Default)]
 pub(crate) struct Choice<'a> {
-    /// Settings besides those of every run.
+    /// Additional settings.
     pub(crate) settings: &'a [(&'a str, &'a str)],
-    /// Where their programs lie; beside this one where nothing is said.
+    /// The folder of their programs; by default that of this program.
     pub(crate) programs: Option<&'a Path>,
-    /// Where the programs of another build lie, to which a rolling restart goes, and back.
+    /// The folder of another build, to which rolling restarts switch, and back.
     pub(crate) other_build: Option<&'a Path>,
-    /// Clocks of some daemons.
+    /// The wrong clocks of some daemons.
     pub(crate) clocks: Option<Clocks>,
 }
 
@@ -126,7 +129,7 @@ impl Fleet {
         (0..count_of(Kind::Scheduler)).map(|number| format!("{}-{number}", word(Kind::Scheduler))).collect()
     }
 
-    /// Starts all of them; returns when they are ready.
+    /// Starts all daemons; returns when they are ready.
     pub(crate) async fn start(
         place: &Place,
         pooler: SocketAddr,
@@ -189,12 +192,12 @@ impl Fleet {
         self.daemons.iter().find(|daemon| daemon.target == target)
     }
 
-    /// Those of a kind.
+    /// The daemons of a kind.
     pub(crate) fn all(&self, kind: Kind) -> impl Iterator<Item = &Daemon> {
         self.daemons.iter().filter(move |daemon| daemon.target.kind == kind)
     }
 
-    /// Fair weather for all, and everybody ready.
+    /// Clears all network faults and waits until all daemons are ready.
     pub(crate) async fn heal(&self) -> anyhow::Result<()> {
         for daemon in &self.daemons {
             daemon.way.clear();
@@ -205,7 +208,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Ends all in order; returns those that did not end well, with their exit code.
+    /// Stops all daemons normally; returns those that failed to stop cleanly, with their exit code.
     pub(crate) async fn end(self) -> Vec<String> {
         let mut ends = Vec::new();
         for daemon in &self.daemons {
@@ -224,10 +227,10 @@ impl Fleet {
     }
 }
 
-/// How a process ended that was told to.
+/// The result of a process that was ordered to end.
 #[derive(Debug, Default)]
 struct End {
-    /// Its exit code, if it ended with one.
+    /// Its exit code, if it has one.
     code: Option<i32>,
     word: String,
 }
@@ -235,7 +238,7 @@ struct End {
 struct Keeper {
     name: String,
     launch: Launch,
-    /// The build that it does not run.
+    /// The build that does not run at the moment.
     other: Option<Launch>,
     process: Option<Process>,
     address: SocketAddr,
@@ -255,7 +258,7 @@ impl Keeper {
                         if let Some(ended) = self.process.take() {
                             clocks::forget(ended.id());
                         }
-                        // Whoever asked may have gone.
+                        // The receiver of the reply may have ended.
                         let _ = answer.send(end.code);
                         return;
                     }
@@ -289,7 +292,7 @@ impl Keeper {
                 self.tell_end(process, "term", (began, &detail), &end);
             }
             Order::Freeze(lasts) => {
-                // It may be as long ago that it was told as the order waited.
+                // The time of execution: the order may have waited in the queue.
                 let began = now();
                 if let (Some(_), Some(running)) = (process, &mut self.process) {
                     running.pause();
@@ -306,7 +309,7 @@ impl Keeper {
                 self.start_again(Duration::ZERO).await;
                 ready(self.address, Duration::from_secs(10)).await;
                 self.tell_end(process, RENEW, (began, &end.word), &end);
-                // Whoever asked may have gone.
+                // The receiver of the reply may have ended.
                 let _ = answer.send(process.is_some());
             }
             Order::Show(answer) => drop(answer.send(self.show())),
@@ -314,7 +317,7 @@ impl Keeper {
         }
     }
 
-    /// Whether it runs, and the end of all it wrote.
+    /// Whether it runs, and the end of its output.
     fn show(&mut self) -> String {
         self.keep_log();
         let state = self.running().map_or_else(
@@ -328,13 +331,13 @@ impl Keeper {
         format!("{state} and wrote last:\n{}", end.join("\n"))
     }
 
-    /// The process, if it runs.
+    /// The id of the process, if it runs.
     fn running(&mut self) -> Option<i32> {
         let process = self.process.as_mut()?;
         process.exited().is_none().then(|| process.id())
     }
 
-    /// Writes down what was done to a process, or that there was none.
+    /// Logs a fault of a process, or that there was no process.
     fn tell(&self, process: Option<i32>, kind: &str, what: (f64, &str)) {
         match process {
             Some(_) => self.timeline.fault_of(process, kind, &self.name, what),
@@ -342,7 +345,7 @@ impl Keeper {
         }
     }
 
-    /// Writes down that a process was told to end and how it did, or that there was none.
+    /// Logs that a process was ordered to end and its result, or that there was no process.
     fn tell_end(&self, process: Option<i32>, kind: &str, what: (f64, &str), end: &End) {
         match process {
             Some(process) => self.timeline.end_of(process, kind, &self.name, what, end.code),
@@ -350,7 +353,7 @@ impl Keeper {
         }
     }
 
-    /// Starts the daemon again if it has ended by itself.
+    /// Restarts the daemon if it has ended without an order.
     async fn look_after(&mut self) {
         let Some(process) = &mut self.process else { return };
         if let Some(status) = process.exited() {
@@ -376,7 +379,7 @@ impl Keeper {
         self.process = Some(process);
     }
 
-    /// Ends it in order; kills it if it does not.
+    /// Stops it normally; kills it if it does not stop.
     async fn term(&mut self) -> End {
         let Some(process) = self.process.as_mut() else { return End::default() };
         if process.exited().is_none() {
@@ -395,7 +398,7 @@ impl Keeper {
         End { code: None, word: format!("killed, as it had not ended after {END_LIMIT:?}") }
     }
 
-    /// What it wrote goes with it otherwise.
+    /// Keeps its output, which is removed with the process otherwise.
     fn keep_log(&self) {
         let Some(process) = &self.process else { return };
         let written = OpenOptions::new().create(true).append(true).open(&self.log);
@@ -405,7 +408,7 @@ impl Keeper {
     }
 }
 
-/// Waits until a daemon is ready, for so long at most.
+/// Waits until a daemon is ready, up to `limit`; returns whether it is.
 pub(crate) async fn ready(address: SocketAddr, limit: Duration) -> bool {
     let ask = async || http::get(address, "/health/ready").await.is_ok_and(|answer| answer.status == 200);
     let waiting = async {
@@ -424,7 +427,7 @@ pub(crate) const fn word(kind: Kind) -> &'static str {
     }
 }
 
-/// Where a daemon finds its database, listens and works.
+/// The database, the address and the folder of a daemon.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Station<'a> {
     pub(crate) url: &'a str,
@@ -432,7 +435,8 @@ pub(crate) struct Station<'a> {
     pub(crate) work: &'a Path,
 }
 
-/// A daemon of the programs beside this one. Leases are short, so that faults of seconds end them.
+/// A daemon from the programs beside this one. Leases are short, so that faults of seconds expire
+/// them.
 pub(crate) fn launch(kind: Kind, station: &Station<'_>) -> anyhow::Result<Launch> {
     launch_in(None, kind, station)
 }
@@ -468,7 +472,7 @@ fn launch_in(folder: Option<&Path>, kind: Kind, station: &Station<'_>) -> anyhow
     Ok(settings.iter().fold(launch, |launch, (name, value)| launch.env(name, value)))
 }
 
-/// A program that was built beside this one.
+/// A program of the same build as this one.
 pub(crate) fn program(name: &str) -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name(name);
     ensure!(path.is_file(), "{} is missing; scripts/chaos builds it", path.display());

@@ -1,7 +1,10 @@
-//! One who follows the stream of events all the time, over restarts of the API, and writes down what he is told.
+//! A client that follows the event stream continuously, across restarts of the API, and logs the
+//! events.
 //!
-//! Server-sent events as a browser reads them: a message counts once it is whole, its id is kept, and after every end of a connection the next one, to the next API, goes on
-//! after that id. Nothing is asked of the database, so that what is written down can be held against it.
+//! It reads server-sent events as a browser does. A message counts once it is complete, and its id
+//! is kept. After every end of a connection the client connects to the next API and continues after
+//! that id. The follower does not query the database for events, so that its log can be compared
+//! with the database.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,23 +21,24 @@ use tokio::time::{sleep, timeout};
 
 use crate::timeline::{Lines, now};
 
-/// An API that says nothing for longer than that has gone: it shows a sign of life every 15 seconds.
+/// Read timeout: an API sends a keep-alive every 15 seconds, so one that is silent for longer is
+/// down.
 const SILENCE: Duration = Duration::from_secs(20);
-/// How long a connection may take to be answered.
+/// Time limit for the response to a connection.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How long he waits before he comes again.
+/// Wait before a reconnect.
 const AGAIN: Duration = Duration::from_millis(300);
-/// How long after the end of everything the stream may take to be told whole.
+/// Time limit for the stream to deliver all events after the end of the load.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The newest event that he may see, as a position.
+/// The position of the newest event that is visible to the follower.
 const NEWEST: &str = "SELECT transaction_id::text::bigint, id FROM events
     WHERE tenant_id IS NULL OR tenant_id = (SELECT id FROM tenants WHERE slug = 'default') ORDER BY transaction_id DESC, id DESC LIMIT 1";
 
-/// Where an event stands: its transaction, and its number there.
+/// The position of an event: its transaction, and its number within that.
 type Place = (i64, i64);
 
-/// One who follows; he ends with the value.
+/// A follower; it ends when the value is dropped.
 #[derive(Debug)]
 pub(crate) struct Follower {
     told: Arc<Lines>,
@@ -43,10 +47,10 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Begins to follow, and returns when the stream is open.
+    /// Starts to follow; returns when the stream is open.
     ///
     /// # Errors
-    /// When it is not in time.
+    /// When the stream does not open in time.
     pub(crate) async fn start(apis: Vec<SocketAddr>, told: Arc<Lines>) -> anyhow::Result<Self> {
         let (seen, mut is_open) = watch::channel((0, 0));
         let mut following = JoinSet::new();
@@ -55,10 +59,11 @@ impl Follower {
         Ok(Self { told, seen: is_open, _following: following })
     }
 
-    /// Waits until he has been told what there is by now, and stops him. What he was not told in time is missing.
+    /// Waits until the follower has received all events up to now, and stops it. Events that it did
+    /// not receive in time are missing.
     ///
     /// # Errors
-    /// When the database cannot be asked.
+    /// When the database query fails.
     pub(crate) async fn stop(mut self, sql: &Client) -> anyhow::Result<()> {
         let newest = sql.query_one(NEWEST, &[]).await?;
         let newest: Place = (newest.get(0), newest.get(1));
@@ -76,7 +81,7 @@ impl Follower {
     }
 }
 
-/// Where he is: how often he has come, and the id of the last whole message.
+/// Progress of the follower: its number of connections, and the id of the last complete message.
 struct Stand {
     connection: usize,
     last: Option<String>,
@@ -86,7 +91,7 @@ async fn follow(apis: Vec<SocketAddr>, told: Arc<Lines>, seen: watch::Sender<Pla
     let mut stand = Stand { connection: 0, last: None };
     for api in apis.iter().cycle() {
         stand.connection += 1;
-        // However a connection ends, the next one goes on where it was.
+        // After any end of a connection, the next one continues at the same position.
         drop(read(*api, &mut stand, &told, &seen).await);
         sleep(AGAIN).await;
     }
@@ -128,7 +133,7 @@ async fn read(
     }
 }
 
-/// What stands before a mark, which is taken away with it.
+/// Removes and returns the text before a mark, together with the mark.
 fn cut(text: &mut Vec<u8>, mark: &[u8]) -> Option<String> {
     let at = text.windows(mark.len()).position(|window| window == mark)?;
     let rest = text.split_off(at + mark.len());
@@ -136,19 +141,20 @@ fn cut(text: &mut Vec<u8>, mark: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(piece.get(..at).unwrap_or_default()).into_owned())
 }
 
-/// Takes a whole message in.
+/// Processes a complete message.
 fn note(message: &str, stand: &mut Stand, told: &Lines) {
     let field = |name: &str| message.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     if let Some(id) = field("id") {
         stand.last = Some(id.to_owned());
     }
-    // Signs of life have no data.
+    // Keep-alives have no data.
     let Some(data) = field("data").and_then(|data| serde_json::from_str::<Value>(data).ok()) else { return };
     told.add(&json!({"at": now(), "connection": stand.connection, "message": data["message"], "position": data["id"], "event_type": data["type"],
                      "reason": data["reason"]}));
 }
 
-/// Where a position stands: four numbers or five in hexadecimal digits, of which the second and the third say it.
+/// Parses a position: four or five hexadecimal numbers, of which the second and the third are the
+/// transaction and the number.
 fn place_of(position: &str) -> Option<Place> {
     let mut parts = position.split('.').skip(1).map(|part| i64::from_str_radix(part, 16));
     Some((parts.next()?.ok()?, parts.next()?.ok()?))

@@ -1,6 +1,7 @@
-//! The jobs there are: of every kind, with every policy, all of them writing down what they do.
+//! The jobs of a run: of every kind, with every policy. All of them log their work.
 //!
-//! The jobs of the tables `steady`, `cron` and so on are never changed, so that rules which need settings that were always the same have something to speak about. Pure.
+//! The jobs of the tables `steady`, `cron` and so on are never changed, so that rules that need
+//! constant settings have data. Pure.
 
 use std::path::Path;
 
@@ -10,14 +11,14 @@ use system_tests::Effects;
 
 use crate::plan::{BY_HAND, CHANGED};
 
-/// How a job's function differs from others: its name, how many milliseconds it works, how it ends.
+/// The functions: name, duration in milliseconds, result.
 const FUNCTIONS: [(&str, u32, &str); 7] = [
     ("quick", 60, "well"),
     ("busy", 400, "well"),
     ("long", 2500, "well"),
     ("flaky", 60, "flaky"),
     ("broken", 30, "badly"),
-    // Somebody pauses it at times.
+    // A client pauses it at times.
     ("switched", 60, "well"),
     ("hangs", 20_000, "well"),
 ];
@@ -27,11 +28,11 @@ const CRONS: [&str; 6] =
 const POLICIES: [(&str, u32); 4] = [("skip", 1), ("queue", 1), ("allow", 3), ("skip", 2)];
 const MISFIRES: [&str; 3] = ["fire_once", "skip", "fire_all"];
 
-/// How often a calendar excludes four seconds of fifteen: for twenty minutes.
+/// Number of windows of the calendar, each of four seconds out of fifteen: twenty minutes in total.
 const BREAKS: i64 = 80;
 const BREAK: (i64, i64) = (4, 15);
 
-/// Everything that is there from the beginning, as the body of an `apply`; `now` is about the present.
+/// All initial resources, as the body of an `apply`; `now` is approximately the current time.
 pub(crate) fn manifest(program: &Path, effects: &Path, now: DateTime<Utc>) -> Value {
     let mut functions: Vec<Value> = FUNCTIONS
         .iter()
@@ -40,7 +41,7 @@ pub(crate) fn manifest(program: &Path, effects: &Path, now: DateTime<Utc>) -> Va
             {"program": program, "args": [effects, work.to_string(), mode], "grace_seconds": 1}})
         })
         .collect();
-    // It does not listen when it is told to end, so it has to be killed.
+    // It ignores SIGTERM, so the worker must kill it.
     let command = Effects::at(effects, 0.0).command("trap '' TERM; work=200");
     functions.push(json!({"name": "stubborn", "handler_type": "process",
                           "handler_config": {"shell": true, "command": command, "grace_seconds": 1}}));
@@ -57,7 +58,7 @@ fn breaks(now: DateTime<Utc>) -> Value {
     json!({"name": "breaks", "timezone": "UTC", "windows": windows})
 }
 
-/// What belongs to the other tenant.
+/// The resources of the other tenant.
 pub(crate) fn theirs(program: &Path, effects: &Path) -> Value {
     let function = json!({"name": "quick", "handler_type": "process", "handler_config": {"program": program, "args": [effects, "60", "well"]}});
     let jobs: Vec<Value> = (0..2).map(|n| interval(&format!("theirs-{n}"), 2 + n, "quick")).collect();
@@ -107,7 +108,7 @@ fn jobs(now: DateTime<Utc>) -> Vec<Value> {
             &json!({"queue": "narrow", "retry_policy": retries(6, 1, "fixed")}),
         ));
     }
-    // A fire that finds another open takes its place.
+    // A fire that finds an open run replaces it.
     let replaces = json!({"overlap_policy": "cancel_oldest", "misfire_policy": "skip", "retry_policy": retries(6, 1, "fixed")});
     jobs.push(with(interval("replaced-0", 2, "long"), &replaces));
     jobs.push(with(interval("replaced-1", 1, "long"), &with(replaces.clone(), &json!({"max_instances": 2}))));
@@ -138,13 +139,13 @@ fn jobs(now: DateTime<Utc>) -> Vec<Value> {
     for n in 0..BY_HAND {
         jobs.push(by_hand(&format!("by-hand-{n}"), "quick"));
     }
-    // Whoever asks for more waits in line.
+    // Further triggers are queued.
     jobs.push(with(by_hand("by-hand-long", "long"), &json!({"overlap_policy": "queue", "max_instances": 2})));
     jobs.extend((0..CHANGED).map(|n| changed(n, u64::try_from(n).unwrap_or(0))));
     jobs
 }
 
-/// A job that is changed all the time, with one of its schedules.
+/// A job that clients change repeatedly, with one of its schedules.
 pub(crate) fn changed(job: usize, choice: u64) -> Value {
     let name = format!("changed-{job}");
     let mut job = match choice {
@@ -160,7 +161,7 @@ pub(crate) fn changed(job: usize, choice: u64) -> Value {
     job
 }
 
-/// A job that a client makes: one that is never due, one that is due once, soon, or one that fires for ever.
+/// A job that a client creates: never due, due once soon, or with an endless schedule.
 pub(crate) fn made(name: &str, seconds: u64, now: DateTime<Utc>) -> Value {
     match seconds {
         0 => by_hand(name, "quick"),

@@ -1,9 +1,11 @@
-//! A whole installation under seeded faults: three schedulers, six workers, two APIs and one PostgreSQL, clients that use them, and a checker of
-//! everything they were to keep. Run by `scripts/chaos` for minutes with many faults and by `scripts/soak` for hours with few; `docs/proof.md` says what is checked and
-//! how a failure is repeated.
+//! A complete installation under seeded faults: three schedulers, six workers, two APIs, one
+//! PostgreSQL, clients, and a checker of every guarantee. `scripts/chaos` runs it for minutes with
+//! many faults, `scripts/soak` for hours with few. `docs/proof.md` describes the checks and how to
+//! repeat a failure.
 //!
-//! Everything runs on loopback and Unix sockets below one folder. Whatever ends this program ends all it has started, by guards of each process; the folder is removed
-//! when all is well, kept when something is broken, and replaced by the next run.
+//! Everything runs on loopback and Unix sockets below one folder. When this program ends, in any
+//! way, the guard of each process ends every process that it has started. The folder is removed
+//! after a success, kept after a failure, and replaced by the next run.
 
 #![expect(
     clippy::indexing_slicing,
@@ -45,7 +47,7 @@ use tokio::task::LocalSet;
 
 use crate::plan::Intensity;
 
-/// Runs an installation under faults that follow from a seed, and checks what it left.
+/// Runs an installation under faults derived from a seed, and checks the result.
 #[derive(Debug, Parser)]
 #[command(
     name = "scripts/chaos",
@@ -56,51 +58,51 @@ use crate::plan::Intensity;
 struct Cli {
     #[command(subcommand)]
     other: Option<Other>,
-    /// How long faults are made
+    /// Duration of the faults, in minutes
     #[arg(long, value_name = "N", default_value_t = 2.0)]
     minutes: f64,
-    /// What faults and requests follow from
+    /// Seed of the faults and requests
     #[arg(long, value_name = "S", default_value_t = 7)]
     seed: u64,
-    /// How often there is a fault
+    /// Frequency of the faults
     #[arg(long, value_enum, default_value_t = Intensity::Normal)]
     intensity: Intensity,
     /// Folder of the run
     #[arg(long, value_name = "FOLDER", default_value = "target/chaos")]
     into: PathBuf,
-    /// The Python that has what the oracle of fire times needs
+    /// Python with the packages of the oracle of fire times
     #[arg(long, value_name = "FILE", required = true)]
     python: Option<PathBuf>,
-    /// A disk may be mounted: this program has mounts of its own
+    /// Permits mounting a disk: this program has its own mount namespace
     #[arg(long)]
     may_mount: bool,
-    /// Guards that all daemons do without, separated by commas; takes programs that were built for it
+    /// Guards to disable in all daemons, separated by commas; requires programs built for it
     #[arg(long, value_name = "FENCES", default_value = "")]
     without: String,
-    /// Programs of another build, to which rolling restarts go, and back
+    /// Programs of another build, to which rolling restarts switch, and back
     #[arg(long, value_name = "FOLDER")]
     other_build: Option<PathBuf>,
-    /// Breaks the product in this way, and ends with status 0 when the checker says so
+    /// Breaks the product in this way, and exits with status 0 when the checker reports it
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(mutants::MUTANTS.iter().map(|mutant| mutant.name)))]
     mutant: Option<String>,
-    /// Decides once more about the run in this folder, which was kept, and runs nothing
+    /// Checks the kept run in this folder again, and runs nothing
     #[arg(long, value_name = "FOLDER")]
     check: Option<PathBuf>,
-    /// Keeps the folder, whatever comes of it
+    /// Keeps the folder after any result
     #[arg(long)]
     keep: bool,
 }
 
-/// What else there is to run.
+/// Other modes.
 #[derive(Debug, Subcommand)]
 enum Other {
-    /// A server that takes the place of another; run by `scripts/failover`
+    /// A standby replaces the primary; run by `scripts/failover`
     Failover(failover::Cli),
-    /// A release that takes the place of the one before; run by `scripts/rehearse-upgrade`
+    /// A release replaces the previous one; run by `scripts/rehearse-upgrade`
     Upgrade(upgrade::Cli),
 }
 
-/// What `scripts/chaos` and `scripts/failover` run; the status says what came of it.
+/// The entry point of `scripts/chaos` and `scripts/failover`; the status is the result.
 ///
 /// # Errors
 /// When the installation cannot be run to the end.
@@ -116,11 +118,11 @@ pub async fn chaos() -> anyhow::Result<ExitCode> {
         return again::check(&cli, folder).await;
     }
     let length = Duration::from_secs_f64(cli.minutes.clamp(0.1, 24.0 * 60.0) * 60.0);
-    // Waits of the tests are not for any thread.
+    // The tests' wait functions are not `Send`.
     LocalSet::new().run_until(run::run(&cli, length)).await
 }
 
-/// What `scripts/soak` runs; the status says what came of it.
+/// The entry point of `scripts/soak`; the status is the result.
 ///
 /// # Errors
 /// When the installation cannot be run to the end.

@@ -1,28 +1,29 @@
-//! Ways to break the product from below, each with what the checker has to say of it: a checker that never fails proves nothing.
+//! Ways to break the product from below, each with the expected finding of the checker: a checker
+//! that never fails proves nothing.
 //!
-//! A mutant is a trigger or an index in the run's own database that undoes what the product does, as a mistake in it would; the programs are the ordinary ones, and know
-//! nothing of it. (`scripts/break-it` takes guards out of the programs themselves.) Statements only; they go with the database.
+//! A mutant is a trigger or an index in the run's own database that undoes the product's work, as a
+//! bug in the product would. The programs are the ordinary ones and do not know of it.
+//! (`scripts/break-it` removes guards from the programs themselves.) Mutants are statements only;
+//! they are removed with the database.
 
 /// A way to break the product.
 #[derive(Debug)]
 pub(crate) struct Mutant {
     pub(crate) name: &'static str,
-    /// What is different, in words.
+    /// Description of the change.
     pub(crate) what: &'static str,
-    /// Done before the faults begin.
+    /// Executed before the faults begin.
     pub(crate) install: &'static str,
-    /// Done when a third of the run is over.
+    /// Executed after a third of the run.
     pub(crate) then: &'static str,
-    /// How a finding begins that has to be among those of the checker.
+    /// Prefix of a finding that the checker must report.
     pub(crate) finding: &'static str,
 }
 
-/// The mutant of a name.
 pub(crate) fn named(name: &str) -> Option<&'static Mutant> {
     MUTANTS.iter().find(|mutant| mutant.name == name)
 }
 
-/// All of them.
 pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "unique_key",

@@ -1,7 +1,8 @@
-//! The folder of a run, the PostgreSQL in it, and what is done to that.
+//! The folder of a run, its PostgreSQL server, and the faults of that server.
 //!
-//! The server is private, durable, and on a Unix socket. Its data lies on a small disk of its own (tmpfs) where mounting is allowed, so that the disk can be full. The
-//! server ends with its owner in any case (`devdb`); the folder is removed by whoever ends well, or by the next run.
+//! The server is private, durable, and on a Unix socket. Its data is on a separate small disk
+//! (tmpfs) where mounting is allowed, so that the disk can be filled. The server ends with its
+//! owner in any case (`devdb`). A successful run removes the folder; otherwise the next run does.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -23,7 +24,8 @@ use crate::way;
 pub(crate) const DATABASE: &str = "sched";
 /// Size of the disk.
 const DISK: &str = "size=640m,mode=0755";
-/// Settings of a server to which much is done: the log is small, so that it is written anew all the time and a full disk is noticed; vacuum comes by within a run.
+/// Settings of a server under heavy load. The WAL is small, so that its segments are reused
+/// continuously and a full disk is noticed; autovacuum runs within a run.
 pub(crate) const BUSY: [&str; 4] =
     ["min_wal_size=32MB", "max_wal_size=96MB", "autovacuum_naptime=10s", "shared_buffers=64MB"];
 
@@ -32,7 +34,7 @@ pub(crate) const BUSY: [&str; 4] =
 pub(crate) struct Place {
     folder: PathBuf,
     disk: PathBuf,
-    /// Whether the disk can be filled without harm to others.
+    /// Whether the disk can be filled without harm to other programs.
     pub(crate) has_own_disk: bool,
     url: String,
     settings: &'static [&'static str],
@@ -41,7 +43,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// A fresh folder below `into` with a migrated database. Mounts a disk in it if that is allowed.
+    /// Creates a folder below `into` with a migrated database. Mounts a disk in it if that is
+    /// allowed.
     pub(crate) async fn open(
         into: &Path,
         may_mount: bool,
@@ -54,7 +57,7 @@ impl Place {
         Ok(place)
     }
 
-    /// The same with a database that has no schema yet.
+    /// Same as [`Self::open`], with a database that has no schema yet.
     pub(crate) async fn open_empty(
         into: &Path,
         may_mount: bool,
@@ -95,7 +98,7 @@ impl Place {
         self.folder.join(name)
     }
 
-    /// The URL of the database, straight.
+    /// The URL of the database, without a proxy.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
@@ -106,12 +109,12 @@ impl Place {
         socket.with_context(|| format!("{} names no Unix socket", self.url))
     }
 
-    /// A connection for plain SQL; fails while the database is away.
+    /// A connection for plain SQL; fails while the database is down.
     pub(crate) async fn client(&self) -> anyhow::Result<Client> {
         way::connect(&self.url).await
     }
 
-    /// Stops the server and starts it after `pause`; whether it ran.
+    /// Stops the server and starts it after `pause`; returns whether it was running.
     pub(crate) async fn restart(&self, mode: StopMode, pause: Duration) -> anyhow::Result<bool> {
         let mut place = self.cluster.lock().await;
         let ran = place.as_mut().is_some_and(|cluster| !matches!(cluster.status(), Status::Gone(_)));
@@ -125,7 +128,7 @@ impl Place {
 
     async fn start(&self, place: &mut Option<Cluster>) -> anyhow::Result<()> {
         let mut last = None;
-        // With a full disk it does not start; the disk is emptied meanwhile.
+        // The server does not start with a full disk; another task empties the disk concurrently.
         for _ in 0..60 {
             let options = options(&self.disk, self.settings);
             match spawn_blocking(move || Cluster::open(options)).await? {
@@ -143,7 +146,8 @@ impl Place {
         }
     }
 
-    /// Fills the disk, empties it after `lasts`, and starts the server if it did not survive. Whether it was full.
+    /// Fills the disk, empties it after `lasts`, and starts the server if it did not survive.
+    /// Returns whether the disk was full.
     pub(crate) async fn fill(&self, lasts: Duration) -> anyhow::Result<bool> {
         let filler = self.disk.join("filler");
         let path = filler.clone();
@@ -151,7 +155,7 @@ impl Place {
             let mut file = File::create(path)?;
             let megabyte = vec![1_u8; 1 << 20];
             loop {
-                // Until nothing fits any more, which is what this is for.
+                // Until the disk is full, which is the intention.
                 if let Err(error) = file.write_all(&megabyte) {
                     return Ok(error.kind() == std::io::ErrorKind::StorageFull);
                 }
@@ -164,7 +168,7 @@ impl Place {
         Ok(is_full)
     }
 
-    /// Starts the server if it is gone.
+    /// Starts the server if it is down.
     pub(crate) async fn revive(&self) -> anyhow::Result<()> {
         let mut place = self.cluster.lock().await;
         let is_gone = place.as_mut().is_none_or(|cluster| matches!(cluster.status(), Status::Gone(_)));
@@ -175,7 +179,7 @@ impl Place {
         Ok(())
     }
 
-    /// Writes the whole database down beside the other files, for whoever looks for the cause of a failure.
+    /// Dumps the whole database beside the other files, for the analysis of a failure.
     pub(crate) async fn dump(&self) -> anyhow::Result<()> {
         let place = self.cluster.lock().await;
         let cluster = place.as_ref().context("the server was stopped")?;
@@ -188,7 +192,8 @@ impl Place {
         Ok(())
     }
 
-    /// A connection to a database of its own with what a dump holds. The roles are those of the migrated one beside it.
+    /// Restores a dump into a separate database and returns a connection to it. The roles are those
+    /// of the migrated database on the same server.
     pub(crate) async fn restore(&self, dump: &Path) -> anyhow::Result<Client> {
         let place = self.cluster.lock().await;
         let cluster = place.as_ref().context("the server was stopped")?;
@@ -202,7 +207,7 @@ impl Place {
         way::connect(&url).await
     }
 
-    /// Stops the server; removes the folder unless it is to be kept.
+    /// Stops the server; removes the folder unless `is_kept`.
     pub(crate) async fn close(self, is_kept: bool) -> anyhow::Result<()> {
         if let Some(cluster) = self.cluster.lock().await.take() {
             spawn_blocking(move || cluster.stop(StopMode::Immediate)).await??;
@@ -220,9 +225,9 @@ impl Place {
     }
 }
 
-/// Closes the place as soon as nothing uses it any more.
+/// Closes the place as soon as no task uses it any more.
 pub(crate) async fn leave(place: Arc<Place>, is_kept: bool) -> anyhow::Result<()> {
-    // What was cut short lets go of it as soon as it is its turn.
+    // An aborted task releases it when it is scheduled next.
     for _ in 0..100 {
         if Arc::strong_count(&place) == 1 {
             break;
@@ -234,7 +239,7 @@ pub(crate) async fn leave(place: Arc<Place>, is_kept: bool) -> anyhow::Result<()
 }
 
 fn options(disk: &Path, settings: &[&str]) -> OpenOptions {
-    // The witness asks when a switch was committed.
+    // The witness queries the commit time of a switch.
     let settings = settings.iter().chain(&["track_commit_timestamp=on"]).map(ToString::to_string).collect();
     OpenOptions { settings, ..OpenOptions::durable(disk.join("pg")) }
 }

@@ -1,6 +1,8 @@
-//! What will be done to the installation, and when: drawn from the seed before anything runs, so that a run can be repeated.
+//! The plan of faults and requests with their times, drawn from the seed before anything runs, so
+//! that a run can be repeated.
 //!
-//! Faults and the deeds of each client are streams of their own; neither looks at what comes of it. When a fault really began and ended is in the timeline. Pure.
+//! Faults and the actions of each client are separate streams; none depends on results. The
+//! timeline contains the actual begin and end of a fault. Pure.
 
 use std::time::Duration;
 
@@ -8,25 +10,25 @@ use clap::ValueEnum;
 
 use crate::dice::Dice;
 
-/// How many schedulers there are.
+/// Number of schedulers.
 pub(crate) const SCHEDULERS: usize = 3;
-/// How many workers.
+/// Number of workers.
 pub(crate) const WORKERS: usize = 6;
-/// How many instances of the API.
+/// Number of API instances.
 pub(crate) const APIS: usize = 2;
-/// How many clients send requests at once.
+/// Number of concurrent clients.
 pub(crate) const CLIENTS: u64 = 3;
-/// How many jobs there are that are changed all the time.
+/// Number of jobs that clients change repeatedly.
 pub(crate) const CHANGED: usize = 8;
-/// How many jobs are triggered by hand.
+/// Number of jobs that clients trigger.
 pub(crate) const BY_HAND: usize = 4;
-/// What is paused besides jobs, by its collection in the API and its name.
+/// Resources besides jobs that clients pause, as (API collection, name).
 pub(crate) const SWITCHED: [(&str, &str); 3] =
     [("projects", "side"), ("queues", "side"), ("functions", "switched")];
-/// At the end, how long nothing new begins.
+/// Time at the end in which no fault or request begins.
 const LAST: Duration = Duration::from_secs(3);
 
-/// How often something happens.
+/// Frequency of the faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Intensity {
     /// A fault every four to eight seconds.
@@ -45,34 +47,34 @@ pub(crate) enum Kind {
     Api,
 }
 
-/// A daemon: its kind and its number among them.
+/// A daemon: its kind and its number within the kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) kind: Kind,
     pub(crate) number: usize,
 }
 
-/// What the network between a daemon and its database does.
+/// The state of the network between a daemon and its database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Weather {
-    /// Passes everything on.
+    /// Forwards everything.
     Fair,
-    /// Passes nothing on, in either direction, and loses nothing.
+    /// Forwards nothing, in either direction, and loses nothing.
     Held,
-    /// Passes requests on and holds the answers.
+    /// Forwards requests and holds responses.
     HalfOpen,
-    /// Passes each piece on after so long.
+    /// Forwards each piece after this delay.
     Delayed(Duration),
     /// Breaks every connection, and each new one at once.
     Refused,
-    /// Breaks a connection that wants to commit, before the server sees it.
+    /// Breaks a connection that sends a commit, before the server sees it.
     CutBeforeCommit,
-    /// Lets the server see it, and nobody the answer.
+    /// The server sees the commit, but the client never sees the response.
     CutAfterCommit,
 }
 
 impl Weather {
-    /// What it is called in the timeline.
+    /// Its name in the timeline.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Fair => "fair",
@@ -86,41 +88,41 @@ impl Weather {
     }
 }
 
-/// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
-    /// `kill -9`; started again after so long.
+    /// `kill -9`; restarted after this pause.
     Kill(Target, Duration),
-    /// SIGTERM; started again so long after its end.
+    /// SIGTERM; restarted this long after the end of the process.
     Term(Target, Duration),
-    /// SIGSTOP, and SIGCONT after so long.
+    /// SIGSTOP, and SIGCONT after this time.
     Freeze(Target, Duration),
-    /// The network of a daemon is bad for so long.
+    /// The network of a daemon is faulty for this time.
     Network(Target, Weather, Duration),
     /// Every connection of a daemon breaks at once.
     Cut(Target),
-    /// The database is stopped at once and recovers after so long.
+    /// The database crashes and is started after this pause.
     Crash(Duration),
-    /// The database is stopped in order and started after so long.
+    /// The database is stopped normally and started after this pause.
     Restart(Duration),
-    /// So many of its sessions are ended by the server.
+    /// The server terminates this number of its sessions.
     Terminate(u64),
-    /// The pooler ends and is started after so long.
+    /// The pooler ends and is started after this pause.
     Pooler(Duration),
-    /// The disk of the database is full for so long.
+    /// The disk of the database is full for this time.
     DiskFull(Duration),
-    /// Each daemon of a kind is ended and started, one after the other, with the other build if there is one.
+    /// Each daemon of a kind is stopped and started, one after the other, with the other build if
+    /// there is one.
     Rolling(Kind),
-    /// The worker of this number is to take nothing new for so long.
+    /// The worker with this number drains for this time.
     Drain(usize, Duration),
-    /// Somebody holds a snapshot of the database for so long.
+    /// A session holds a snapshot of the database for this time.
     Snapshot(Duration),
-    /// The clock of the daemon that has one of its own is so many seconds ahead for so long.
+    /// The wrong clock of this kind of daemon is ahead by this number of seconds for this time.
     Clock(Kind, i64, Duration),
 }
 
 impl What {
-    /// What it is called in the timeline; a rolling restart goes to the other build if there is one.
+    /// Its name in the timeline; a rolling restart switches to the other build if there is one.
     pub(crate) const fn word(&self, has_other_build: bool) -> &'static str {
         match self {
             Self::Kill(..) => "kill",
@@ -142,33 +144,33 @@ impl What {
     }
 }
 
-/// A fault and when it begins, from the start of the run on.
+/// A fault and its begin, relative to the start of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) at: Duration,
     pub(crate) what: What,
 }
 
-/// What a client does.
+/// An action of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deed {
-    /// Triggers the job of this number, or the long one.
+    /// Triggers the job with this number, or the long one.
     Trigger {
         job: usize,
         is_long: bool,
     },
-    /// Sends its last trigger once more.
+    /// Sends its last trigger again.
     Again,
-    /// Creates a job that fires every so many seconds, or never.
+    /// Creates a job that fires at this interval in seconds, or never.
     Create {
         seconds: u64,
     },
-    /// Gives a changed job another schedule.
+    /// Replaces the schedule of a changed job.
     Apply {
         job: usize,
         choice: u64,
     },
-    /// Pauses one, for so many seconds or until it is resumed.
+    /// Pauses a changed job, for this number of seconds or until it is resumed.
     Pause {
         job: usize,
         seconds: Option<u64>,
@@ -182,7 +184,7 @@ pub(crate) enum Deed {
     Enable {
         job: usize,
     },
-    /// Pauses a project, a queue or a function, of those that [`SWITCHED`] names.
+    /// Pauses a project, a queue or a function from [`SWITCHED`].
     Hold {
         what: usize,
     },
@@ -190,23 +192,23 @@ pub(crate) enum Deed {
     Release {
         what: usize,
     },
-    /// Cancels what it triggered last.
+    /// Cancels the run of its last trigger.
     Cancel,
-    /// Cancels what is open of a changed job.
+    /// Cancels the open runs of a changed job.
     CancelJob {
         job: usize,
     },
-    /// Runs a dead letter again.
+    /// Retries a dead letter.
     Retry,
-    /// Looks at what belongs to another tenant.
+    /// Reads a resource of another tenant.
     Peek {
         page: usize,
     },
-    /// Asks the leader to step down.
+    /// Requests the leader to step down.
     StepDown,
 }
 
-/// What a client does, and when.
+/// An action of a client, and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Planned {
     pub(crate) at: Duration,
@@ -227,11 +229,11 @@ pub(crate) fn faults(seed: u64, length: Duration, intensity: Intensity) -> Vec<F
         faults.push(Fault { at, what: fault(&mut dice) });
         at += dice.span(least, most);
     }
-    // What is rare comes once at least, early enough for something to follow.
+    // Each rare fault occurs at least once, early enough for its consequences to show.
     for (fault, band) in faults.iter_mut().skip(1).step_by(3).zip(RARE) {
         fault.what = what(&mut dice, band);
     }
-    // Who is frozen wakes before the end.
+    // A frozen daemon resumes before the end.
     for fault in &mut faults {
         if let What::Freeze(_, lasts) = &mut fault.what {
             *lasts = (*lasts).min(length.saturating_sub(fault.at));
@@ -240,10 +242,11 @@ pub(crate) fn faults(seed: u64, length: Duration, intensity: Intensity) -> Vec<F
     faults
 }
 
-/// Faults that every run has, short ones excepted: where they stand among a hundred.
+/// Faults of every run except short ones, as positions within a hundred.
 const RARE: [u64; 4] = [95, 96, 98, 93];
 
-/// The few, light faults of a long run: some a minute. The first daemon of each kind is never ended, so that what grows in it can be seen.
+/// The few, light faults of a long run: some per minute. The first daemon of each kind is never
+/// stopped, so that growth in it is visible.
 pub(crate) fn light_faults(seed: u64, length: Duration) -> Vec<Fault> {
     let mut dice = Dice::new(seed, 0);
     let mut faults = Vec::new();
@@ -252,14 +255,14 @@ pub(crate) fn light_faults(seed: u64, length: Duration) -> Vec<Fault> {
         faults.push(Fault { at, what: lightened(fault(&mut dice)) });
         at += dice.span(12_000, 25_000);
     }
-    // Every run has a worker that drains, however short it is.
+    // Every run drains a worker, however short it is.
     for (fault, band) in faults.iter_mut().skip(1).zip(RARE).take(1) {
         fault.what = lightened(what(&mut dice, band));
     }
     faults
 }
 
-/// The longest that a light fault lasts.
+/// The longest duration of a light fault.
 const LIGHT: Duration = Duration::from_secs(5);
 
 fn lightened(what: What) -> What {
@@ -272,14 +275,15 @@ fn lightened(what: What) -> What {
         What::DiskFull(_) => What::Terminate(4),
         What::Rolling(kind) => What::Term(Target { kind, number: 1 }, Duration::ZERO),
         What::Drain(number, lasts) => What::Drain(number, lasts.min(LIGHT)),
-        // A long run has a snapshot of its own, and no clock but the machine's.
+        // A long run has its own snapshot, and no wrong clocks.
         What::Snapshot(_) => What::Terminate(2),
         What::Clock(kind, ..) => What::Cut(Target { kind, number: 1 }),
         What::Cut(_) | What::Crash(_) | What::Restart(_) | What::Terminate(_) | What::Pooler(_) => what,
     }
 }
 
-/// What a client does in a long run: less often, and without making jobs that fire, of which there would be more and more.
+/// The actions of a client in a long run: fewer of them, and none that creates jobs with a
+/// schedule, because their number would grow without limit.
 pub(crate) fn light_deeds(seed: u64, client: u64, length: Duration) -> Vec<Planned> {
     let mut dice = Dice::new(seed, client + 1);
     let mut deeds = Vec::new();
@@ -300,7 +304,7 @@ fn target(dice: &mut Dice) -> Target {
     Target { kind, number: dice.below(count_of(kind)) }
 }
 
-/// How many daemons of a kind there are.
+/// Number of daemons of a kind.
 pub(crate) const fn count_of(kind: Kind) -> usize {
     match kind {
         Kind::Scheduler => SCHEDULERS,
@@ -314,7 +318,7 @@ fn fault(dice: &mut Dice) -> What {
     what(dice, band)
 }
 
-/// The fault that stands there among a hundred.
+/// The fault at this position within a hundred.
 fn what(dice: &mut Dice, band: u64) -> What {
     let target = target(dice);
     match band {
@@ -352,7 +356,7 @@ fn what(dice: &mut Dice, band: u64) -> What {
     }
 }
 
-/// The deeds of one of the clients.
+/// The actions of a client.
 pub(crate) fn deeds(seed: u64, client: u64, length: Duration) -> Vec<Planned> {
     let mut dice = Dice::new(seed, client + 1);
     let mut deeds = Vec::new();

@@ -1,4 +1,5 @@
-//! How much a run was: faults by kind, and what came of fire times and triggers. Shown; decides nothing.
+//! The extent of a run: faults by kind, and results of fire times and triggers. For display;
+//! decides nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +24,7 @@ const FIGURES: [(&str, &str); 8] = [
     ("answers to clients", "SELECT count(*) FROM run.answers WHERE action <> 'roles' AND status IS NOT NULL"),
 ];
 
-/// What was decided about fires that were not dispatched, by reason.
+/// Skipped fires, by reason.
 const SKIPS: &str = "SELECT reason, sum(fire_count)::bigint FROM skipped_fires GROUP BY 1 ORDER BY 2 DESC";
 
 /// The figures as text.
@@ -39,7 +40,7 @@ pub(crate) async fn figures(sql: &Client, timeline: &Path, planned: usize) -> an
             *kinds.entry(kind.to_owned()).or_default() += 1;
         }
     }
-    // A daemon that ended by itself is what came of a fault.
+    // A daemon that ended without an order is a consequence of a fault.
     let ended = kinds.remove(EXIT).unwrap_or(0);
     kinds.remove(RENEW);
     kinds.remove(START);

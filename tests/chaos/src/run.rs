@@ -1,6 +1,6 @@
 //! One run from the empty folder to the verdict.
 //!
-//! Ctrl-C and SIGTERM end it in order, with status 130 and no verdict.
+//! Ctrl-C and SIGTERM stop it normally, with status 130 and no verdict.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ use crate::plan::{self, CLIENTS, Kind};
 use crate::timeline::{self, Lines, now};
 use crate::{drains, report, settle, setup, watch};
 
-/// On a machine that does much else, what a worker that wakes may need to act, in seconds.
+/// Time that a woken worker may need to act on a busy machine, in seconds.
 pub(crate) const WAKE: f64 = 5.0;
 
-/// What is left when the daemons have ended.
+/// The state after the daemons have ended.
 struct Outcome {
     verdicts: Vec<Verdict>,
     figures: String,
@@ -39,7 +39,7 @@ struct Outcome {
 
 /// Runs it; 0 when everything holds, 1 when not.
 pub(crate) async fn run(cli: &Cli, length: Duration) -> anyhow::Result<ExitCode> {
-    // What ends before its end can be repeated, too.
+    // Printed first, so that an interrupted run can be repeated, too.
     println!("seed {}, {:.1} minutes, intensity {:?}", cli.seed, cli.minutes, cli.intensity);
     let place = Arc::new(Place::open(&cli.into, cli.may_mount, &place::BUSY).await?);
     if !place.has_own_disk {
@@ -85,12 +85,12 @@ pub(crate) async fn run(cli: &Cli, length: Duration) -> anyhow::Result<ExitCode>
     Ok(code)
 }
 
-/// Whether the checker says what a mutant does.
+/// Whether the checker reports the finding of a mutant.
 fn kills(verdicts: &[Verdict], mutant: &Mutant) -> bool {
     verdicts.iter().any(|verdict| verdict.violations > 0 && verdict.invariant.starts_with(mutant.finding))
 }
 
-/// Does the second part of a mutant, however often the database is away meanwhile.
+/// Executes the second part of a mutant; retries while the database is down.
 async fn mutate(place: Arc<Place>, mutant: Option<&'static Mutant>, after: Duration) {
     let Some(mutant) = mutant.filter(|mutant| !mutant.then.is_empty()) else { return };
     sleep(after).await;
@@ -144,7 +144,7 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
     let mut watching = JoinSet::new();
     watching.spawn(watch::roles(schedulers, answers.clone()));
     watching.spawn(watch::progress(place.clone(), timeline.clone(), answers.clone(), planned, length));
-    // Early enough that what it delays is decided about before every schedule is paused.
+    // Early enough that delayed fires are decided before every schedule is paused.
     watching.spawn(mutate(place.clone(), mutant, length / 6));
     let mut clients = JoinSet::new();
     for number in 0..CLIENTS {
@@ -197,7 +197,8 @@ async fn judge(
     Ok(Outcome { verdicts, figures })
 }
 
-/// What the checker says of a run whose daemons have ended, `ends` of them not well.
+/// The verdicts of the checker on a run whose daemons have ended; `ends` are those that failed to
+/// stop cleanly.
 pub(crate) async fn decide(
     place: &Place,
     run: &FinishedRun,
@@ -214,7 +215,7 @@ pub(crate) async fn decide(
     verdicts
 }
 
-/// What stands in the command line of every job.
+/// Text in the command line of every job process of the run.
 fn run_mark(place: &Place) -> String {
     place.file("effects").display().to_string()
 }

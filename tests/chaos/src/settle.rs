@@ -1,6 +1,8 @@
-//! What comes after the faults: clients get the answers they still want, every schedule that fires soon is paused, and what is open is waited for.
+//! The phase after the faults: clients receive the outstanding responses, every schedule that fires
+//! soon is paused, and open runs end.
 //!
-//! Schedules are paused and not disabled, so that their cursors go on and can be checked. Each wait is for a condition, and says what it saw last.
+//! Schedules are paused and not disabled, so that their cursors advance and can be checked. Each
+//! wait is for a condition, and reports the last state.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,20 +16,21 @@ use tokio::time::sleep;
 use crate::clients::{Client, Office};
 use crate::plan::SWITCHED;
 
-/// How long what is open may take to end when there are no faults any more.
+/// Time limit for open runs to end after the faults.
 const LIMIT: Duration = Duration::from_secs(120);
-/// How many jobs are paused at the same time.
+/// Number of jobs that are paused concurrently.
 const AT_ONCE: usize = 8;
 const LOOK: Duration = Duration::from_millis(250);
 
-/// What fires later than that would be a matter of thousands of requests, and settles by itself.
+/// Schedules that fire soon. Pausing later ones would take thousands of requests; they need no
+/// pause.
 const FIRING: &str = "SELECT j.id::text, t.slug FROM scheduled_jobs j JOIN tenants t ON t.id = j.tenant_id
     WHERE j.scope = 'project' AND j.is_enabled AND NOT (j.is_paused AND j.paused_until IS NULL) AND j.job_type IN ('cron', 'interval')
       AND j.next_run_at < now() + interval '5 minutes'";
 const OPEN: &str = "SELECT (SELECT count(*) FROM job_dispatch WHERE completed_at IS NULL), (SELECT count(*) FROM job_ends),
     (SELECT count(*) FROM scheduled_jobs WHERE scope = 'project' AND next_run_at < now() - interval '2 seconds')";
 
-/// Returns when nothing is open.
+/// Returns when no run is open.
 pub(crate) async fn settle(
     sql: &Sql,
     office: &Office,
@@ -39,7 +42,7 @@ pub(crate) async fn settle(
     }
     let firing = sql.query(FIRING, &[]).await?;
     let api = *office.apis.first().context("no API")?;
-    // What waits in them is to end too.
+    // Runs that wait in them must end too.
     for (collection, name) in SWITCHED {
         let answer =
             http::request(api, "POST", &format!("/api/v1/{collection}/{name}/resume"), &[], None).await?;
@@ -58,7 +61,7 @@ pub(crate) async fn settle(
         paused??;
     }
     let mut seen = String::new();
-    // What is broken may never end.
+    // In a broken product some runs may never end.
     let limit = if is_broken { LIMIT / 6 } else { LIMIT };
     for _ in 0..limit.as_millis() / LOOK.as_millis() {
         let row = sql.query_one(OPEN, &[]).await?;
@@ -69,7 +72,7 @@ pub(crate) async fn settle(
         seen = format!("{open} dispatches open, {ends} ends untold, {due} jobs due");
         sleep(LOOK).await;
     }
-    // The checker says what is wrong with it.
+    // The checker reports the remaining problems.
     if seen.is_empty() {
         bail!("nothing was looked at");
     }
@@ -77,7 +80,7 @@ pub(crate) async fn settle(
     Ok(())
 }
 
-/// Pauses these jobs, each with the tenant it belongs to, for good.
+/// Pauses these jobs permanently, each with its tenant.
 async fn pause(
     api: SocketAddr,
     their_bearer: String,

@@ -1,6 +1,8 @@
-//! What is there before the faults begin: a key for each of two tenants, a queue in which few may run, the jobs, the witness.
+//! The setup before the faults begin: a key for each of two tenants, a queue with a low limit, the
+//! jobs, the witness.
 //!
-//! Tenants, keys and the limit are written with plain SQL, as only their use is tested here; jobs go in through the API, as users put them in.
+//! Tenants, keys and the limit are written with plain SQL, because only their use is tested here.
+//! Jobs are created through the API, as users do.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -16,7 +18,8 @@ use crate::jobs;
 
 const THEIR_USER: &str = "00000000-0000-0000-0000-000000020000";
 
-/// Makes what the clients need; returns the header by which somebody of the other tenant acts.
+/// Creates the prerequisites of the clients; returns the authorization header of a user of the
+/// other tenant.
 pub(crate) async fn arrange(sql: &Client) -> anyhow::Result<String> {
     system_tests::install_witness(sql).await;
     identity::install(sql).await;
@@ -43,7 +46,7 @@ pub(crate) async fn arrange(sql: &Client) -> anyhow::Result<String> {
     Ok(format!("Bearer {}", key.text().expose_secret()))
 }
 
-/// Puts the jobs of both tenants in.
+/// Creates the jobs of both tenants.
 pub(crate) async fn populate(
     api: SocketAddr,
     program: &Path,

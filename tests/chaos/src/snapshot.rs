@@ -1,6 +1,7 @@
-//! Somebody holds an old snapshot of the database: what was deleted since stays, and vacuum removes nothing.
+//! A session that holds an old snapshot of the database: rows deleted since then stay, and vacuum
+//! removes nothing.
 //!
-//! The transaction only reads. It ends with the connection, however that ends.
+//! The transaction only reads. It ends with the connection, in any case.
 
 use std::time::Duration;
 
@@ -9,13 +10,14 @@ use tokio::time::sleep;
 
 use crate::place::Place;
 
-/// How often whoever holds it shows that he is there.
+/// Interval of the session's keep-alive statements.
 const SIGN: Duration = Duration::from_secs(1);
 
-/// Holds one for so long, or until the database ends it; `held` is called as soon as it is there.
+/// Holds a snapshot for this time, or until the database ends it; calls `held` as soon as it
+/// exists.
 ///
 /// # Errors
-/// When the database is away, or goes away meanwhile.
+/// When the database is down, or goes down before the end.
 pub(crate) async fn hold(place: &Place, lasts: Duration, held: impl FnOnce()) -> anyhow::Result<()> {
     let sql = place.client().await?;
     sql.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM scheduled_jobs").await?;

@@ -1,7 +1,10 @@
-//! What happened and when, as lines of JSON in a file: faults in one, the answers that clients had in another, what a follower of events was told in a third.
+//! Logs with times, as files of JSON lines: one for faults, another for the responses to clients, a
+//! third for the events of a follower.
 //!
-//! Each line is written whole and at once, so what is there when the program dies is sound. Instants are seconds since the epoch by this machine's clock, which the
-//! database's is too. A fault is there once it is over, and only if it took place; what could not be done is there as left out, and counts as none.
+//! Each line is written whole and at once, so that the file is valid when the program crashes.
+//! Times are seconds since the epoch by this machine's clock, which the database uses too. A fault
+//! is logged once it is over, and only if it took place. An impossible fault is logged as left out,
+//! and does not count.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -14,13 +17,13 @@ use anyhow::Context as _;
 use sched_runtime::monotonic_clock;
 use serde_json::{Value, json};
 
-/// The kind of what was planned and did not take place.
+/// The kind of a planned fault that did not take place.
 pub(crate) const LEFT_OUT: &str = "left-out";
-/// The kind of what comes of faults: a daemon ended by itself.
+/// The kind of a consequence of faults: a daemon ended without an order.
 pub(crate) const EXIT: &str = "exit";
-/// What a rolling restart does to each daemon; the restart is the fault.
+/// The kind of a rolling restart's step for each daemon; the rolling restart is the fault.
 pub(crate) const RENEW: &str = "renew";
-/// The kind of what says which process a daemon is from then on.
+/// The kind of a line that names a daemon's new process.
 pub(crate) const START: &str = "start";
 
 /// Seconds since the epoch.
@@ -43,7 +46,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// An empty file.
+    /// Creates an empty file.
     pub(crate) fn create(path: PathBuf) -> anyhow::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(&path);
         let file = file.with_context(|| format!("failed to create {}", path.display()))?;
@@ -54,22 +57,21 @@ impl Lines {
         &self.path
     }
 
-    /// How many lines there are.
+    /// Number of lines.
     pub(crate) fn count(&self) -> usize {
         self.file.lock().unwrap_or_else(PoisonError::into_inner).1
     }
 
-    /// How many faults took place.
+    /// Number of faults that took place.
     pub(crate) fn faults(&self) -> usize {
         self.faults.load(Ordering::Relaxed)
     }
 
-    /// Adds a line.
     pub(crate) fn add(&self, line: &Value) {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         file.1 += 1;
         if let Err(error) = file.0.write_all(format!("{line}\n").as_bytes()) {
-            // A line that is missing would pass for something that did not happen.
+            // A missing line would be read as an event that did not happen.
             panic!("cannot write {}: {error}", self.path.display());
         }
     }
@@ -79,7 +81,7 @@ impl Lines {
         self.fault_of(None, kind, target, (began, detail));
     }
 
-    /// Adds a fault of a process that is over.
+    /// Adds a fault of a process; the fault is over.
     pub(crate) fn fault_of(
         &self,
         process: Option<i32>,
@@ -91,7 +93,7 @@ impl Lines {
         self.add(&json!({"kind": kind, "target": target, "process": process, "began": began, "ended": now(), "detail": detail}));
     }
 
-    /// Adds that a process was told to end, and its exit code, if it ended with one.
+    /// Adds that a process was ordered to end, and its exit code, if it has one.
     pub(crate) fn end_of(
         &self,
         process: i32,
@@ -105,7 +107,7 @@ impl Lines {
                          "status": status}));
     }
 
-    /// Adds which process a daemon is from now on.
+    /// Adds the new process of a daemon.
     pub(crate) fn started(&self, process: i32, target: &str) {
         let at = now();
         self.add(&json!({"kind": START, "target": target, "process": process, "began": at, "ended": at, "detail": ""}));
@@ -117,7 +119,7 @@ impl Lines {
         }
     }
 
-    /// Adds what was planned and did not take place.
+    /// Adds a planned fault that did not take place.
     pub(crate) fn left_out(&self, kind: &str, target: &str, why: &str) {
         let at = now();
         let detail = format!("{kind}: {why}");

@@ -1,7 +1,8 @@
-//! Looks on: asks all schedulers again and again whether they lead, and tells how the run goes.
+//! Observer: it polls the roles of all schedulers, and prints the progress of the run.
 //!
-//! Two may say so one after the other, when leadership changes hands in between. So the first is asked once more: if it leads the same term before and after the other said
-//! that it leads, and all of that within a second, two held themselves for the leader at once.
+//! Two schedulers may report leadership one after the other, when it changes hands in between.
+//! Therefore the observer queries the first once more. There were two leaders at once if the first
+//! leads the same term before and after the other reported that it leads, all within a second.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,14 +17,14 @@ use crate::clients::body_of;
 use crate::place::Place;
 use crate::timeline::{Lines, now};
 
-/// How often schedulers are asked.
+/// Poll interval of the schedulers.
 const ASK: Duration = Duration::from_millis(400);
-/// How often progress is told.
+/// Interval of progress output.
 const TELL: Duration = Duration::from_secs(5);
-/// What is answered later than this says nothing about the present.
+/// A later response is not valid for the present.
 const PRESENT: Duration = Duration::from_secs(1);
 
-/// Writes down who held itself for the leader, until it is dropped.
+/// Logs the schedulers that report leadership, until it is dropped.
 pub(crate) async fn roles(schedulers: Vec<(String, SocketAddr)>, answers: Arc<Lines>) {
     loop {
         sleep(ASK).await;
@@ -47,14 +48,14 @@ pub(crate) async fn roles(schedulers: Vec<(String, SocketAddr)>, answers: Arc<Li
     }
 }
 
-/// The term that a scheduler holds itself to lead.
+/// The term that a scheduler reports to lead.
 async fn term_of(scheduler: SocketAddr) -> Option<i64> {
     let answer = timeout(PRESENT, http::get(scheduler, "/status")).await.ok()?.ok()?;
     let status: Value = body_of(&answer);
     (status["status"]["role"] == "leader").then(|| status["status"]["term"].as_i64())?
 }
 
-/// Tells how the run goes, until it is dropped.
+/// Prints the progress of the run, until it is dropped.
 pub(crate) async fn progress(
     place: Arc<Place>,
     timeline: Arc<Lines>,

@@ -1,7 +1,9 @@
-//! The network between one daemon and its database: a TCP proxy whose weather changes while connections are open.
+//! The network between one daemon and its database: a TCP proxy with faults that change while
+//! connections are open.
 //!
-//! It listens on a free port of loopback and forwards to a Unix socket or to a port. What is held comes when the weather is fair again, and in order. Everything
-//! ends with the value.
+//! It listens on a free port of loopback and forwards to a Unix socket or to a port. Held data
+//! arrives, in its original sequence, when the fault is over. Everything ends when the value is
+//! dropped.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,33 +19,33 @@ use tokio::task::JoinSet;
 
 use crate::plan::Weather;
 
-/// What ends a transaction for good.
+/// The statement that ends a transaction permanently.
 const COMMIT: &[u8] = b"COMMIT";
 
-/// Where a way leads.
+/// The destination of a way.
 #[derive(Debug, Clone)]
 pub(crate) enum Server {
     Socket(PathBuf),
     Port(SocketAddr),
 }
 
-/// A way to the database.
+/// A proxy to the database.
 #[derive(Debug)]
 pub(crate) struct Way {
     url: String,
     address: SocketAddr,
     weather: watch::Sender<Weather>,
     cuts: watch::Sender<u32>,
-    /// Held by whoever makes the weather.
+    /// Held during a fault, so that faults do not overlap.
     maker: Mutex<()>,
-    /// How often weather that was not fair was in somebody's way.
+    /// Number of times that a fault affected traffic.
     felt: Arc<AtomicU64>,
-    /// Every connection that is open has one of these, too.
+    /// Every open connection holds a clone, which counts the connections.
     open: Arc<()>,
     _accepting: JoinSet<()>,
 }
 
-/// What each connection on a way knows of it.
+/// The state that each connection needs.
 #[derive(Debug, Clone)]
 struct Road {
     server: Server,
@@ -59,7 +61,7 @@ enum Direction {
 }
 
 impl Way {
-    /// A way to the database of that name.
+    /// A proxy to the database with this name.
     pub(crate) async fn to(server: Server, database: &str) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("no free port for a proxy")?;
         let address = listener.local_addr()?;
@@ -77,12 +79,13 @@ impl Way {
         &self.url
     }
 
-    /// Where it begins.
+    /// The address on which it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Makes the weather for as long as `lasts` takes; then it is fair. One after the other. Whether it was in anybody's way.
+    /// Applies a fault for as long as `lasts` runs, and then clears it. Concurrent calls run one
+    /// after the other. Returns whether the fault affected any traffic.
     pub(crate) async fn make(&self, weather: Weather, lasts: impl Future<Output = ()>) -> bool {
         let _turn = self.maker.lock().await;
         let before = self.felt.load(Ordering::Relaxed);
@@ -93,14 +96,14 @@ impl Way {
         cut > 0 || self.felt.load(Ordering::Relaxed) > before
     }
 
-    /// Passes everything on from now on.
+    /// Forwards everything from now on.
     pub(crate) fn clear(&self) {
         self.weather.send_replace(Weather::Fair);
     }
 
-    /// Breaks every connection there is, and says how many those are.
+    /// Breaks every open connection, and returns their number.
     pub(crate) fn cut(&self) -> usize {
-        // The way and whoever accepts have one each.
+        // This value and the accept task hold one each.
         let open = Arc::strong_count(&self.open).saturating_sub(2);
         self.cuts.send_modify(|cuts| *cuts += 1);
         open
@@ -110,7 +113,7 @@ impl Way {
 async fn accept(listener: TcpListener, road: Road, open: Arc<()>) {
     let mut connections = JoinSet::new();
     loop {
-        // A failure to accept is the client's to notice.
+        // The client notices a failed accept.
         let Ok((client, _)) = listener.accept().await else { continue };
         while connections.try_join_next().is_some() {}
         if *road.weather.borrow() == Weather::Refused {
@@ -121,16 +124,17 @@ async fn accept(listener: TcpListener, road: Road, open: Arc<()>) {
     }
 }
 
-/// Carries one connection until either side ends it or it is cut.
+/// Forwards one connection until either side closes it or the proxy cuts it.
 async fn carry(client: TcpStream, mut road: Road, _open: Arc<()>) {
     road.cuts.mark_unchanged();
     let mut cuts = road.cuts.clone();
-    // Otherwise a small piece waits until the one before it is acknowledged, which takes 40 ms: a slow network that nobody ordered.
+    // Otherwise a small piece waits for the acknowledgement of the previous one, which takes 40 ms:
+    // an unintended slow network.
     if client.set_nodelay(true).is_err() {
         return;
     }
     let (from_client, to_client) = client.into_split();
-    // Without a server the client sees its connection end, as it would without the proxy.
+    // Without a server the client's connection ends, as it would without the proxy.
     match road.server.clone() {
         Server::Socket(path) => {
             let Ok(server) = UnixStream::connect(path).await else { return };
@@ -168,7 +172,7 @@ async fn pump(
         Direction::Answers => matches!(weather, Weather::Held | Weather::HalfOpen),
     };
     let mut buffer = vec![0; 64 * 1024];
-    // An error on either side ends the connection, as its end does.
+    // An error on either side ends the connection, as an orderly close does.
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
         let now = *weather.borrow();
         let Some(piece) = buffer.get(..length) else { return };
@@ -197,10 +201,10 @@ async fn pump(
     }
 }
 
-/// A connection for plain SQL, straight to the server.
+/// A connection for plain SQL, directly to the server.
 ///
 /// # Errors
-/// When the server does not take it.
+/// When the server rejects the connection.
 pub(crate) async fn connect(url: &str) -> anyhow::Result<Client> {
     test_support::connect(url).await.map_err(|error| anyhow::anyhow!("{error}"))
 }

@@ -1,9 +1,9 @@
 //! A database per test.
 //!
 //! Each is a copy of a template, which the first test migrates once per server; an advisory lock
-//! makes the other tests wait. The template receives its final name when it is complete, so a test
-//! that crashed during the migration leaves no incomplete template under that name. Copies are
-//! dropped when the test ends, panic or not.
+//! blocks the other tests until then. The template receives its final name when it is complete, so
+//! a test that crashed during the migration leaves no incomplete template under that name. Copies
+//! are dropped when the test ends, panic or not.
 
 use std::{error::Error, thread};
 

@@ -140,7 +140,7 @@ impl Pair {
         let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
         let mut command = Command::new("kill");
         command.arg("-9").arg(pid.to_string()).args(children.split_whitespace());
-        // A process may have ended meanwhile; the check below covers all of them.
+        // A process may have ended already; the check below covers all of them.
         let killed = command.stderr(Stdio::null()).status()?;
         if !killed.success() && matches!(primary.status(), Status::Ready { .. }) {
             bail!("the first server cannot be killed ({killed})");

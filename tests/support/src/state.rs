@@ -4,7 +4,8 @@
 
 use std::{fs, path::Path, process::Command};
 
-/// The state letter of a process, as `ps` shows it: `R`, `S`, `D`, `T`, `Z` and so on; `None` when there is no such process.
+/// The state letter of a process, as `ps` shows it: `R`, `S`, `D`, `T`, `Z` and so on; `None` when
+/// there is no such process.
 pub fn process_state(pid: i32) -> Option<char> {
     if Path::new("/proc/self/stat").exists() {
         // The program's name comes first, in parentheses, and may contain any character.

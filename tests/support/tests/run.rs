@@ -1,4 +1,4 @@
-//! The server of a nextest run ends with nextest, in whatever way nextest ends.
+//! The server of a nextest run ends with nextest, for any kind of end.
 
 use std::{
     fs,

@@ -10,7 +10,7 @@ use super::{Template, Wrong, below};
 /// Most bytes that the values of all placeholders of a job take together: a placeholder may occur a
 /// thousand times with a long value.
 const LARGEST: usize = 256 * 1024;
-/// Deepest nesting of a job: serde_json could write a deeper one but not read it again.
+/// Deepest nesting of a job: `serde_json` could write a deeper one but not read it again.
 const DEEPEST: usize = 100;
 
 enum Failure {

@@ -1,4 +1,4 @@
-//! Ends of jobs after which others run, from the recorded end to the runs that it causes.
+//! Ends of jobs after which other jobs run, from the recorded end to the runs that it causes.
 //!
 //! A transaction that closes a run of a job with dependents inserts a row into `job_ends`
 //! (`attempts_end.sql`). The leader takes rows from there and locks the dependents.
@@ -127,7 +127,7 @@ statement! {
     )
 }
 
-/// A locked job that runs after others, with everything that decides its runs.
+/// A locked job that runs after other jobs, with everything that decides its runs.
 #[derive(Debug, Queryable)]
 struct Dependent {
     tenant_id: TenantId,
@@ -164,7 +164,7 @@ async fn edges_of(conn: &mut Conn, dependents: &[Dependent]) -> DbResult<EdgesBy
     Ok(edges)
 }
 
-/// The trace of each run after which others run. A run without one has its own trace.
+/// The trace of each run after which other jobs run. A run without one has its own trace.
 async fn traces_of(conn: &mut Conn, new: &[plan::Dispatch]) -> DbResult<HashMap<DispatchId, String>> {
     if new.is_empty() {
         return Ok(HashMap::new());

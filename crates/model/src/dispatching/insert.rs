@@ -3,16 +3,16 @@
 //!
 //! # Locks
 //! The lock order is that of the protocol: `scheduled_jobs` before `job_dispatch`. The caller locks
-//! the jobs in the order of their ids, with a statement of its own, decides under these locks which
+//! the jobs in the order of their ids, with a separate statement, decides under these locks which
 //! runs are queued ([`super::room`]), and calls [`insert`] in the same transaction. The counters of
 //! the jobs are then written under the locks that the transaction already holds.
 //!
 //! Two callers differ:
-//! - A tick counts its runs when it moves the cursors ([`super::tick::write`]), so that each job gets
-//!   one new row version. It calls [`insert_uncounted`].
-//! - A notification takes the lock on the built-in job with the counters, after the insert. It holds
-//!   the row of the cursor of notifications, so no other transaction inserts runs of that job for
-//!   notifications, and it locks no other job.
+//! - A tick counts its runs when it moves the cursors ([`super::tick::write`]), so that each job
+//!   gets one new row version. It calls [`insert_uncounted`].
+//! - A notification takes the lock on the built-in job with the counters, after the insert. It
+//!   holds the row of the cursor of notifications, so no other transaction inserts runs of that
+//!   job for notifications, and it locks no other job.
 //!
 //! # Crashes
 //! A process that dies before the commit has inserted and counted nothing. The same run inserted

@@ -1,5 +1,5 @@
-//! The overlap queue: runs of a job that wait for others of it to end, because `max_instances` of
-//! them are open.
+//! The overlap queue: runs of a job that wait for other runs of it to end, because `max_instances`
+//! of them are open.
 //!
 //! Waiting runs of a job whose project or function is paused are queued too ([`hold`]), so that
 //! claims need not read them.

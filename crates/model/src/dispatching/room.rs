@@ -1,8 +1,8 @@
 //! The room of a job: how many more of its runs may be open before the next ones are queued.
 //!
-//! The rule exists once in Rust, for statements that lock a job and return its counters, and once in
-//! SQL (`room/room.sql`), for statements that select jobs by their room. A test compares the two.
-//! Nothing is written here. A caller that acts on the result holds the lock on the job: every
+//! The rule exists once in Rust, for statements that lock a job and return its counters, and once
+//! in SQL (`room/room.sql`), for statements that select jobs by their room. A test compares the
+//! two. Nothing is written here. A caller that acts on the result holds the lock on the job: every
 //! transaction that changes the counters holds it too.
 
 use std::collections::HashMap;
@@ -29,7 +29,8 @@ pub(crate) type InstancesColumns = (Text, Int4, Int4, Int4);
 impl Instances {
     /// How many more runs may be open beside those that are not queued; `None` for any number.
     ///
-    /// Zero or less means that a new run is queued. It is negative after `max_instances` was lowered.
+    /// Zero or less means that a new run is queued. It is negative after `max_instances` was
+    /// lowered.
     #[must_use]
     pub const fn room(&self) -> Option<i32> {
         match self.overlap_policy {
@@ -46,7 +47,8 @@ impl Instances {
 pub(crate) struct Rooms(HashMap<(TenantId, JobId), Option<i32>>);
 
 impl Rooms {
-    /// Gives a run of the job a place. Returns true if there is none, so that the run is queued.
+    /// Gives a run of the job a place. Returns true if there is no place, so that the run is
+    /// queued.
     ///
     /// `instances` are the counters from before the batch.
     pub(crate) fn is_full_for(&mut self, job: (TenantId, JobId), instances: &Instances) -> bool {

@@ -6,23 +6,24 @@
 //! 3. The runs, the counters of their jobs and an audit event for each run are written.
 //!
 //! # A batch ([`trigger_batch`])
-//! It is its own transaction and takes three round trips, whatever its size: the begin travels with the
-//! locks, the runs travel with the audit events, and then comes the commit. A quota adds one. A batch
-//! never waits for a job that another transaction has locked, such as a tick or the end of an attempt.
-//! Its triggers of that job are not done ([`Fate::Busy`]); the caller repeats each of them alone. The
-//! same holds for a job whose arguments have a schema, so that a batch stays cheap.
+//! It is its own transaction and takes three round trips for any size: the begin travels with the
+//! locks, the runs travel with the audit events, and then comes the commit. A quota adds one. A
+//! batch never waits for a job that another transaction has locked, such as a tick or the end of an
+//! attempt. Its triggers of that job are not done ([`Fate::Busy`]); the caller repeats each of them
+//! alone. The same holds for a job whose arguments have a schema, so that a batch stays cheap.
 //!
 //! # A single trigger ([`trigger`])
-//! It runs in the transaction of the caller and first waits for the lock on its job, which orders it
-//! with ticks, completions and other triggers of the job. Only a single trigger has an idempotency key
-//! or the version that the job must have.
+//! It runs in the transaction of the caller and first waits for the lock on its job, which orders
+//! it with ticks, completions and other triggers of the job. Only a single trigger has an
+//! idempotency key or the version that the job must have.
 //!
 //! # Locks
-//! `scheduled_jobs` in the order of their ids, then `tenant_usage` if the tenant has a quota of runs,
-//! then `job_dispatch`. See [`super::insert`].
+//! `scheduled_jobs` in the order of their ids, then `tenant_usage` if the tenant has a quota of
+//! runs, then `job_dispatch`. See [`super::insert`].
 //!
 //! # Crashes
-//! Each function writes in one transaction. A process that dies before the commit has created nothing.
+//! Each function writes in one transaction. A process that dies before the commit has created
+//! nothing.
 
 use std::borrow::Cow;
 
@@ -112,13 +113,14 @@ pub enum Fate {
     Busy,
 }
 
-/// Triggers jobs of a tenant in a transaction of its own, as the API's role in that tenant
-/// ([`crate::connection::row_security::API_ROLE`]). Returns the outcomes in the order of the triggers.
+/// Triggers jobs of a tenant in a separate transaction, as the API's role in that tenant
+/// ([`crate::connection::row_security::API_ROLE`]). Returns the outcomes in the order of the
+/// triggers.
 ///
 /// Call [`crate::connection::notify::dispatches_waiting`] afterwards.
 ///
 /// # Errors
-/// If nothing was written; or, for an outage ([`DbError::is_outage`]), if it is unknown what was written.
+/// If nothing was written; or, for an outage ([`DbError::is_outage`]), if the result is unknown.
 pub async fn trigger_batch(
     conn: &mut Conn,
     tenant: TenantId,
@@ -339,7 +341,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Gives the granted runs to the first triggers. Of one job, the first ones take its room and
-    /// the others are queued.
+    /// the remaining runs are queued.
     fn share_out(
         &self,
         decided: Vec<Result<Locked, Fate>>,

@@ -227,9 +227,9 @@ async fn small_tenant_reads_no_foreign_rows() {
         )
         .await;
     let small = world.text("SELECT id::text FROM tenants WHERE slug = 'small'").await;
-    let types = "uuid, uuid, uuid, text, text, uuid, text, boolean, uuid[], bigint";
+    let types = "uuid, uuid, uuid, text[], text, uuid, text, boolean, uuid[], bigint";
     let bounds = format!("'{}', '{}'", Uuid::nil(), Uuid::max());
-    let few = format!("'{small}', {bounds}, 'FAILED', NULL, NULL, NULL, false, {}, 51", uuids(3));
+    let few = format!("'{small}', {bounds}, '{{FAILED}}', NULL, NULL, NULL, false, {}, 51", uuids(3));
     for plan in plans(&world, OF_FEW, types, &few).await {
         assert!(plan.contains("job_dispatch_job_id_scheduled_for_key"), "{plan}");
         assert!(!plan.contains("Seq Scan on job_dispatch") && !plan.contains("job_dispatch_pkey"), "{plan}");
@@ -446,11 +446,11 @@ async fn page_of_attempts_is_read_in_index_order() {
         ))
         .await;
     let (tenant, nobody, last) = (crate::fixture::TENANT, Uuid::nil(), Uuid::max());
-    let types = "uuid, timestamptz, timestamptz, text, uuid, uuid, uuid, uuid, text, bigint";
+    let types = "uuid, timestamptz, timestamptz, text[], uuid, uuid, uuid, uuid, text, bigint";
     let (all, of_job) = (format!("uuid, {types}"), format!("uuid, uuid, {types}"));
     let filters = [
         "NULL, NULL, NULL, NULL, NULL, NULL".to_owned(),
-        format!("'FAILED', NULL, '{nobody}', '{nobody}', '{nobody}', 'api'"),
+        format!("'{{FAILED}}', NULL, '{nobody}', '{nobody}', '{nobody}', 'api'"),
     ];
     // Newest first after the greatest id, oldest first after the least; without filters and with
     // several.

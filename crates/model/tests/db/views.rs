@@ -301,16 +301,16 @@ async fn views_respect_row_security() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_view_is_documented_and_every_example_works() {
     let world = World::new().await;
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/views.md");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/views.md");
     let text = std::fs::read_to_string(file).unwrap();
     let examples: Vec<&str> =
         text.split("```sql\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     assert!(examples.len() >= 5, "{} examples", examples.len());
     for view in views(&world).await {
-        assert!(text.contains(&format!("`{view}`")), "docs/views.md does not tell of {view}");
+        assert!(text.contains(&format!("`{view}`")), "docs/reference/views.md does not tell of {view}");
         assert!(
             examples.iter().any(|example| example.contains(&format!("FROM {view}"))),
-            "docs/views.md has no example of {view}"
+            "docs/reference/views.md has no example of {view}"
         );
     }
     for example in examples {

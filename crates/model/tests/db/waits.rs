@@ -78,7 +78,7 @@ async fn each_blocker_of_a_run_is_found() {
         (
             &format!("{}; UPDATE scheduled_jobs SET max_instances = 1, overlap_policy = 'skip', active_dispatches = 2", in_line("projects")),
             "project_paused overlap",
-            "others of the job are to end first",
+            "other runs of the job must end first",
         ),
         ("UPDATE tenants SET is_paused = true", "tenant_paused turn", "the tenant is paused"),
         ("UPDATE queues SET is_paused = true, pause_reason = 'disk'", "queue_paused turn", "queue default is paused: disk"),
@@ -102,7 +102,7 @@ async fn each_blocker_of_a_run_is_found() {
             "after: exit code 3",
         ),
         (&format!("UPDATE job_dispatch SET available_at = {future}, claimable_at = {future}"), "not_due", "it is due at"),
-        ("UPDATE job_dispatch SET expires_at = now() - interval '1 second'", "expired turn", "about to be given up"),
+        ("UPDATE job_dispatch SET expires_at = now() - interval '1 second'", "expired turn", "and it will expire"),
     ];
     for (change, expected, text) in table {
         let world = World::new().await;
@@ -211,7 +211,7 @@ async fn each_blocker_of_a_job_is_found() {
         (
             "UPDATE scheduled_jobs SET is_paused = true, pause_reason = 'disk', paused_until = '2999-01-01T00:00:00Z'",
             "job_paused fire_time",
-            "paused until 2999-01-01T00:00:00Z, its fires are skipped: disk",
+            "paused until 2999-01-01T00:00:00Z; its fires are skipped: disk",
         ),
         ("UPDATE projects SET is_paused = true", "project_paused fire_time", "the project default is paused"),
         ("UPDATE tenants SET is_paused = true", "tenant_paused fire_time", "the tenant is paused"),
@@ -221,7 +221,7 @@ async fn each_blocker_of_a_job_is_found() {
         ("UPDATE scheduler_instances SET last_heartbeat = now() - interval '1 minute'", "no_leader fire_time", "expired 5"),
         ("DELETE FROM scheduler_instances", "no_leader fire_time", "no scheduler leads"),
         ("DELETE FROM worker_registration", "no_worker fire_time", "no living worker serves the queue default"),
-        ("UPDATE scheduled_jobs SET dispatch_lock_until = now() + interval '1 hour'", "held fire_time", "leaves the job alone until"),
+        ("UPDATE scheduled_jobs SET dispatch_lock_until = now() + interval '1 hour'", "held fire_time", "holds the job until"),
         (
             "UPDATE tenants SET quotas = '{\"dispatches_per_minute\": 2}';
              INSERT INTO tenant_usage (tenant_id, minute, dispatched) SELECT id, now() + interval '1 minute', 2 FROM tenants",

@@ -83,6 +83,7 @@ pub enum LoadError {
     /// is wrong.
     #[error("{text}")]
     Answered {
+        /// The help or version text.
         text: String,
     },
     /// The command line cannot be parsed; the text explains it in several lines.

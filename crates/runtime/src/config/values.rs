@@ -150,7 +150,8 @@ impl Values {
         !self.mistakes.iter().any(|mistake| names.contains(&mistake.setting.as_str()))
     }
 
-    /// Whether `--check-config` was given: print [`effective`](Self::effective) instead of starting.
+    /// Whether `--check-config` was given: print [`effective`](Self::effective) instead of
+    /// starting.
     #[must_use]
     pub fn check_requested(&self) -> bool {
         self.check_requested

@@ -1,10 +1,12 @@
 //! One batch of the tick: one transaction.
 //!
-//! Fence, lock the due jobs, decide (pure), insert, record, advance. Knows nothing of when batches are taken or how many at once.
-//! If the process dies before the commit, nothing has happened and the next leader finds the same jobs due.
+//! The order is: fence, lock the due jobs, plan (pure), insert, record, advance. The caller decides
+//! when batches run and how many run at once. If the process dies before the commit, nothing has
+//! changed and the next leader finds the same jobs due.
 //!
-//! What the database refuses may be refused because of one job or because of the database itself: a right that was taken away, a trigger of
-//! somebody's, a damaged table. A job is disabled only after a dispatch of another one has been taken, on trial.
+//! The cause of a rejected write may be one job or the database: a revoked privilege, a
+//! user-defined trigger, a damaged table. A job is disabled only after a trial dispatch of another
+//! job succeeds, or if there is no other job to try.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -26,25 +28,24 @@ use super::Scope;
 use crate::calendars::Calendars;
 use crate::plan::{Disabled, disable_all, plan_batch};
 
-/// Takes batches, for one or several at once.
+/// Runs batches. Clones may run at the same time.
 #[derive(Debug, Clone)]
 pub struct Batches {
-    /// The term they are taken in.
     pub scope: Scope,
-    /// Calendars read so far in this term. Locked only while a batch is decided, never across an await.
+    /// Calendars read in this term. The lock is held only while a batch is planned, never across an
+    /// await.
     pub calendars: Arc<RwLock<Calendars>>,
 }
 
-/// A batch that failed.
 #[derive(Debug)]
 pub(super) struct Failed {
     pub(super) error: DbError,
-    /// The first of its jobs, if it came so far.
+    /// The first job of the batch. `None` if the batch failed before the jobs were locked.
     pub(super) first: Option<JobId>,
 }
 
 impl Failed {
-    /// Whether the error lies in what the batch would write, so that trying it again as it is cannot help.
+    /// Whether the rows of the batch caused the error, so that an unchanged retry cannot succeed.
     pub(super) const fn is_of_the_batch(&self) -> bool {
         is_refusal(&self.error) && self.first.is_some()
     }
@@ -54,18 +55,18 @@ const fn is_refusal(error: &DbError) -> bool {
     matches!(error, DbError::Constraint { .. } | DbError::Corrupt { .. } | DbError::Other(_))
 }
 
-/// How far behind a job that is refused others are tried, in the order in which they are due; each that is passed over is locked meanwhile.
+/// How far behind a rejected job other jobs are tried, in due order. The transaction locks every
+/// job that it passes over.
 const FARTHEST_TRIED: i64 = 4_096;
 
-/// How a trial ends, which writes nothing.
+/// Result of a trial. A trial writes nothing.
 enum Trial {
     /// There is no other job.
     Nobody,
-    /// The job would not be dispatched, so that it shows nothing.
+    /// The plan has no dispatch for the job, so the trial proves nothing.
     Silent,
-    /// A dispatch of it was taken.
+    /// The database accepted a dispatch of the job.
     Taken,
-    /// It came to nothing.
     Failed(DbError),
 }
 
@@ -82,7 +83,7 @@ impl TransactionError for Trial {
 }
 
 impl Batches {
-    /// Up to `limit` jobs that are due; `None` if none is.
+    /// Dispatches up to `limit` due jobs. Returns `None` if no job is due.
     pub(super) async fn take(&self, conn: &mut Conn, limit: i64) -> Result<Option<Done>, Failed> {
         let first = Mutex::new(None);
         let taken =
@@ -120,7 +121,8 @@ impl Batches {
         self.read_calendars(conn, &jobs).await?;
         phases.end("lock");
         let (batch, disabled) = {
-            // A panic in between leaves whole entries only.
+            // A panic under the lock leaves only complete entries, so a poisoned lock is safe to
+            // use.
             let calendars = self.calendars.read().unwrap_or_else(PoisonError::into_inner);
             plan_batch(&jobs, &calendars, now)
         };
@@ -140,9 +142,10 @@ impl Batches {
         Ok(())
     }
 
-    /// Whether it is the job that is refused when the first due is, and not any job: a dispatch of another one is taken on trial, and taken
-    /// back. Where there is no other to try with, it is the job. The next ones may be refused for a reason of their own that they share, so
-    /// others are looked for in growing distances, and at last towards the end of the line.
+    /// Whether the database accepts a dispatch of another job than the first due one. If so, the
+    /// first job is the cause. The dispatch is a trial and is rolled back. If there is no other job
+    /// to try, the first job counts as the cause. The next jobs may share a cause of their own, so
+    /// the distance between trials doubles, and the last trials approach the end of the due order.
     pub(super) async fn takes_another(&self, conn: &mut Conn) -> Result<bool, DbError> {
         let (mut refused, mut tried, mut nobody_at) = (false, 0, None);
         while tried < FARTHEST_TRIED {
@@ -177,7 +180,7 @@ impl Batches {
         let Scope { instance, term, .. } = self.scope;
         let now = tick::fence(conn, instance, term).await?;
         let Some(job) = tick::lock_another(conn, now, skip).await? else { return Ok(Trial::Nobody) };
-        // As if it were due.
+        // Plans the job as if it were due.
         let now = now.max(job.cursor);
         let jobs = [job];
         self.read_calendars(conn, &jobs).await?;
@@ -192,7 +195,7 @@ impl Batches {
         Ok(Trial::Taken)
     }
 
-    /// Disables a job whose dispatch alone was refused, if it is still the one that is due longest.
+    /// Disables the job whose dispatch was rejected, if it is still the longest due job.
     pub(super) async fn disable(&self, conn: &mut Conn, failed: &Failed) -> Result<(), DbError> {
         let reason = format!("dispatching it was refused: {}", failed.error.with_causes());
         transact(conn, "disable_job", async |conn: &mut Conn| {
@@ -210,7 +213,7 @@ impl Batches {
     }
 }
 
-/// Measures how long each part of a batch takes, by the monotonic clock.
+/// Measures the duration of each phase of a batch with the monotonic clock.
 struct Phases {
     since: std::time::Instant,
 }
@@ -230,9 +233,9 @@ impl Phases {
 
 /// A committed batch.
 pub(super) struct Done {
-    /// The database's clock when it was fenced.
+    /// The database clock at the fence.
     now: DateTime<Utc>,
-    /// That instant by our monotonic clock; not before it.
+    /// The same instant on the monotonic clock of this process, or later.
     fenced: std::time::Instant,
     pub(super) jobs: Vec<DueJob>,
     pub(super) batch: Batch,
@@ -242,7 +245,8 @@ pub(super) struct Done {
 }
 
 impl Done {
-    /// Tells a collector, if there is one, of every dispatch: the span begins with the batch, and has the ids under which attempts hang.
+    /// Exports one span per dispatch if tracing is on. The span begins with the batch and has the
+    /// ids that attempts use as their parent.
     fn trace(&self, traces: &Traces) {
         if !traces.are_on() {
             return;
@@ -292,7 +296,6 @@ impl Done {
     }
 }
 
-/// What a collector of traces is told of a dispatch.
 fn span_of(dispatch: &NewDispatch<'_>, job: &str, lateness: Duration) -> Span {
     let late_ms = i64::try_from(lateness.as_millis()).unwrap_or(i64::MAX);
     Span {

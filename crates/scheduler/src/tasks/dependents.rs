@@ -1,9 +1,11 @@
-//! Jobs that run after others: dispatched when those have ended.
+//! Dispatches jobs that run after other jobs have ended.
 //!
-//! Ends are told in a table by whoever closes a dispatch ([`sched_model::dispatching::dependents`]), in the same transaction; here they are taken
-//! from it in batches, each a fenced transaction of a constant number of round trips, until there are none. If the process dies, what
-//! is not committed is done by the next leader. A notification wakes this task after the commit of an end; losing it costs the period.
-//! A look that finds nothing costs one statement and no transaction of its own.
+//! The transaction that closes a run also inserts its end into a table
+//! ([`sched_model::dispatching::dependents`]). This task takes ends from the table in batches until
+//! the table is empty. Each batch is a fenced transaction with a constant number of round trips. If
+//! the process dies, the next leader does the uncommitted work. A notification wakes this task
+//! after an end is committed; a lost notification delays the work by at most one period. A check
+//! that finds nothing costs one statement and no separate transaction.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,19 +19,19 @@ use serde_json::json;
 
 use super::{Scope, within};
 
-/// Time between two looks that nobody asked for.
+/// Time between two checks without a notification.
 pub const PERIOD: Duration = Duration::from_secs(10);
-/// A run may take no longer; what it has committed stays.
+/// Time limit of a run of this task. Committed batches stay.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
-/// After this a run ends between two batches and begins anew at once, so that its success is seen while it works off a burst.
+/// After this time the task returns between two batches and starts again at once, so that a long
+/// burst still reports success.
 const RUN_FOR: Duration = Duration::from_secs(3);
-/// What one transaction takes: it stays well below the time-outs of those that wait for its jobs.
+/// Limits of one transaction. It must end well before the time-outs of transactions that wait for
+/// its job locks.
 const LIMITS: Limits = Limits { ends: 500, dependents: 2_000 };
 
-/// Dispatches jobs after the ends of others.
 #[derive(Debug)]
 pub struct Dependents {
-    /// The term it works in.
     pub scope: Scope,
 }
 
@@ -52,7 +54,8 @@ impl Dependents {
             let mut done =
                 transact(&mut conn, "run_dependents", async |conn: &mut Conn| self.batch(conn).await).await?;
             if done.ends == 0 {
-                // Another leader, which does not know yet that it is none, holds what there is.
+                // A former leader that has not noticed the end of its term has locked the remaining
+                // rows.
                 break;
             }
             measure(&done);

@@ -1,9 +1,12 @@
-//! The tick: due fire times become dispatches.
+//! The tick: the leader dispatches due fires.
 //!
-//! Batches ([`super::batch`]) one after the other until one is not full, and again while more has come due meanwhile; in a burst several at once, each on a connection and in a task of its
-//! own: while one decides, the others go on. They lock different jobs, and the fence of the term holds for all. They end with the run. Between batches the queues touched are notified,
-//! each once and outside of the transaction: a notification takes a lock that serialises commits, and losing one costs nothing but
-//! latency. If the process dies after a commit, the dispatches are there and only the hint is missing.
+//! Batches ([`super::batch`]) follow each other until one is not full, and continue if more jobs
+//! have become due. In a burst several lanes run at once, each with its own connection and its own
+//! async task, so that one plans while the others write. Lanes lock different jobs, and each
+//! transaction is fenced by the same term. All lanes end with the run of this task. After each
+//! batch, a notification goes to each affected queue once, outside the transaction: a notification
+//! takes a lock that serialises commits. A lost notification costs only latency. If the process
+//! dies after a commit, the runs exist and only the notification is missing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,29 +25,29 @@ use super::batch::{Batches, Done, Failed};
 use super::{tell_waiting, within};
 use crate::plan::MAX_DISPATCHES;
 
-/// A run may take no longer; what it has committed stays.
+/// Time limit of a run of this task. Committed batches stay.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
-/// After this a run ends between two batches and begins anew at once, so that its success is seen while it works off a burst.
+/// After this time the task returns between two batches and starts again at once, so that a long
+/// burst still reports success.
 const RUN_FOR: Duration = Duration::from_secs(3);
-/// Shortest pause before looking at a job again that is due but was locked by somebody.
+/// Minimum pause before a retry of due jobs that another transaction has locked.
 const LOCKED_PAUSE: Duration = Duration::from_millis(5);
-/// Fewer due jobs than this for each are not worth a second lane.
+/// Minimum number of due jobs per lane. A second lane does not pay off below it.
 const LEAST_PER_LANE: i64 = 100;
 
-/// Turns due fire times into dispatches.
 #[derive(Debug)]
 pub struct Dispatch {
-    /// How a batch is taken, in the term it works in.
     pub batches: Batches,
-    /// Most jobs per transaction.
+    /// Maximum number of jobs per transaction.
     pub batch_size: i64,
-    /// Most transactions at once.
+    /// Maximum number of transactions at once.
     pub lanes: u32,
-    /// Longest sleep; the task asks for a shorter one when a job is due earlier.
+    /// Maximum sleep. The task requests a shorter one if a job is due earlier.
     pub poll_interval: Duration,
-    /// Where what was seen last is shown.
+    /// Publishes the latest outlook.
     pub seen: Arc<watch::Sender<Option<Outlook>>>,
-    /// What the last look saw coming, and when by the monotonic clock; not before it.
+    /// The expected outlook at the next due time, and that time on the monotonic clock, never too
+    /// early.
     pub ahead: Option<(Instant, Outlook)>,
 }
 
@@ -58,7 +61,7 @@ impl Activation for Dispatch {
     }
 }
 
-/// What a run did, summed over its batches.
+/// Totals over the batches of a run of this task.
 #[derive(Debug, Default)]
 struct Sum {
     jobs: usize,
@@ -97,11 +100,12 @@ impl Sum {
 impl Dispatch {
     async fn run(&mut self) -> Result<Report, BoxError> {
         let mut sum = Sum::default();
-        // What was waited for is there: the burst begins with its first batch, and the look comes after it.
+        // The expected due time has passed, so the first batch starts the burst and the query
+        // follows it.
         let come = self.ahead.take().filter(|(at, _)| monotonic() >= *at);
         let mut outlook = match come {
             Some((_, outlook)) => self.show(outlook),
-            // A look that finds nothing due costs one statement and no transaction of its own.
+            // If no job is due, this costs one statement and no separate transaction.
             None => self.look().await?,
         };
         let started = monotonic();
@@ -109,7 +113,8 @@ impl Dispatch {
             let before = sum.jobs;
             self.work_off(outlook.due(), started, &mut sum).await?;
             outlook = self.look().await?;
-            // What has come due meanwhile goes at once; where nothing could be had, all of it is locked, and looked at again after a pause.
+            // Jobs that have become due meanwhile are dispatched at once. If the pass took no job,
+            // other transactions have locked all of them, and the task checks again after a pause.
             if sum.jobs == before || started.elapsed() > RUN_FOR || self.batches.scope.stop.is_cancelled() {
                 break;
             }
@@ -120,7 +125,8 @@ impl Dispatch {
     async fn look(&mut self) -> Result<Outlook, DbError> {
         let mut conn = self.batches.scope.database.conn().await?;
         let outlook = tick::outlook(&mut conn, self.batch_size * i64::from(self.lanes)).await?;
-        // Counted from when the answer is here, so that it is never early by the database's clock.
+        // Counts from the arrival of the answer, so that the wait never ends early by the database
+        // clock.
         let ahead = outlook.at_next_due().and_then(|then| {
             let wait = (then.now - outlook.now).to_std().ok()?;
             Some((monotonic().checked_add(wait)?, then))
@@ -153,15 +159,17 @@ impl Dispatch {
                 "still_due": outlook.due(),
             }))
         };
-        // Jobs that are due and could not be had are locked by somebody: looking again at once would be in the way.
+        // Other transactions have locked the due jobs. An immediate retry would slow them down.
         let pause = if sum.jobs == 0 && outlook.due() > 0 { LOCKED_PAUSE * 20 } else { LOCKED_PAUSE };
         let until_due =
             outlook.next_due.map(|due| (due - outlook.now).to_std().unwrap_or_default().max(pause));
         report.next_in(until_due.unwrap_or(self.poll_interval).min(self.poll_interval))
     }
 
-    /// Works off what is due, in as many lanes as that is worth. What one of them is refused is taken one job at a time after the others
-    /// have ended, so that the job that is refused is found and disabled and the others go on. Where all are refused, none is.
+    /// Dispatches the due jobs in as many lanes as their number justifies. If the database rejects
+    /// a batch, jobs are taken one at a time after the other lanes have ended. This finds and
+    /// disables the rejected job, and the other jobs continue. If the database rejects every job,
+    /// no job is disabled.
     async fn work_off(&self, due: i64, started: Instant, sum: &mut Sum) -> Result<(), BoxError> {
         let lanes = (due / LEAST_PER_LANE).clamp(1, i64::from(self.lanes));
         let per_batch = per_batch(due, lanes, self.batch_size);
@@ -214,32 +222,33 @@ impl Dispatch {
     }
 }
 
-/// How many jobs a batch takes when so many are due and so many lanes share them.
+/// Number of jobs per batch for `due` jobs and `lanes` lanes.
 ///
-/// One lane takes all that is due by the time it gets there, which may be more than was seen: with a batch as large as what was seen, jobs
-/// that come due one after the other would go one by one, each in a transaction of its own, ever later.
+/// A single lane takes all jobs that are due when it locks them, which may be more than the outlook
+/// counted. A batch limited to that count would dispatch jobs that become due one after the other
+/// in separate transactions, with growing delay.
 fn per_batch(due: i64, lanes: i64, most: i64) -> i64 {
     if lanes == 1 {
         return most;
     }
     let share = due.div_euclid(lanes);
-    // Rounded up, so that no job is left over.
+    // Rounds up, so that no job is left over.
     let share = if share * lanes < due { share + 1 } else { share };
     share.clamp(1, most)
 }
 
-/// Batches one after the other on one connection.
+/// Runs batches one after the other on one connection.
 #[derive(Debug, Clone)]
 struct Lane {
     batches: Batches,
-    /// Most jobs per transaction.
+    /// Maximum number of jobs per transaction.
     per_batch: i64,
-    /// When the run began.
+    /// Start of the run of this task, not of the lane.
     started: Instant,
 }
 
 impl Lane {
-    /// Batches until one is not full or the run has lasted long enough.
+    /// Runs batches until one is not full or the time is over.
     async fn run(self) -> (Sum, Result<(), Failed>) {
         let mut sum = Sum::default();
         let end = self.run_into(&mut sum).await;
@@ -253,7 +262,7 @@ impl Lane {
         loop {
             let Some(done) = batches.take(&mut conn, *per_batch).await? else { return Ok(()) };
             sum.count(&done);
-            // The hint goes out with each batch: workers need not wait for the whole burst.
+            // Notifies after each batch, so that workers need not wait for the whole burst.
             tell(&mut conn, &done).await;
             let is_full = i64::try_from(done.jobs.len()).unwrap_or(i64::MAX) >= *per_batch
                 || done.batch.dispatches.len() >= MAX_DISPATCHES;
@@ -264,7 +273,7 @@ impl Lane {
     }
 }
 
-/// Tells workers of new work, and of work that is to be stopped.
+/// Notifies workers of new runs and of attempts to stop.
 async fn tell(conn: &mut Conn, done: &Done) {
     let queues: BTreeSet<&String> = done.batch.dispatches.iter().map(|dispatch| &dispatch.queue).collect();
     let queues: Vec<String> = queues.into_iter().cloned().collect();

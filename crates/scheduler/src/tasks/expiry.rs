@@ -1,8 +1,9 @@
-//! What waits in vain: dispatches that nobody began in time are given up, and queues that nobody serves are told.
+//! Expires runs that no worker started in time, and reports queues without a worker.
 //!
-//! Each run looks, in one statement, at the end of an index for dispatches whose time is over, and at the names of the queues in which
-//! something waits; only if there is anything to write does it open a fenced transaction. Claims pass over what has expired by themselves, so that
-//! nothing is begun too late while no leader looks. A run that dies leaves the same to the next.
+//! Each pass reads, in one statement, the end of an index for expired runs and the names of queues
+//! with waiting runs. It opens a fenced transaction only if there is something to write. Claims
+//! skip expired runs on their own, so no worker starts a run too late while there is no leader. If
+//! a pass dies, the next one finds the same rows.
 
 use std::time::Duration;
 
@@ -21,21 +22,20 @@ use serde_json::json;
 
 use super::{Scope, tell_waiting, within};
 
-/// Time between two runs: how much later than it expires a dispatch is told to have expired.
+/// Time between two passes. It is the maximum delay between the expiry of a run and its report.
 pub const PERIOD: Duration = Duration::from_secs(10);
-/// How long something must have waited in a queue without a worker before that is told: longer than a worker takes to be restarted.
+/// How long a run must wait in a queue without a worker before a report. Longer than the restart of
+/// a worker.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// A run may take no longer; what it has committed stays.
+/// Time limit of a pass. Committed batches stay.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
-/// Most dispatches given up in one transaction.
+/// Maximum number of runs expired in one transaction.
 const BATCH: i64 = 500;
 
-/// Looks after what waits.
 #[derive(Debug)]
 pub struct Waiting {
-    /// The term it works in.
     pub scope: Scope,
-    /// How long something must have waited in a queue without a worker before that is told.
+    /// How long a run must wait in a queue without a worker before a report.
     pub patience: Duration,
 }
 
@@ -50,7 +50,7 @@ impl Activation for Waiting {
 }
 
 impl Drop for Waiting {
-    /// Who does not lead any more does not know.
+    /// A former leader has no current value, so it reports zero.
     fn drop(&mut self) {
         metrics::gauge!("sched_queues_unserved").set(0.0);
     }
@@ -98,7 +98,8 @@ impl Waiting {
         Ok(if is_full { report.next_in(Duration::ZERO) } else { report })
     }
 
-    /// Returns what has expired, and the queues in which others of the same jobs wait now that stood in line behind it.
+    /// Returns the expired runs, and the queues of the runs released from the overlap queues of
+    /// their jobs.
     async fn expire(&self, conn: &mut Conn) -> Result<(Vec<Expired>, Vec<String>), DbError> {
         tick::fence(conn, self.scope.instance, self.scope.term).await?;
         let expired = expiry::expire(conn, BATCH).await?;
@@ -167,7 +168,7 @@ fn over_event(over: &Over) -> NewEvent {
     of_installation(append::QUEUE_UNSERVED_ENDED, payload)
 }
 
-/// Workers serve a queue by its name, for all tenants.
+/// Workers serve a queue by its name, for all tenants, so the event has no tenant.
 const fn of_installation(event_type: &'static str, payload: serde_json::Value) -> NewEvent {
     NewEvent { tenant_id: None, project_id: None, job_id: None, dispatch_id: None, event_type, payload }
 }

@@ -1,12 +1,15 @@
-//! Housekeeping: partitions made ahead and removed behind, and registrations of processes that are long gone removed.
+//! Housekeeping: creates partitions ahead, removes expired ones, and removes stale registrations of
+//! processes.
 //!
-//! Nothing here is urgent: rows of a month without a partition go to the default one, old months only take room, and stale
-//! registrations only clutter lists. So it runs seldom, and what is in use is simply tried again. Making partitions and
-//! removing registrations do the same whoever does it; removing history is fenced. A run that dies leaves the rest to the next.
+//! Nothing here is urgent: rows of a month without a partition go to the default partition, old
+//! months only use space, and stale registrations only clutter lists. So this task runs rarely, and
+//! a partition in use is retried in the next pass. Creating partitions and removing registrations
+//! are idempotent, so any process may do it. The removal of history is fenced. If a pass dies, the
+//! next one does the rest.
 //!
-//! The built-in jobs `sched.partitions` and `sched.stale_instances` do the same on a worker. The leader does not wait for them: months must be
-//! there before they are needed, with or without workers. Each run also writes down what this scheduler was told about retention, for
-//! the built-in jobs to go by.
+//! The built-in jobs `sched.partitions` and `sched.stale_instances` do the same on a worker. The
+//! leader does not wait for them: partitions must exist before they are needed, with or without
+//! workers. Each pass also stores the retention settings of this scheduler for the built-in jobs.
 
 use std::time::Duration;
 
@@ -22,25 +25,23 @@ use serde_json::json;
 
 use super::{Scope, within};
 
-/// Time between two runs.
 pub const PERIOD: Duration = Duration::from_secs(60);
-/// A run may take no longer.
+/// Time limit of a pass.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 
-/// Most events of another server that are put in order by one statement; there are some after a restore alone.
+/// Maximum number of events of another server settled by one statement. Such events exist only
+/// after a restore.
 const FOREIGN_AT_ONCE: i64 = 5_000;
-/// Most statements of a run that do so, so that there is time for the rest.
+/// Maximum number of such statements per pass, so that there is time for the rest.
 const FOREIGN_STATEMENTS: u32 = 100;
-/// A run begins no other one of them after this.
+/// After this time a pass starts no further such statement.
 const FOREIGN_WITHIN: Duration = Duration::from_secs(20);
 
-/// Keeps house.
 #[derive(Debug)]
 pub struct Maintain {
-    /// The term it works in.
     pub scope: Scope,
-    /// How long history is kept and what becomes of months that are older; after which silence standbys are removed; how long OFFLINE workers
-    /// are shown, so that an operator sees what happened.
+    /// Retention of history and the treatment of expired months, the silence after which standbys
+    /// are removed, and how long OFFLINE workers stay listed for the operator.
     pub told: Housekeeping,
 }
 
@@ -84,7 +85,8 @@ impl Maintain {
         })))
     }
 
-    /// Drops or detaches the months that are over; returns their names. One that somebody uses is left for the next run.
+    /// Drops or detaches expired months and returns their names. A month that another transaction
+    /// uses stays for the next pass.
     async fn remove_behind(&self, conn: &mut Conn) -> Result<Vec<String>, DbError> {
         let months = transact(conn, "find_expired_months", async |conn: &mut Conn| {
             let now = tick::fence(conn, self.scope.instance, self.scope.term).await?;
@@ -126,8 +128,8 @@ impl Maintain {
     }
 }
 
-/// Puts events of another server in order, a few at a time; returns how many. What fails is tried again in the next run and keeps nothing
-/// else from being done.
+/// Settles the order of events of another server in small steps and returns their number. The next
+/// pass retries a failed step; a failure does not block the other work.
 async fn settle_foreign(conn: &mut Conn) -> Result<u64, DbError> {
     let (began, mut settled) = (monotonic(), 0);
     for _ in 0..FOREIGN_STATEMENTS {

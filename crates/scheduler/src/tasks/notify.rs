@@ -1,9 +1,12 @@
-//! Notifications: what rules want told gets a message, each message its dispatch, and each dispatch its end in the record of the message.
+//! Notifications: creates a delivery for each event that a rule matches, dispatches it, and records
+//! the end of its run in the delivery.
 //!
-//! Reads on in the stream of events after a position that is stored ([`sched_model::events::notifications`]), in steps that are each a fenced
-//! transaction of a constant number of round trips. If the process dies, what is not committed is done by the next leader. No event
-//! wakes this task, but its period, a new rule and a message that was asked for, so that neither the tick nor the end of an attempt pays anything for it. Where there is neither a rule nor a
-//! message under way, a look is one statement, and there are few of them.
+//! This task reads the event stream from a stored position
+//! ([`sched_model::events::notifications`]). Each step is a fenced transaction with a constant
+//! number of round trips. If the process dies, the next leader does the uncommitted work. Only the
+//! period, a new rule and a requested delivery wake this task; events do not. So neither the tick
+//! nor the end of an attempt pays for it. Without rules and open deliveries, a check is one
+//! statement, and checks are rare.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -18,33 +21,37 @@ use serde_json::json;
 
 use super::{Scope, tell_waiting, within};
 
-/// Time between two looks where nobody wants anything told: an idle leader is to cost next to nothing.
+/// Time between two checks without rules or open deliveries. An idle leader must cost almost
+/// nothing.
 pub const PERIOD: Duration = Duration::from_secs(20);
-/// Time between two looks where somebody does.
+/// Time between two checks with rules or open deliveries.
 const NEXT: Duration = Duration::from_secs(2);
-/// A run may take no longer; what it has committed stays.
+/// Time limit of a run of this task. Committed steps stay.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
-/// After this a run ends between two steps and begins anew at once, so that its success is seen while it works off a burst.
+/// After this time the task returns between two steps and starts again at once, so that a long
+/// burst still reports success.
 const RUN_FOR: Duration = Duration::from_secs(3);
-/// What one step takes. Little room: the messages of one channel whose other side hangs must not take all slots of the workers.
+/// Limits of one step. `room` is small: the deliveries of one channel with a hanging endpoint must
+/// not use all slots of the workers.
 const LIMITS: Limits = Limits { events: 5_000, dispatches: 500, room: 8 };
-/// How long the stream may stand before it is asked who holds it up.
+/// How long the stream may be blocked before the task queries the blocking transactions.
 const ASK_AFTER: Duration = Duration::from_secs(5);
-/// How long before that is told.
+/// How long the stream may be blocked before the task logs it.
 const TELL_AFTER: Duration = Duration::from_secs(60);
-/// Time between two looks for messages that nothing else would end.
+/// Time between two checks for deliveries that nothing else would end.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
-/// Most of them that are ended at once.
+/// Maximum number of such deliveries ended at once.
 const MOST_TIDIED: i64 = 1_000;
-/// Beyond [`WRITES_WITHIN`], so that clocks which do not run alike do not matter.
+/// Added to [`WRITES_WITHIN`] for clocks that run at different speeds.
 const MARGIN: Duration = Duration::from_secs(10);
 
-/// Makes messages and has them sent.
+/// Creates deliveries and dispatches them.
 #[derive(Debug)]
 pub struct Notify {
     scope: Scope,
     limits: Limits,
-    /// How many events a step reads now: fewer after one that failed, so that what it stumbles over holds up as little else as can be.
+    /// Number of events per step. A failed step reduces it, so that the event that causes the
+    /// failure delays as few other events as possible.
     events: i64,
     held: Held,
     tidied: Option<Instant>,
@@ -61,13 +68,12 @@ impl Activation for Notify {
 }
 
 impl Notify {
-    /// For a term.
     #[must_use]
     pub fn new(scope: Scope) -> Self {
         Self::with_limits(scope, LIMITS)
     }
 
-    /// The same with other limits, for tests.
+    /// With other limits, for tests.
     #[must_use]
     pub fn with_limits(scope: Scope, limits: Limits) -> Self {
         Self { scope, limits, events: limits.events, held: Held::default(), tidied: None }
@@ -85,7 +91,7 @@ impl Notify {
                 break;
             }
             let limits = Limits { events: self.events, ..self.limits };
-            // Until it is known how it ends: it may be cut off.
+            // Halved before the step, because the step may be cut off by the time limit.
             self.events = (limits.events / 2).max(1);
             let (scope, ignored) = (&self.scope, &self.held.ignored);
             let done = transact(&mut conn, "notify", async |conn: &mut Conn| {
@@ -133,7 +139,7 @@ impl Notify {
         let Tidied { expired, untold } = match tidied {
             Ok(tidied) => tidied,
             Err(error @ DbError::TermOver) => return Err(error),
-            // What is to be told goes before.
+            // New deliveries have priority, so a failure here does not fail the run of this task.
             Err(error) => {
                 tracing::warn!(error = error.with_causes(), "Old notifications could not be ended.");
                 return Ok(());
@@ -169,7 +175,7 @@ fn report(sum: &Stepped) -> Report {
     }))
 }
 
-/// Shows the counters before anything is told.
+/// Exports the counters as zero before the first delivery.
 pub(super) fn show_counters() {
     metrics::counter!("sched_notifications_total").increment(0);
     metrics::counter!("sched_notifications_held_back_total").increment(0);
@@ -193,21 +199,21 @@ fn measure(done: &Stepped) {
     }
 }
 
-/// Whether the stream goes on.
+/// Tracks transactions that block the stream.
 #[derive(Debug, Default)]
 struct Held {
-    /// The transaction that is waited for, and since when.
+    /// The blocking transaction, and since when it blocks.
     by: Option<(i64, Instant)>,
     is_told: bool,
-    /// Since when transactions have been seen to run.
+    /// When each running transaction was first seen.
     seen: HashMap<i64, Instant>,
-    /// Transactions that are not waited for.
+    /// Transactions that the stream does not wait for.
     ignored: Vec<i64>,
 }
 
 impl Held {
-    /// Finds out, of a transaction that is waited for and waited for, whether it has to be. A step is waited for by itself, and is another one
-    /// each time.
+    /// Checks whether a transaction that blocks the stream for long can be ignored. A step also
+    /// waits for its own transaction, but that is a different one each time.
     async fn look(&mut self, conn: &mut Conn, done: &Stepped) -> Result<(), DbError> {
         let now = monotonic();
         let since = match (self.by, done.waits_for) {
@@ -235,7 +241,8 @@ impl Held {
         Ok(())
     }
 
-    /// Those that need not be waited for, because they will never write events that are not there yet; as the streams of the API decide it.
+    /// Transactions that can be ignored because they will never write new events. The event streams
+    /// of the API use the same rule.
     fn harmless(&mut self, running: &[Running], now: Instant) -> Vec<i64> {
         self.seen.retain(|transaction, _| running.iter().any(|one| one.transaction == *transaction));
         let mut harmless = Vec::new();

@@ -1,10 +1,10 @@
-//! Attempts past their time on workers that live: they are ended, and their dispatches go on.
+//! Ends attempts that exceed their time limit on live workers. Their runs continue.
 //!
-//! A worker kills what runs past its time-out and reports it. If it does neither, long after time-out and grace are over, it has
-//! lost hold of the attempt: a process that cannot be killed, a report that never got through, a defect. Each run looks for such
-//! attempts through the claims of living workers, and ends those it finds as lost, in a fenced transaction under their claim
-//! tokens. What the worker says about them later changes nothing. Attempts of workers that are gone are not its business
-//! ([`super::recover`]).
+//! A worker kills an attempt at its time-out and reports it. If it does neither long after time-out
+//! and grace period, it has lost control of the attempt: a process that cannot be killed, a lost
+//! report, a defect. Each pass finds such attempts through the claims of live workers. It ends them
+//! as lost in a fenced transaction under their claim tokens. A later report of the worker changes
+//! nothing. Attempts of dead workers belong to [`super::recover`].
 
 use std::time::Duration;
 
@@ -17,21 +17,19 @@ use serde_json::json;
 
 use super::{Scope, within};
 
-/// Time between two runs: little against the margin after which an attempt is overdue.
+/// Time between two passes. Short compared with the margin after which an attempt is overdue.
 pub const PERIOD: Duration = Duration::from_secs(10);
-/// A run may take no longer; what it has committed stays.
+/// Time limit of a pass. Committed work stays.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
-/// Most attempts ended in one transaction.
+/// Maximum number of attempts ended in one transaction.
 const BATCH: i64 = 500;
 
-/// Ends attempts that are overdue.
 #[derive(Debug)]
 pub struct Overdue {
-    /// The term it works in.
     pub scope: Scope,
-    /// How long attempts may run that were claimed by workers of an older release, which do not say.
+    /// Time limit of attempts claimed by workers of an older release, which do not report a limit.
     pub unknown_limit: Duration,
-    /// Attempts of jobs without a policy.
+    /// Maximum attempts for jobs without a policy.
     pub max_attempts: u32,
 }
 
@@ -48,7 +46,7 @@ impl Activation for Overdue {
 impl Overdue {
     async fn run(&self) -> Result<Report, DbError> {
         let mut conn = self.scope.database.conn().await?;
-        // Nearly always nothing is found, and then no transaction is needed.
+        // The query is almost always empty, and then no transaction is needed.
         if dead_workers::overdue(&mut conn, self.unknown_limit, BATCH).await?.is_empty() {
             return Ok(Report::idle());
         }

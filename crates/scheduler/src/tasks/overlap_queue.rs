@@ -1,9 +1,11 @@
-//! Lines that stand although there is room: released. And what a paused project or function keeps from being claimed: put in line.
+//! Releases queued runs whose job has room, and queues waiting runs of paused projects and
+//! functions.
 //!
-//! Whoever closes a dispatch lets the next of its job go in the same transaction ([`sched_model::dispatching::overlap_queue`]), so normally there is
-//! nothing to do here. What is found was changed past that code, such as a limit that was raised by hand, or had been put in line because of a
-//! pause that is over. Pauses are kept by the claims themselves; that what they hold is taken out of the waiting line, a page at a time, only
-//! spares every claim from reading it.
+//! The transaction that closes a run also releases the next run of the job
+//! ([`sched_model::dispatching::overlap_queue`]), so normally there is nothing to do here.
+//! Exceptions are changes outside that code, such as a limit raised with plain SQL, and runs queued
+//! for a pause that is over. Claims enforce pauses on their own. This task moves paused runs out of
+//! the waiting runs in pages only so that claims need not read them.
 
 use std::time::Duration;
 
@@ -18,21 +20,18 @@ use serde_json::json;
 
 use super::{Scope, tell_waiting, within};
 
-/// Time between two looks.
 pub const PERIOD: Duration = Duration::from_secs(10);
-/// A run may take no longer.
+/// Time limit of a pass.
 const RUN_LIMIT: Duration = Duration::from_secs(30);
-/// Jobs per run.
+/// Maximum number of jobs per pass.
 const BATCH: i64 = 500;
-/// Dispatches that are put in line at once.
+/// Maximum number of runs queued in one pass.
 const HELD_AT_ONCE: i64 = 5_000;
-/// Time until the next run when there may be more to do.
+/// Time until the next pass when there may be more to do.
 const SOON: Duration = Duration::from_millis(100);
 
-/// Releases lines.
 #[derive(Debug)]
 pub struct Lines {
-    /// The term it works in.
     pub scope: Scope,
 }
 

@@ -1,8 +1,8 @@
-//! Recovery: the work of lost workers is given to others.
+//! Recovery: ends attempts of lost workers so that other workers can retry their runs.
 //!
-//! Each run is one of [`Recovery`], every transaction of which is fenced by the term: the dispatch of a lost attempt is retried within its
-//! policy, or becomes a dead letter, at the latest when it has taken three workers with it. Where nobody leads for long, a worker does the
-//! same.
+//! Each pass is one [`Recovery`]; the term fences every transaction of it. The run of a lost
+//! attempt is retried within its policy or becomes a dead letter, at the latest when three workers
+//! were lost with it. If there is no leader for long, a worker does the same.
 
 use std::time::Duration;
 
@@ -14,17 +14,15 @@ use serde_json::json;
 
 use super::{Scope, within};
 
-/// A run may take no longer; what it has committed stays.
+/// Time limit of a pass. Committed work stays.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 
-/// Ends the attempts of lost workers.
 #[derive(Debug)]
 pub struct Recover {
-    /// The term it works in.
     pub scope: Scope,
-    /// Silence after which a worker is given up.
+    /// Silence after which a worker counts as lost.
     pub worker_lease: Duration,
-    /// Attempts of jobs without a policy.
+    /// Maximum attempts for jobs without a policy.
     pub max_attempts: u32,
 }
 

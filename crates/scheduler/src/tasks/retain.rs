@@ -1,16 +1,19 @@
-//! Retention: what is finished and old goes, a page at a time.
+//! Retention: deletes old finished rows, one page at a time.
 //!
-//! Each run works through finished dispatches, skips, idempotency keys, the audit log and stray rows of history for a few
-//! seconds: one page, one short fenced transaction, a pause, the next page. If more is left it asks to be run again soon. Where
-//! it stands is kept in memory for the term, so that what must stay longer is not read again and again; once an hour it starts over at
-//! the oldest, for the sake of what had to stay then and may go now. A run that dies has removed whole pages, and the next leader starts
-//! at the oldest.
+//! Each call works for a few seconds through finished runs, skips, idempotency keys, the audit log
+//! and stray history rows: one page, one short fenced transaction, a pause, the next page. If rows
+//! remain, the task requests an early next call. The position stays in memory for the term, so that
+//! rows with a longer retention are not read repeatedly. Once an hour the task restarts at the
+//! oldest row, because rows kept earlier may have expired. A crash leaves only whole pages deleted,
+//! and the next leader starts at the oldest row.
 //!
 //! # Design notes
-//! - The built-in job `sched.retention` does this on a worker, with the same functions. While it has removed all that was due within the last hour,
-//!   the leader leaves it to the job, all but what attempts of dead workers told while they ran; otherwise (no worker serves its queue, the job is paused, or it cannot keep up) the leader does it too.
-//! - A pause between pages costs nobody anything and leaves room for ticks and completions on a busy database; the time a run takes is
-//!   bounded, and not the number of pages, so that a slow database gets less to do.
+//! - The built-in job `sched.retention` does this on a worker, with the same functions. If the
+//!   job has removed all expired rows within the last hour, the leader leaves the work to it,
+//!   except live data of attempts of dead workers and old notifications. Otherwise (no worker
+//!   serves its queue, the job is paused, or it is too slow) the leader does the work too.
+//! - A pause between pages leaves room for ticks and completions on a busy database. The limit is
+//!   the time of a call, not the number of pages, so that a slow database gets less work.
 
 use std::time::{Duration, Instant};
 
@@ -27,31 +30,28 @@ use uuid::Uuid;
 
 use super::{Scope, within};
 
-/// Time between two runs: nothing hangs on a few minutes, and each costs an idle database half a dozen transactions.
+/// Time between two calls. A few minutes of delay are harmless, and each call costs an idle
+/// database about six transactions.
 pub const PERIOD: Duration = Duration::from_secs(300);
-/// A run may take no longer; what it has committed stays.
+/// Time limit of a call. Committed pages stay.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
-/// After this a run ends between two pages.
+/// After this time a call ends between two pages.
 const WORK_FOR: Duration = Duration::from_secs(10);
-/// Time between two pages.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Time until the next run when there was too much for one.
+/// Time until the next call when rows remain.
 const SOON: Duration = Duration::from_secs(5);
-/// Time between two passes from the oldest on.
+/// Time between two passes from the oldest row.
 const PASS: Duration = Duration::from_secs(3600);
-/// A built-in job that has removed everything this short a time ago is doing it.
+/// If the built-in job has removed everything within this time, the leader leaves the work to it.
 const LEFT_TO_JOB: Duration = Duration::from_secs(3600);
 
-/// What is kept for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ages {
-    /// Finished things.
     pub retention: Retention,
-    /// Idempotency keys of finished dispatches.
+    /// Retention of idempotency keys of finished runs.
     pub idempotency_keys: Duration,
 }
 
-/// Removes what is finished and old.
 #[derive(Debug)]
 pub struct Retain {
     scope: Scope,
@@ -61,7 +61,7 @@ pub struct Retain {
     pass_started: Option<Instant>,
 }
 
-/// Where the present pass stands: after these.
+/// Position of the current pass: the last keys already visited.
 #[derive(Debug, Clone, Copy, Default)]
 struct Position {
     dispatches: Uuid,
@@ -69,7 +69,7 @@ struct Position {
     keys: Uuid,
 }
 
-/// What a run removed.
+/// Numbers of rows deleted in a call.
 #[derive(Debug, Clone, Copy, Default)]
 struct Gone {
     dispatches: u64,
@@ -92,7 +92,7 @@ impl Activation for Retain {
 }
 
 impl Retain {
-    /// A pass that starts at the oldest, in pages of `page_rows` rows.
+    /// Starts a pass at the oldest row, in pages of `page_rows` rows.
     #[must_use]
     pub fn new(scope: Scope, ages: Ages, page_rows: i64) -> Self {
         Self { scope, ages, page_rows, position: Position::default(), pass_started: None }
@@ -111,15 +111,15 @@ impl Retain {
         }
         let mut gone = Gone::default();
         let result = self.work(&mut conn, started, &mut gone).await;
-        // Also of a run that failed half-way: its pages are committed.
+        // A call that failed half-way counts too: its pages are committed.
         gone.measure();
         let is_done = result?;
         let report = if gone.is_nothing() { Report::idle() } else { Report::worked(gone.counts()) };
         Ok(if is_done { report } else { report.next_in(SOON) })
     }
 
-    /// Removes what dead workers have left of what their attempts told, and old notifications; nobody would miss a count of it. The built-in
-    /// job does not.
+    /// Deletes live data of attempts of dead workers, and old notifications, without a count. The
+    /// built-in job does not do this.
     async fn leftovers(&self, conn: &mut Conn) -> Result<(), DbError> {
         let limit = self.page_rows;
         transact(conn, "prune_live", async |conn: &mut Conn| {
@@ -130,12 +130,12 @@ impl Retain {
         .await
     }
 
-    /// Goes on until all is done or the time is over; returns which.
+    /// Works until nothing remains or the time is over. Returns whether nothing remains.
     async fn work(&mut self, conn: &mut Conn, started: Instant, gone: &mut Gone) -> Result<bool, DbError> {
         loop {
             let mut is_done = true;
             is_done &= self.dispatches(conn, gone).await?;
-            // A leader that hands over is waited for: it stops between two pages.
+            // A hand-over waits for this task, so it stops between two pages.
             if self.scope.stop.is_cancelled() {
                 return Ok(false);
             }
@@ -211,7 +211,7 @@ impl Retain {
         Ok(!past.may_be_more(limit) && !strays.may_be_more(limit))
     }
 
-    /// Fences the transaction; what may go in it, and the database's clock.
+    /// Fences the transaction. Returns the retention cutoffs and the database clock.
     async fn cutoffs(&self, conn: &mut Conn) -> Result<(Cutoffs, DateTime<Utc>), DbError> {
         let now = tick::fence(conn, self.scope.instance, self.scope.term).await?;
         Ok((self.ages.retention.cutoffs(now), now))
@@ -219,7 +219,7 @@ impl Retain {
 }
 
 impl Gone {
-    /// The counts under the names of metrics and reports.
+    /// The counts under their names in metrics and reports.
     const fn named(&self) -> [(&'static str, u64); 9] {
         [
             ("dispatches", self.dispatches),

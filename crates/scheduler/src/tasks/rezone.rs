@@ -1,9 +1,10 @@
-//! New zone tables: what was computed from others is computed anew.
+//! Recomputes fire times after an update of the time zone tables.
 //!
-//! The rules of time zones change several times a year, and with them the instants of wall-clock times. Each job says from
-//! which version of the tables its next fire was computed; a leader that has another version goes through those jobs, in short
-//! fenced transactions, and moves the cursors that lie ahead. Past fires, and fires that are due already, are not touched. A leader that
-//! dies half-way leaves the rest to the next. Jobs written meanwhile by a process with older tables are found by the next pass.
+//! Time zone rules change several times a year, and the instants of wall-clock times change with
+//! them. Each job stores the table version that computed its next fire. A leader with another
+//! version visits those jobs in short fenced transactions and moves the cursors in the future. It
+//! does not change past or due fires. If a leader dies half-way, the next one does the rest. If a
+//! process with older tables writes jobs meanwhile, the next pass finds them.
 
 use std::time::Duration;
 
@@ -19,17 +20,14 @@ use super::{Scope, within};
 use crate::calendars::Calendars;
 use crate::plan::recompute;
 
-/// Time between two passes.
 pub const PERIOD: Duration = Duration::from_secs(3600);
-/// A pass may take no longer; what it has committed stays.
+/// Time limit of a pass. Committed work stays.
 const RUN_LIMIT: Duration = Duration::from_secs(600);
-/// Jobs per transaction.
+/// Maximum number of jobs per transaction.
 const BATCH: i64 = 500;
 
-/// Recomputes cursors.
 #[derive(Debug)]
 pub struct Rezone {
-    /// The term it works in.
     pub scope: Scope,
 }
 

@@ -1,9 +1,11 @@
-//! Shows how the installation stands, for whoever watches it: how many workers there are, and how long the oldest dispatch waits.
+//! Exports the state of the installation as metrics: the number of workers and the wait of the
+//! oldest run.
 //!
-//! The workers' own metrics cannot tell that there is none of them, nor the waiting line that nobody reads it. The leader asks the database every
-//! few seconds, in one statement, and shows the answer as gauges; a scheduler that does not lead shows zeros, so that sums over all
-//! schedulers are right, and alerts on them ask whether somebody leads. Nothing is written, so no fence is needed. A run that fails leaves what
-//! was shown before.
+//! Worker metrics cannot show that there are no workers, and a queue cannot report that no worker
+//! reads it. The leader queries the database every few seconds, in one statement, and exports
+//! gauges. Other schedulers export zeros, so that sums over all schedulers are right; alerts on
+//! these gauges must check for a leader. The task writes nothing, so it needs no fence. A failed
+//! pass leaves the previous values.
 
 use std::time::Duration;
 
@@ -14,12 +16,12 @@ use sched_runtime::tasks::BoxError;
 
 use super::{Scope, within};
 
-/// Time between two runs: as often as metrics are read, more or less.
+/// Time between two passes. Similar to the usual scrape interval.
 pub const PERIOD: Duration = Duration::from_secs(10);
-/// A run may take no longer.
+/// Time limit of a pass.
 const RUN_LIMIT: Duration = Duration::from_secs(30);
 
-/// Describes what is shown, and shows it as who does not lead.
+/// Describes the gauges and exports them as zero, as on a scheduler that does not lead.
 pub(super) fn describe() {
     metrics::describe_gauge!(
         "sched_workers_online",
@@ -32,10 +34,8 @@ pub(super) fn describe() {
     show(0, 0, 0, 0.0);
 }
 
-/// Shows how the installation stands.
 #[derive(Debug)]
 pub struct Standing {
-    /// The term it works in.
     pub scope: Scope,
 }
 
@@ -50,7 +50,7 @@ impl Activation for Standing {
 }
 
 impl Drop for Standing {
-    /// Who does not lead any more does not know.
+    /// A former leader has no current values, so it reports zeros.
     fn drop(&mut self) {
         show(0, 0, 0, 0.0);
     }

@@ -1,10 +1,13 @@
-//! Attempts that no claim names, which recovery cannot find: ended when an operator asks for it (`POST /maintenance/reset-stuck`).
+//! Ends attempts without a claim, which recovery cannot find, when an operator requests it
+//! (`POST /maintenance/reset-stuck`).
 //!
-//! Nothing of ours makes such a row; a table that was changed by hand does. Looking for them reads the whole table of dispatches, so it is done
-//! when it is asked for, and by the leader alone. Nothing may run twice at once by that: a worker that is gone, or whose registration is, has
-//! killed its work a lease later at the latest, so an attempt is ended only when it was seen so twice, a lease apart and under the same token;
-//! on a worker that lives, only when its time is over as well, as [`super::overdue`] has it. The end is fenced by the term and the token, like
-//! every other. A leader that dies or steps down between the looks has ended nothing, and forgets that it was asked.
+//! No component creates such rows; manual changes of a table do. The search reads the whole
+//! table job_dispatch, so only the leader does it, and only on request. It must not cause a run to
+//! execute twice at once. A worker that is gone, or whose registration is gone, has killed its
+//! attempts at most one lease later. So an attempt is ended only if two checks, one lease apart,
+//! find it under the same token. On a live worker, its time limit must be over as well, as in
+//! [`super::overdue`]. The term and the token fence the end, like every other end. A leader that
+//! dies or steps down between the checks has ended nothing and loses the request.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,31 +25,30 @@ use serde_json::json;
 
 use super::{Scope, within};
 
-/// Time between two runs that do nothing because nobody has asked.
+/// Time between two passes without a request, which do nothing.
 pub const PERIOD: Duration = Duration::from_secs(3600);
-/// A run may take no longer; what it has committed stays.
+/// Time limit of a pass. Committed work stays.
 const RUN_LIMIT: Duration = Duration::from_secs(120);
-/// Most attempts looked at, and ended, at once.
+/// Maximum number of attempts checked and ended at once.
 const BATCH: i64 = 500;
 
-/// Ends attempts that no claim names, once somebody has asked for it.
+/// Ends attempts without a claim on request.
 #[derive(Debug)]
 pub struct Strays {
-    /// The term it works in.
     pub scope: Scope,
-    /// Silence after which a worker is given up, and has killed its work.
+    /// Silence after which a worker counts as lost and has killed its attempts.
     pub worker_lease: Duration,
-    /// How long an attempt may run on a worker that lives, at least.
+    /// Minimum time that an attempt may run on a live worker.
     pub unknown_limit: Duration,
-    /// Attempts of jobs without a policy.
+    /// Maximum attempts for jobs without a policy.
     pub max_attempts: u32,
-    /// Whether somebody has asked; whoever sets it wakes this task.
+    /// Whether there is a request. The setter also wakes this task.
     pub asked: Arc<AtomicBool>,
-    /// What the first look has seen.
+    /// Result of the first check.
     pub seen: Option<Sighting>,
 }
 
-/// Attempts that no claim names.
+/// Attempts without a claim.
 #[derive(Debug, Clone)]
 pub struct Sighting {
     at: Instant,
@@ -66,12 +68,13 @@ impl Activation for Strays {
 impl Strays {
     async fn run(&mut self) -> Result<Report, DbError> {
         let Some(seen) = self.seen.take() else {
-            // Who asks while this looks is looked for again.
+            // Cleared before the check, so that a request during the check causes another one.
             if !self.asked.swap(false, Ordering::Relaxed) {
                 return Ok(Report::idle());
             }
             let looked = self.look().await;
-            // A table that cannot be read in time cannot be read again at once either, and that is told as a failure.
+            // If the table cannot be read in time, an immediate retry would fail too. The failure
+            // is reported.
             if looked.as_ref().is_err_and(DbError::is_outage) {
                 self.asked.store(true, Ordering::Relaxed);
             }
@@ -92,7 +95,8 @@ impl Strays {
         let ended = match self.second_look(&mut conn, &seen).await {
             Ok(ended) => ended,
             Err(error) => {
-                // As of the first look: what cannot be read in time is not read again and again.
+                // As in the first check: a table that cannot be read in time is not read
+                // repeatedly.
                 self.seen = Some(seen).filter(|_| error.is_outage());
                 return Err(error);
             }
@@ -107,13 +111,14 @@ impl Strays {
                 tracing::debug!(error = error.with_causes(), "A hint is lost; they look by themselves.");
             }
         }
-        // There may be more than one look takes.
+        // More attempts may remain than one check takes.
         self.asked.store(true, Ordering::Relaxed);
         Ok(Report::worked(json!({"attempts_stray": ended.len()})).next_in(Duration::ZERO))
     }
 
-    /// Ends those that are still there. Looks without the fence, which nobody is to wait for while a whole table is read: nothing makes a claim of
-    /// an attempt that has none, and one that has ended meanwhile is told by its token.
+    /// Ends the attempts that are still without a claim. The check runs without the fence, so that
+    /// no transaction waits while it reads a whole table. This is safe: an attempt without a claim
+    /// never gets one, and the token identifies an attempt that has ended meanwhile.
     async fn second_look(&self, conn: &mut Conn, seen: &Sighting) -> Result<Vec<Lost>, DbError> {
         let found = dead_workers::strays(conn, self.unknown_limit, BATCH).await?;
         let found: Vec<StrayAttempt> =
@@ -121,7 +126,7 @@ impl Strays {
         transact(conn, "end_strays", async |conn: &mut Conn| self.end(conn, &found).await).await
     }
 
-    /// The first look. Decides nothing, so it needs no fence.
+    /// The first check. It decides nothing, so it needs no fence.
     async fn look(&mut self) -> Result<Report, DbError> {
         let mut conn = self.scope.database.conn().await?;
         let found = dead_workers::strays(&mut conn, self.unknown_limit, BATCH).await?;
@@ -133,7 +138,7 @@ impl Strays {
             "Attempts run that no claim names; they are ended if that is still so in a lease."
         );
         let claims = found.iter().map(claim).collect();
-        // From after the look: whoever ran them has lost hold of them before.
+        // Counts from the end of the check: the workers lost the attempts before it.
         self.seen = Some(Sighting { at: monotonic(), claims });
         Ok(Report::worked(json!({"attempts_suspected": found.len()})).next_in(self.worker_lease))
     }

@@ -1,4 +1,4 @@
-//! How what is due is cut into transactions.
+//! How the tick splits due jobs into transactions.
 
 use sched_model::dispatching::tick;
 use sched_runtime::monotonic_clock::monotonic;

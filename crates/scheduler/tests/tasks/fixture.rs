@@ -1,6 +1,6 @@
-//! A migrated database with a leader, and short ways to fill it and to look at it.
+//! A migrated database with a leader, and helpers that fill and query it.
 //!
-//! Everything here panics when it fails, as tests do.
+//! Every helper panics on failure.
 
 use std::time::Duration;
 
@@ -16,16 +16,16 @@ use sched_scheduler::tasks::Scope;
 use test_support::{Client, TestDatabase};
 use uuid::Uuid;
 
-/// The queue that the migrations make.
+/// The queue that the migrations create.
 pub(crate) const QUEUE: &str = "default";
 
-/// Silence after which workers are given up.
+/// Silence after which a worker counts as lost.
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
-/// A database in which somebody leads.
+/// A database with a leader.
 pub(crate) struct World {
     pub(crate) database: Database,
-    /// What the leader's tasks need.
+    /// The scope of the leader's tasks.
     pub(crate) scope: Scope,
     client: Client,
     db: TestDatabase,
@@ -56,12 +56,12 @@ impl World {
         world
     }
 
-    /// What the tasks of somebody need who led before.
+    /// The scope of a former leader.
     pub(crate) fn deposed(&self) -> Scope {
         Scope { term: Term(self.scope.term.0 - 1), ..self.scope.clone() }
     }
 
-    /// Another connection for statements.
+    /// Another connection.
     pub(crate) async fn another(&self) -> Client {
         self.db.client().await
     }
@@ -70,25 +70,24 @@ impl World {
         self.database.dedicated().await.unwrap()
     }
 
-    /// Runs statements.
     pub(crate) async fn sql(&self, statements: &str) {
         self.client.batch_execute(statements).await.unwrap_or_else(|error| panic!("{statements}: {error:?}"));
     }
 
-    /// The rows of a query as the server writes rows: `(a,1,t)`.
+    /// The rows of a query in the text format of PostgreSQL: `(a,1,t)`.
     pub(crate) async fn rows(&self, query: &str) -> Vec<String> {
         let query = format!("SELECT q::text FROM ({query}) AS q");
         let rows = self.client.query(&query, &[]).await.unwrap_or_else(|error| panic!("{query}: {error:?}"));
         rows.iter().map(|row| row.get(0)).collect()
     }
 
-    /// The one number a query gives.
+    /// The single number that a query returns.
     pub(crate) async fn number(&self, query: &str) -> i64 {
         let query = format!("SELECT ({query})::bigint");
         self.client.query_one(&query, &[]).await.unwrap_or_else(|error| panic!("{query}: {error:?}")).get(0)
     }
 
-    /// A manual job with that many dispatches that have waited for a minute.
+    /// Creates a manual job with `dispatches` runs that have waited for a minute.
     pub(crate) async fn job(&self, name: &str, dispatches: i32) {
         self.sql(&format!(
             "INSERT INTO scheduled_jobs (tenant_id, project_id, name, task_function_id, job_type, schedule_config, active_dispatches)
@@ -105,7 +104,7 @@ impl World {
         .await;
     }
 
-    /// Registers a worker and claims for it.
+    /// Registers a worker and claims runs for it.
     pub(crate) async fn claim(&self, limit: u32) -> Vec<Claimed> {
         let mut conn = self.conn().await;
         let worker = NewWorker {
@@ -122,7 +121,7 @@ impl World {
         claims::claim(&mut conn, worker.worker_id, &[QUEUE.to_owned()], limit).await.unwrap()
     }
 
-    /// The types of the events so far, oldest first, without that of our own take-over.
+    /// The event types so far, oldest first, without the take-over of the fixture's leader.
     pub(crate) async fn events(&self) -> Vec<String> {
         let told = "SELECT event_type FROM events WHERE event_type NOT IN ('leader_changed', 'worker_online') ORDER BY id";
         let rows = self.rows(told).await;
@@ -130,12 +129,11 @@ impl World {
     }
 }
 
-/// Runs a task once.
 pub(crate) async fn run(task: &mut impl Activation) -> Report {
     task.run_once().await.unwrap()
 }
 
-/// Runs a task of somebody who does not lead any more, which is refused.
+/// Asserts that the fence rejected a task of a former leader.
 #[track_caller]
 pub(crate) fn assert_refused(result: &Result<Report, BoxError>) {
     let text = result.as_ref().map_err(ToString::to_string);

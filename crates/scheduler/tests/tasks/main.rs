@@ -1,4 +1,5 @@
-//! The leader's tasks against a real PostgreSQL: each is run once, and what it did is read with plain SQL.
+//! The leader's tasks against a real PostgreSQL. Each test runs a task once and reads the result
+//! with plain SQL.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot get what it needs fails, and says where")]
 

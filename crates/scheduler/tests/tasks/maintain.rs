@@ -33,13 +33,13 @@ async fn what_the_leader_was_told_is_written_down_for_the_built_in_jobs() {
         run(&mut maintain).await;
         assert_eq!(housekeeping::told(&mut conn).await.unwrap(), Some(maintain.told));
     }
-    // Who does not lead any more says nothing.
+    // A former leader stores no settings.
     assert_refused(&maintain(world.deposed(), HistoryExpiry::Drop).run_once().await);
     let told = housekeeping::told(&mut conn).await.unwrap().unwrap();
     assert_eq!(told.expiry, HistoryExpiry::Detach);
 }
 
-/// A month of events that is long over.
+/// Creates an expired month of events.
 async fn old_month(world: &World) {
     world.sql("CREATE TABLE events_y2020m01 PARTITION OF events FOR VALUES FROM ('2020-01-01 00:00Z') TO ('2020-02-01 00:00Z'); SELECT isolate_tenants('events_y2020m01')").await;
 }

@@ -1,4 +1,4 @@
-//! What rules tell, once each and to whom, whatever happens to the leader in between.
+//! Rules create each delivery once and for the right channel, even if the leader dies in between.
 
 use sched_model::events::notifications::follow::{self, Limits};
 use sched_model::{Conn, DbError, definitions::built_in, dispatching::tick, transact};
@@ -13,7 +13,8 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
 const LIMITS: Limits = Limits { events: 1_000, dispatches: 100, room: 8 };
 
-/// A world with the built-in jobs, the job `nightly` in the project of the migrations, and a channel.
+/// A world with the built-in jobs, the job `nightly` in the project of the migrations, and a
+/// channel.
 async fn world() -> World {
     let world = World::new().await;
     built_in::install(&mut world.conn().await).await.unwrap();
@@ -28,7 +29,7 @@ async fn world() -> World {
     world
 }
 
-/// A rule for these occasions, with further columns and their values.
+/// Creates a rule for these event kinds, with additional columns and their values.
 async fn rule(world: &World, name: &str, kinds: &str, more: (&str, &str)) {
     let (columns, values) = more;
     world
@@ -39,7 +40,7 @@ async fn rule(world: &World, name: &str, kinds: &str, more: (&str, &str)) {
         .await;
 }
 
-/// Something happens to a job: an event, with its payload.
+/// Inserts an event of a job.
 async fn happens(world: &World, job: &str, event_type: &str, payload: &str) {
     world
         .sql(&format!(
@@ -49,7 +50,7 @@ async fn happens(world: &World, job: &str, event_type: &str, payload: &str) {
         .await;
 }
 
-/// An attempt of a job ends, and its dispatch is so afterwards.
+/// Inserts the end of an attempt, with the status of its run after it.
 async fn ends(world: &World, job: &str, dispatch_status: &str) {
     let payload = format!(
         r#"{{"job_name": "{job}", "attempt": 2, "dispatch_status": "{dispatch_status}", "error": "exit code 3", "error_class": "exit_code"}}"#
@@ -57,15 +58,15 @@ async fn ends(world: &World, job: &str, dispatch_status: &str) {
     happens(world, job, "schedule_execution_completed", &payload).await;
 }
 
-/// The messages so far: rule, kind, job.
+/// The deliveries so far: rule, kind, job.
 async fn told(world: &World) -> Vec<String> {
     world
         .rows("SELECT rule_name, kind, body ->> 'job' FROM notification_deliveries ORDER BY event_transaction_id, event_id, rule_name")
         .await
 }
 
-/// Runs a task until it has read all events that there are. Transactions of other tests on the same server hold it up, as those of other
-/// databases do for a while.
+/// Runs the task until it has read all existing events. Transactions of other tests on the same
+/// server delay it, as transactions in other databases do for a while.
 async fn settle_with(world: &World, task: &mut Notify) {
     let unread = "SELECT count(*) FROM events e, notification_cursor c
                   WHERE (e.transaction_id, e.id) > (c.transaction_id::text::xid8, c.event_id)";
@@ -120,7 +121,8 @@ async fn each_occasion_is_told_by_the_rules_that_ask_for_it() {
     ]);
     assert_eq!(told(&world).await, expected);
 
-    // Only the first success after a failure is a recovery; what was cancelled in between is none.
+    // Only the first success after a failure is a recovery. A cancelled run in between is not a
+    // recovery.
     ends(&world, "nightly", "CANCELLED").await;
     ends(&world, "nightly", "COMPLETED").await;
     ends(&world, "nightly", "COMPLETED").await;
@@ -129,7 +131,7 @@ async fn each_occasion_is_told_by_the_rules_that_ask_for_it() {
     expected.extend(["(all,recovery,nightly)", "(all,recovery,hourly)"]);
     assert_eq!(told(&world).await, expected);
 
-    // What the scheduler cannot go on with has failed; what somebody disables has not.
+    // A job disabled by the scheduler counts as a failure; a job disabled by a user does not.
     happens(&world, "nightly", "job_disabled", r#"{"job_name": "nightly", "reason": "no such zone"}"#).await;
     happens(&world, "hourly", "job_disabled", r#"{"job_name": "hourly", "reason": null, "by": "ann"}"#).await;
     settle(&world).await;
@@ -205,7 +207,7 @@ async fn what_is_held_back_is_counted_in_the_next_message() {
     ends(&world, "nightly", "FAILED").await;
     settle(&world).await;
     assert_eq!(told(&world).await, ["(calm,failure,nightly)", "(calm,failure,hourly)"]);
-    // An hour goes by.
+    // One hour passes.
     world.sql("UPDATE notification_holds SET told_at = told_at - interval '1 hour'").await;
     ends(&world, "nightly", "FAILED").await;
     settle(&world).await;
@@ -221,7 +223,7 @@ async fn a_leader_that_dies_in_the_middle_loses_nothing_and_tells_nothing_twice(
     for _ in 0..5 {
         ends(&world, "nightly", "FAILED").await;
     }
-    // Only what is settled is there to be read.
+    // The task can read only settled events.
     let settled =
         "SELECT count(*) FROM events WHERE transaction_id >= pg_snapshot_xmin(pg_current_snapshot())";
     wait_for("the events to settle", PATIENCE, async || match world.number(settled).await {
@@ -236,7 +238,7 @@ async fn a_leader_that_dies_in_the_middle_loses_nothing_and_tells_nothing_twice(
         let work = follow::look(conn).await?;
         follow::step(conn, work, &[], LIMITS).await
     };
-    // All was done but the commit.
+    // The process dies just before the commit.
     let died: Result<(), DbError> = transact(&mut conn, "test", async |conn: &mut Conn| {
         assert!(step(conn).await?.is_full, "the first step finds where to begin");
         assert_eq!(step(conn).await?.deliveries, 5);
@@ -247,12 +249,12 @@ async fn a_leader_that_dies_in_the_middle_loses_nothing_and_tells_nothing_twice(
     assert_eq!(told(&world).await, Vec::<String>::new());
     settle(&world).await;
     assert_eq!(told(&world).await.len(), 5);
-    // One that was deposed and does not know it yet changes nothing.
+    // A former leader that has not noticed the end of its term changes nothing.
     ends(&world, "nightly", "FAILED").await;
     assert_refused(&Notify::new(world.deposed()).run_once().await);
     settle(&world).await;
     assert_eq!(told(&world).await.len(), 6);
-    // Were the position lost, what was told would not be told again.
+    // Even after a loss of the position, no event creates a second delivery.
     world.sql("UPDATE notification_cursor SET transaction_id = 0, event_id = 0").await;
     settle(&world).await;
     assert_eq!(told(&world).await.len(), 6);
@@ -265,7 +267,7 @@ async fn an_event_of_a_transaction_that_commits_late_is_told_all_the_same() {
     let world = world().await;
     rule(&world, "bad", "failure", ("", "")).await;
     settle(&world).await;
-    // The lower number, and the later commit.
+    // This transaction has the lower number and commits later.
     world.sql("BEGIN").await;
     ends(&world, "nightly", "FAILED").await;
     let late = world.another().await;
@@ -319,7 +321,7 @@ async fn messages_get_dispatches_as_there_is_room_and_their_fates_are_noted() {
     );
     assert_eq!(world.number("SELECT count(*) FROM tenant_usage").await, 0, "no quota counts them");
 
-    // The first is tried again, and then given up; the second arrives.
+    // The first delivery is retried and then fails permanently; the second succeeds.
     let fate = async |number: i64, status: &str, attempt: i32| {
         world
             .sql(&format!(
@@ -399,7 +401,8 @@ async fn what_waits_for_too_long_is_given_up_and_ends_that_the_stream_passed_ove
     }
     let full = Limits { room: 4, ..LIMITS };
     settle_with(&world, &mut Notify::with_limits(world.scope.clone(), full)).await;
-    // Of the four on their way one has arrived, one was given up, one is gone, and one goes on; the fifth waits. Nobody was told.
+    // Of the four dispatched deliveries, one run succeeded, one failed, one was deleted, and one
+    // continues. The fifth delivery waits. The stream has no event of these ends.
     world
         .sql(
             "WITH numbered AS (SELECT id, row_number() OVER (ORDER BY id) AS number FROM job_dispatch),
@@ -428,7 +431,7 @@ async fn what_waits_for_too_long_is_given_up_and_ends_that_the_stream_passed_ove
         world.rows(messages).await,
         ["(sent,1,)", "(failed,1,failed)", "(failed,0,lost)", "(sending,0,)", "(failed,0,expired)"]
     );
-    // Somebody has the one that was given up sent all the same, by a run of their own.
+    // A user sends the expired delivery again with a separate run.
     world
         .sql(
             "UPDATE job_dispatch SET args = args || (SELECT jsonb_build_object('delivery', id) FROM notification_deliveries

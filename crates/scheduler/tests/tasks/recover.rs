@@ -31,12 +31,12 @@ async fn silence(world: &World) {
     world.sql("UPDATE worker_registration SET last_heartbeat = now() - interval '1 hour' WHERE status <> 'OFFLINE'").await;
 }
 
-/// Lets dispatches that wait for their retry be claimed now.
+/// Makes runs that wait for a retry claimable now.
 async fn skip_waits(world: &World) {
     world.sql("UPDATE job_dispatch SET available_at = now(), claimable_at = now() WHERE claimable_at IS NOT NULL").await;
 }
 
-/// Makes what runs that many seconds older.
+/// Moves the start of running attempts back by `seconds`.
 async fn age(world: &World, seconds: i32) {
     world
         .sql(&format!(
@@ -46,7 +46,7 @@ async fn age(world: &World, seconds: i32) {
         .await;
 }
 
-/// Ends an attempt as done, as its worker would; returns whether its claim held.
+/// Completes an attempt as its worker would. Returns whether the claim was still valid.
 async fn complete(world: &World, claimed: &Claimed) -> bool {
     let ended = Ended {
         dispatch_id: claimed.dispatch_id,
@@ -122,7 +122,8 @@ async fn what_became_of_a_lost_dispatch_is_told_as_it_is() {
         world.job("lost", 1).await;
         assert_eq!(world.claim(1).await.len(), 1);
         if is_cancelled {
-            // Lost so often that it is poison, but for the wish.
+            // With this count the run would become a dead letter, but the cancel request takes
+            // precedence.
             world.sql("UPDATE job_dispatch SET cancel_requested_at = now(), lost_count = 2").await;
         }
         silence(&world).await;
@@ -176,7 +177,7 @@ async fn an_attempt_that_no_claim_names_is_lost_when_asked_for_and_only_after_a_
     );
     skip_waits(&world).await;
 
-    // Those of a leader that was deposed between its looks stay.
+    // If the leader is deposed between the two checks, the attempts stay.
     assert_eq!(world.claim(1).await.len(), 1);
     world.sql("DELETE FROM worker_claims; UPDATE worker_registration SET status = 'OFFLINE', offline_since = now()").await;
     assert_eq!(ask(&mut strays).await.counts["attempts_suspected"], 1);
@@ -194,7 +195,7 @@ async fn an_overdue_attempt_is_lost_and_what_its_worker_says_later_changes_nothi
     let mut overdue = overdue(&world);
     assert_eq!(run(&mut overdue).await, Report::idle());
     assert!(complete(&world, &claimed[0]).await);
-    // A time-out of 300 s, a grace of 10 s, and a margin of 31 s.
+    // A time-out of 300 s, a grace period of 10 s, and a margin of 31 s.
     age(&world, 335).await;
     assert_eq!(run(&mut overdue).await, Report::idle());
     age(&world, 10).await;

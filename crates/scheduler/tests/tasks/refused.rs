@@ -1,4 +1,4 @@
-//! Dispatches that the database refuses: whose fault it is, and what becomes of the others.
+//! Dispatches that the database rejects: which job is the cause, and how other jobs continue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) fn dispatch(world: &World) -> Dispatch {
     }
 }
 
-/// Three hourly jobs that are due.
+/// A world with three due hourly jobs.
 pub(crate) async fn three_due() -> World {
     let world = World::new().await;
     world
@@ -80,7 +80,7 @@ async fn the_one_job_that_is_refused_is_disabled_although_nothing_else_is_due() 
     let disabled =
         "SELECT name FROM scheduled_jobs WHERE NOT is_enabled AND disabled_reason LIKE '%refuses_one%'";
     assert_eq!(world.rows(disabled).await, ["(due-2)"]);
-    // What was dispatched on trial is not there.
+    // The trial dispatch was rolled back.
     assert_eq!((world.number(DISABLED).await, world.number(DISPATCHED).await), (1, 0));
     let moved = "SELECT count(*) FROM scheduled_jobs WHERE name IN ('due-1', 'due-3') AND (fired_count > 0 OR last_fire_at IS NOT NULL)";
     assert_eq!(world.number(moved).await, 0);

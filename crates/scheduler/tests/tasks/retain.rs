@@ -1,4 +1,4 @@
-//! Retention, as the leader runs it.
+//! Retention in the leader.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ const AGES: Ages = Ages {
     idempotency_keys: Duration::from_secs(24 * 3600),
 };
 
-/// In small pages, so that a run takes several.
+/// Small pages, so that a call takes several.
 fn retain(scope: Scope) -> Retain {
     Retain::new(scope, AGES, 10)
 }
 
-/// That many finished triggers of a job, of that many days ago, with keys.
+/// Inserts `count` finished manual runs of a job, `days` days old, with idempotency keys.
 async fn finished(world: &World, count: i32, days: i32) {
     world
         .sql(&format!(
@@ -63,7 +63,7 @@ async fn a_run_goes_through_all_that_is_old_and_the_next_finds_nothing() {
     let said = "SELECT ledger_starts_at >= (SELECT max(first_fire_at) FROM skipped_fires) - interval '41 days' FROM scheduled_jobs";
     assert_eq!(world.rows(said).await, ["(t)"]);
     assert_eq!(run(&mut retain).await, Report::idle());
-    // What has become old since is found where the pass stands.
+    // The current pass finds rows that have expired since it started.
     finished(&world, 1, 31).await;
     assert_eq!(run(&mut retain).await.counts["dispatches"], 1);
 }
@@ -98,7 +98,7 @@ async fn the_leader_leaves_it_to_the_built_in_job_while_that_keeps_up() {
     let mut retain = retain(world.scope.clone());
     assert_eq!(run(&mut retain).await, Report::idle());
     assert_eq!(world.number("SELECT count(*) FROM job_dispatch").await, 6, "nothing went");
-    // What the attempts of dead workers told is no part of that job.
+    // The built-in job does not delete live data of attempts of dead workers.
     world
         .sql(
             "INSERT INTO live_progress (tenant_id, dispatch_id, claim_token, message)
@@ -107,7 +107,7 @@ async fn the_leader_leaves_it_to_the_built_in_job_while_that_keeps_up() {
         .await;
     assert_eq!(run(&mut retain).await, Report::idle());
     assert_eq!(world.number("SELECT count(*) FROM live_progress").await, 0);
-    // A mark from the future counts as little as an old one.
+    // A time in the future is ignored, like one that is too old.
     for mark in ["now() + interval '1 minute'", "now() - interval '61 minutes'"] {
         finished(&world, 1, 41).await;
         world.sql(&format!("UPDATE housekeeping SET retained_at = {mark}")).await;

@@ -1,4 +1,4 @@
-//! Dispatches that expire, and queues that nobody serves.
+//! Runs that expire, and queues without a worker.
 
 use std::time::Duration;
 

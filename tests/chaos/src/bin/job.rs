@@ -1,7 +1,9 @@
-//! What jobs run: writes down that it began, that it lives, and that it has done its work, in the form that the checker reads.
+//! The program that jobs run. It logs its start, its heartbeats and its end, in the format of the
+//! checker.
 //!
-//! `chaos-job LOG MILLISECONDS MODE`: works for so long, then ends well (`well`), badly (`badly`), or badly in every third attempt (`flaky`). Lines are appended
-//! whole, so what a killed one has written stands. A program that cannot write its log fails: what it does would count for nothing.
+//! `chaos-job LOG MILLISECONDS MODE`: works for that time, then succeeds (`well`), fails (`badly`),
+//! or fails in every third attempt (`flaky`). Lines are appended whole, so the lines of a killed
+//! process stay valid. A program that cannot write its log fails, because its work would not count.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -9,7 +11,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How often it says that it lives.
+/// Interval of its heartbeats.
 const PULSE: Duration = Duration::from_millis(100);
 
 fn main() -> io::Result<ExitCode> {

@@ -1,6 +1,7 @@
-//! The daemons of a fail-over: all of them know both servers, and none is started again.
+//! The daemons of a failover: all of them know both servers, and none is restarted.
 //!
-//! They end with the value, also when the program is killed (`test_support::Process`).
+//! They end when the value is dropped, and also when the program is killed
+//! (`test_support::Process`).
 
 use std::fs;
 use std::net::SocketAddr;
@@ -13,15 +14,15 @@ use test_support::{Process, free_port};
 use crate::fleet::{Station, launch, ready, word};
 use crate::plan::Kind;
 
-/// How many there are of each kind.
+/// Number of daemons of each kind.
 const CREW: [(Kind, usize); 3] = [(Kind::Api, 2), (Kind::Scheduler, 2), (Kind::Worker, 3)];
-/// How long a daemon may take to be ready.
+/// Time limit until a daemon is ready.
 const READY_LIMIT: Duration = Duration::from_secs(60);
-/// How long one that is asked to end may take.
+/// Time limit for a daemon to stop on request.
 const END_LIMIT: Duration = Duration::from_secs(40);
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A daemon that runs.
+/// A running daemon.
 #[derive(Debug)]
 struct Member {
     kind: Kind,
@@ -30,12 +31,11 @@ struct Member {
     process: Process,
 }
 
-/// All daemons.
 #[derive(Debug)]
 pub(super) struct Crew(Vec<Member>);
 
 impl Crew {
-    /// Starts all on the database at `url`; returns when they are ready.
+    /// Starts all daemons on the database at `url`; returns when they are ready.
     pub(super) async fn start(url: &str, folder: &Path) -> anyhow::Result<Self> {
         let mut crew = Vec::new();
         for (kind, count) in CREW {
@@ -50,17 +50,16 @@ impl Crew {
         Ok(crew)
     }
 
-    /// How many there are.
     pub(super) fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// Where those of a kind listen.
+    /// The addresses of the daemons of a kind.
     pub(super) fn addresses(&self, kind: Kind) -> Vec<SocketAddr> {
         self.0.iter().filter(|member| member.kind == kind).map(|member| member.address).collect()
     }
 
-    /// The same with their names.
+    /// The same with the names of the daemons.
     pub(super) fn named(&self, kind: Kind) -> Vec<(String, SocketAddr)> {
         let of_kind = self.0.iter().filter(|member| member.kind == kind);
         of_kind.map(|member| (member.name.clone(), member.address)).collect()
@@ -78,7 +77,7 @@ impl Crew {
         Ok(())
     }
 
-    /// Those that have ended by themselves.
+    /// The daemons that have ended without a request.
     pub(super) fn gone(&mut self) -> Vec<String> {
         let gone = self.0.iter_mut().filter_map(|member| {
             let status = member.process.exited()?;
@@ -87,7 +86,8 @@ impl Crew {
         gone.collect()
     }
 
-    /// Ends all in order and keeps what they wrote; returns those that did not end well.
+    /// Stops all daemons normally and keeps their output; returns those that failed to stop
+    /// cleanly.
     pub(super) async fn end(mut self, logs: &Path) -> anyhow::Result<Vec<String>> {
         fs::create_dir_all(logs)?;
         for member in &mut self.0 {

@@ -1,6 +1,7 @@
-//! What is missing after a fail-over: acknowledged answers that the promoted server knows nothing of, and work whose record went with the first.
+//! Losses of a failover: acknowledged requests that are missing on the promoted server, and work
+//! whose record was lost with the first server.
 //!
-//! Counts and decides nothing.
+//! It counts and decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,33 +11,35 @@ use anyhow::Context as _;
 use serde_json::Value;
 use test_support::Client;
 
-/// What was lost, and of how much.
+/// The losses, each with its total.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
-    /// Triggers that were acknowledged, and those of them that are missing.
+    /// Acknowledged triggers, and the missing ones among them.
     pub(super) triggers: (usize, usize),
-    /// How long before the end of the first server the earliest of those was acknowledged, in seconds.
+    /// Time between the acknowledgement of the earliest missing trigger and the end of the first
+    /// server, in seconds.
     pub(super) reach: f64,
-    /// Dispatches that a job ran for, and those of them that are missing.
+    /// Dispatches with an executed job, and the missing ones among them.
     pub(super) ran: (usize, usize),
-    /// Attempts that two programs ran, each as if it were the only one.
+    /// Attempts that two programs executed, each as if it were the only one.
     pub(super) run_again: usize,
-    /// Dispatches that the promoted server holds for running and whose end it has lost: they are open until their time-out is over.
+    /// Dispatches that are running on the promoted server because it lost their end: they are open
+    /// until their time-out expires.
     pub(super) held_up: i64,
-    /// What is open for no such reason.
+    /// Open dispatches without such a reason.
     pub(super) stuck: Vec<String>,
-    /// When the first write was acknowledged after the promotion, in seconds since the epoch.
+    /// Time of the first acknowledged write after the promotion, in seconds since the epoch.
     pub(super) first_write: Option<f64>,
 }
 
 const HELD_UP: &str =
     "SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS' AND claimed_at < to_timestamp($1)";
-/// Open, and not behind a dispatch that is held up: of its job, or in the queue in which few may run.
+/// Open, and not behind a held-up dispatch of its job or in the narrow queue.
 const STUCK: &str = "SELECT d.id::text FROM job_dispatch d WHERE d.completed_at IS NULL AND NOT EXISTS (
     SELECT FROM job_dispatch h WHERE h.status = 'IN_PROGRESS' AND h.claimed_at < to_timestamp($1)
        AND (h.job_id = d.job_id OR (h.queue = d.queue AND h.queue = 'narrow')))";
 
-/// Looks for all that was acknowledged and done.
+/// Searches for every acknowledged trigger and every executed dispatch.
 pub(super) async fn count(
     sql: &Client,
     answers: &Path,
@@ -78,7 +81,7 @@ pub(super) async fn count(
     })
 }
 
-/// The dispatches of these that are not there.
+/// The ids without a dispatch.
 async fn missing(sql: &Client, ids: &[String]) -> anyhow::Result<Vec<String>> {
     let question = "SELECT wanted.id FROM unnest($1::text[]) AS wanted (id)
         WHERE NOT EXISTS (SELECT FROM job_dispatch d WHERE d.id = wanted.id::uuid)";

@@ -1,9 +1,11 @@
-//! The database fails over under load: the server that takes writes is killed, the one that follows it is promoted, and daemons that know both
-//! find it by themselves. Run by `scripts/failover`; `docs/proof.md` says what is checked.
+//! The database fails over under load: the primary is killed, its standby is promoted, and daemons
+//! that know both servers find it automatically. Run by `scripts/failover`; `docs/proof.md`
+//! describes the checks.
 //!
-//! Twice in each round: with a standby that every commit waits for, where nothing that was acknowledged may be missing; and with one that nobody
-//! waits for and whose log is held back, where what is missing is counted. Whatever ends this program ends all it has started; the folder is
-//! replaced by the next run.
+//! Each round runs twice. With a synchronous standby, which every commit waits for, no acknowledged
+//! write may be missing. With an asynchronous standby, which no commit waits for and whose WAL is
+//! held back, missing writes are counted. When this program ends, in any way, all processes that it
+//! has started end. The next run replaces the folder.
 
 mod crew;
 mod losses;
@@ -16,7 +18,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::Args;
 
-/// The database fails over under load; the promises are checked afterwards.
+/// The database fails over under load; the guarantees are checked afterwards.
 #[derive(Debug, Args)]
 pub(crate) struct Cli {
     /// How long there is load, half of it before the primary is killed
@@ -36,16 +38,16 @@ pub(crate) struct Cli {
     python: PathBuf,
 }
 
-/// Who waits for the standby.
+/// Which commits wait for the standby.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// Each commit.
+    /// Every commit.
     Synchronous,
-    /// Nobody.
+    /// No commit.
     Asynchronous,
 }
 
-/// Runs all rounds; 0 when everything that was promised holds in each.
+/// Runs all rounds; 0 when every guarantee holds in each.
 pub(crate) async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     std::fs::create_dir_all(&cli.into)?;
     let into = cli.into.canonicalize()?;

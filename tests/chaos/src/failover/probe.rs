@@ -1,6 +1,8 @@
-//! Clients that trigger all the time, so that the first write that is acknowledged after the promotion is seen when it is.
+//! Clients that trigger continuously, so that the first acknowledged write after the promotion is
+//! detected immediately.
 //!
-//! Each trigger has a key of its own, is sent once, and is written down with its answer before the next is sent.
+//! Each trigger has its own idempotency key and is sent once. It is logged with its response before
+//! the next is sent.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,14 +17,14 @@ use crate::clients::body_of;
 use crate::plan::BY_HAND;
 use crate::timeline::{Lines, now};
 
-/// How many there are.
+/// Number of clients.
 const PROBES: usize = 4;
-/// How long each waits between two triggers.
+/// Wait of each client between two triggers.
 const PAUSE: Duration = Duration::from_millis(200);
-/// After so long an answer is not waited for any more.
+/// Response timeout.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Starts them; they end with the value.
+/// Starts the clients; they end when the value is dropped.
 pub(super) fn start(apis: &[SocketAddr], answers: &Arc<Lines>) -> JoinSet<()> {
     let mut probes = JoinSet::new();
     for number in 0..PROBES {
@@ -38,7 +40,7 @@ async fn trigger(number: usize, apis: Vec<SocketAddr>, answers: Arc<Lines>) {
         let (key, body) = (format!("probe-{number}-{sent}"), json!({}));
         let headers = [("idempotency-key", key.as_str())];
         let request = http::request(*api, "POST", &path, &headers, Some(&body));
-        // No answer and one that comes late are the same to who does not get it.
+        // A missing response and a late one are equivalent to a client that has stopped waiting.
         let answer = timeout(PATIENCE, request).await.ok().and_then(Result::ok);
         let told = answer.as_ref().map(body_of).unwrap_or_default();
         answers.add(

@@ -1,4 +1,4 @@
-//! One fail-over, from two fresh servers to the verdict.
+//! One failover, from two fresh servers to the verdict.
 
 use std::fs;
 use std::path::Path;
@@ -24,29 +24,29 @@ use super::crew::Crew;
 use super::losses::{self, Losses};
 use super::{Cli, Mode, probe};
 
-/// What every run is about, however short: held against nothing it is broken.
+/// Rules that every run must exercise, however short: without any data they count as broken.
 const DECIDED: [&str; 2] = ["11: every trigger that was accepted", "effects: an attempt ran more than once"];
 
-/// What nobody waits for is held back for so long before the primary is killed.
+/// Time for which the WAL of an asynchronous standby is held back before the primary is killed.
 const HELD: Duration = Duration::from_millis(1500);
-/// How long nobody notices that the primary is gone.
+/// Time until the loss of the primary is noticed.
 const UNNOTICED: Duration = Duration::from_secs(1);
-/// On a machine that does much else, what a worker that wakes may need to act, in seconds.
+/// Time that a woken worker may need to act on a busy machine, in seconds.
 const WAKE: f64 = 5.0;
-/// Rules about what outlives the database: an asynchronous standby is nobody's promise of it.
+/// Rules about effects outside the database, which an asynchronous standby does not guarantee.
 const OUTSIDE: [&str; 3] = ["11:", "effects:", "8: nothing is open"];
 
 /// The columns of [`Outcome::line`].
 pub(super) const HEAD: &str = "REPLICATION    PROMOTION  FIRST WRITE  FIRST DISPATCH  FIRST START   ACKNOWLEDGED    LOST  REACHING BACK     RAN  UNKNOWN  RUN AGAIN  HELD UP";
 
-/// What came of a round.
+/// The result of a round.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) holds: bool,
     pub(super) line: String,
 }
 
-/// When what happened, in seconds since the epoch.
+/// Times of the events, in seconds since the epoch.
 #[derive(Debug, Clone, Copy)]
 struct Moments {
     killed: f64,
@@ -54,7 +54,7 @@ struct Moments {
     promoted: f64,
 }
 
-/// Runs it in `folder`, which is made anew.
+/// Runs a round in `folder`, which is created again.
 pub(super) async fn run(cli: &Cli, folder: &Path, mode: Mode, seed: u64) -> anyhow::Result<Outcome> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
@@ -66,7 +66,7 @@ pub(super) async fn run(cli: &Cli, folder: &Path, mode: Mode, seed: u64) -> anyh
         Way::to(Server::Socket(socket_of(url).context("no socket")?), DATABASE).await
     };
     let to_primary = way_of(pair.primary_url()).await?;
-    // What the standby receives comes along a way of its own.
+    // Replication traffic uses a separate proxy.
     let replication = way_of(pair.primary_url()).await?;
     let their_bearer = setup::arrange(&connect(pair.primary_url()).await?).await?;
     pair.follow(Some(replication.address())).await?;
@@ -115,7 +115,7 @@ pub(super) async fn run(cli: &Cli, folder: &Path, mode: Mode, seed: u64) -> anyh
         timeline: timeline.path().to_owned(),
         answers: answers.path().to_owned(),
         stream: None,
-        // What is done here strikes all of them.
+        // The failover affects all of them.
         schedulers: Vec::new(),
         pooled: Vec::new(),
         quiet_at,
@@ -160,7 +160,7 @@ async fn judge(
     sql: &Sql,
 ) -> anyhow::Result<Outcome> {
     let is_outside = |verdict: &Verdict| OUTSIDE.iter().any(|rule| verdict.invariant.starts_with(rule));
-    // In so short a run some rules are held against nothing.
+    // A run this short has no data for some rules.
     let decided: Vec<Verdict> =
         verdicts.iter().filter(|verdict| verdict.checked > 0 || verdict.violations > 0).cloned().collect();
     let undecided: Vec<&Verdict> =
@@ -210,7 +210,7 @@ async fn judge(
     })
 }
 
-/// What is shown for what did not happen.
+/// Shown for an event that did not happen.
 const NEVER: &str = "never";
 
 fn since(from: f64, at: Option<f64>) -> String {

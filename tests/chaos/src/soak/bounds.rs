@@ -1,8 +1,10 @@
-//! What a soak has to keep within, each bound with where it comes from. Pure.
+//! The bounds of a soak, each with its source. Pure.
 //!
-//! The sources are the reliability goals of the project: I12 and I20 are invariants of their list, §7 their figures for soaks. A bound that was held against nothing is not
-//! kept. Bounds on growth compare a late part of the run with an early one after the start; medians over looks, so that single faults do not decide. What is said of
-//! times without faults is held against looks during which, and shortly before which, there was none.
+//! The sources are the reliability goals of the project: I12 and I20 are invariants of their list,
+//! §7 contains their figures for soaks. A bound without any data counts as violated. Bounds on
+//! growth compare a late part of the run with an early part after the start. They use medians over
+//! samples, so that single faults do not decide. Bounds on times without faults use only samples
+//! without a fault during the sample or shortly before it.
 
 use super::meters::Histogram;
 use super::samples::{HOT, Process, Sample, Table};
@@ -12,27 +14,29 @@ use crate::plan::Kind;
 /// Parts of the run, as shares of its length.
 const EARLY: (f64, f64) = (0.10, 0.40);
 const LATE: (f64, f64) = (0.75, 1.00);
-/// How long a fault is felt after it is over, in seconds.
+/// Time after a fault in which its effects continue, in seconds.
 const FELT: f64 = 3.0;
-/// I20: the claim's 99th percentile drifts by no more over a soak; §7: nor while an old snapshot is held.
+/// I20: upper bound of the drift of the claim's 99th percentile over a soak; §7: also while an old
+/// snapshot is held.
 const CLAIM_DRIFT: f64 = 2.0;
 /// §7: fire lateness without faults, 50th, 99th and 99.9th percentile, in seconds.
 const LATENESS: [(f64, &str, f64); 3] = [(0.5, "p50", 0.05), (0.99, "p99", 0.25), (0.999, "p99.9", 1.0)];
 /// §7: bloat is at most twofold; I20: dead tuples stay bounded.
 const BLOAT: f64 = 2.0;
-/// A table of a few pages is no matter of bloat, whatever its rows are, in bytes.
+/// Tables up to this size, in bytes, are exempt from the bound on bloat, for any kind of rows.
 const SMALL: f64 = 4.0 * 1024.0 * 1024.0;
-/// Dead rows that are no matter either: below this vacuum may not come by.
+/// Exempt number of dead rows: below it autovacuum may not run.
 const FEW: f64 = 10_000.0;
-/// I12: memory and open files of a daemon return to where they were, by this share.
+/// I12: memory and open files of a daemon return to their earlier level, within this factor.
 const GROWTH: f64 = 1.05;
-/// What an allocator keeps or gives back without any leak, in bytes; and the files of the sessions that a scheduler has while it leads.
+/// Bytes that an allocator may keep or return without any leak; and the files of the sessions that
+/// a scheduler has while it leads.
 const MEMORY_SLACK: f64 = 4.0 * 1024.0 * 1024.0;
 const FILES_SLACK: f64 = 8.0;
-/// Fewer looks at one process say nothing about how it grows.
+/// Minimum number of samples of a process for a bound on its growth.
 const LEAST_LIFE: usize = 12;
 
-/// What became of one bound.
+/// The result of one bound.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Finding {
     pub(super) what: String,
@@ -51,19 +55,19 @@ impl Finding {
         bound: f64,
         unit: &'static str,
     ) -> Self {
-        // What could not be measured is not kept: NaN is not at most anything.
+        // A failed measurement violates the bound: NaN is not less than or equal to anything.
         Self { what: what.into(), source, measured, bound, unit, is_kept: measured <= bound }
     }
 }
 
-/// What retention did.
+/// The results of retention.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Retained {
-    /// Dispatches that should have gone ten minutes ago and had not.
+    /// Dispatches that were due for removal ten minutes ago and still existed.
     pub(super) overdue: f64,
 }
 
-/// Decides every bound. `faults` are instants in seconds since the epoch, from when to when.
+/// Decides every bound. `faults` are pairs of begin and end, in seconds since the epoch.
 pub(super) fn decide(samples: &[Sample], faults: &[(f64, f64)], retained: Retained) -> Vec<Finding> {
     let mut findings = claims(samples).to_vec();
     findings.extend(lateness(samples, faults));
@@ -85,7 +89,7 @@ pub(super) fn decide(samples: &[Sample], faults: &[(f64, f64)], retained: Retain
     findings
 }
 
-/// Those of a part of the run.
+/// The samples of a part of the run.
 fn part(samples: &[Sample], (from, until): (f64, f64)) -> impl Iterator<Item = &Sample> + Clone {
     let length = samples.last().map_or(0.0, |last| last.seconds);
     samples.iter().filter(move |sample| sample.seconds > from * length && sample.seconds <= until * length)
@@ -135,7 +139,7 @@ fn lateness(samples: &[Sample], faults: &[(f64, f64)]) -> Vec<Finding> {
     LATENESS.into_iter().map(of).collect()
 }
 
-/// The size of a row with all that belongs to it, late over early; and dead rows over live ones.
+/// The size per row including indexes, late over early; and dead rows over live ones.
 fn bloat(samples: &[Sample], name: &str) -> Vec<Finding> {
     let of = move |sample: &Sample| sample.tables.iter().find(|table| table.name == name).cloned();
     let each = |table: Table| table.bytes / table.rows.max(1.0);
@@ -156,7 +160,8 @@ fn bloat(samples: &[Sample], name: &str) -> Vec<Finding> {
     vec![size, Finding::at_most(format!("{name}: dead rows"), "I20", dead, bound, "rows")]
 }
 
-/// What the process of a kind that lived longest uses, in the last quarter of its life over the second.
+/// Resource use of the longest-lived process of a kind, the last quarter of its life over the
+/// second.
 fn growth(samples: &[Sample], kind: Kind) -> [Finding; 2] {
     let life = longest_life(samples, kind);
     let quarter = life.len() / 4;
@@ -200,14 +205,14 @@ fn longest_life(samples: &[Sample], kind: Kind) -> Vec<&Process> {
     lives.into_iter().map(|(_, life)| life).max_by_key(Vec::len).unwrap_or_default()
 }
 
-/// The value in the middle; NaN of nothing. What is no number does not count.
+/// The median; NaN of nothing. NaN values do not count.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Everything as a table of Markdown.
+/// All findings as a Markdown table.
 pub(super) fn table(findings: &[Finding]) -> String {
     let mut text = "| bound | from | measured | at most | |\n|---|---|---|---|---|\n".to_owned();
     for finding in findings {
@@ -228,7 +233,7 @@ mod tests {
     const SLOW: &str = "a_bucket{le=\"0.01\"} 0\na_bucket{le=\"0.1\"} 100\na_bucket{le=\"+Inf\"} 100\n";
     const MIB: f64 = 1024.0 * 1024.0;
 
-    /// A hundred looks, ten seconds apart, in the middle of which an old snapshot is held.
+    /// A hundred samples, ten seconds apart, with an old snapshot in the middle.
     fn run(mut change: impl FnMut(usize, &mut Sample)) -> Vec<Sample> {
         let mut samples = Vec::new();
         for (number, seconds) in (1..=100).zip((1..).map(|number| f64::from(number) * 10.0)) {
@@ -265,7 +270,7 @@ mod tests {
         samples
     }
 
-    /// What is broken.
+    /// The violated bounds.
     fn broken(samples: &[Sample], faults: &[(f64, f64)]) -> Vec<String> {
         let findings = decide(samples, faults, Retained { overdue: 0.0 });
         findings.into_iter().filter(|finding| !finding.is_kept).map(|finding| finding.what).collect()

@@ -1,18 +1,23 @@
-//! What an installation that has run for long has: finished dispatches that are too old or about to be, as many a second as there are new ones.
+//! The history of a long-running installation: finished dispatches that are past retention or will
+//! be soon, at the same rate as new ones.
 //!
-//! Retention counts in days, removes what is too old at a whole hour, and a soak may take minutes. So dispatches are written that ended a day (or the days that the
-//! soak takes, and one more) before the present hour: those of a time as long as the soak before it, which go while it begins, and those of as long a time after it, which
-//! come of age with the hours and make room for those that come. What the run itself makes is never old enough to go, so that the checker finds
-//! all of it. Written with plain SQL and without triggers, and what is left is removed in the same way before the checker looks.
+//! Retention counts in days and removes expired dispatches at a whole hour, while a soak may take
+//! minutes. Therefore this module writes dispatches that ended a day (or the days that the soak
+//! takes, and one more) before the present hour. They cover a period as long as the soak before
+//! that time, which retention removes while the soak begins. They also cover an equal period after
+//! it, which expires as the hours pass and makes room for new dispatches. The dispatches of the run
+//! itself never expire, so that the checker finds all of them. The history is written with plain
+//! SQL and without triggers. Its rest is removed in the same way before the checker runs.
 
 use std::time::Duration;
 
 use anyhow::Context as _;
 use test_support::Client;
 
-/// The job that these dispatches belong to.
+/// The job of these dispatches.
 pub(super) const JOB: &str = "older";
-/// How long after its hour has come something may be left: the leader looks every five minutes, and works off a page after the other.
+/// Time after its hour for which an expired dispatch may remain: the leader checks every five
+/// minutes, and removes one page after the other.
 pub(super) const LEFT_FOR: Duration = Duration::from_secs(600);
 
 const FILL: &str = "
@@ -28,12 +33,12 @@ const FILL: &str = "
     SET session_replication_role = origin;
     VACUUM ANALYZE job_dispatch; VACUUM ANALYZE scheduled_jobs;";
 
-/// How many days schedulers are told to keep what is finished.
+/// The retention of the schedulers, in days.
 pub(super) fn days(length: Duration) -> u64 {
     length.as_secs() / 86_400 + 1
 }
 
-/// Writes them: `rate` a second for twice as long as the soak takes.
+/// Writes the history: `rate` dispatches a second for twice the length of the soak.
 pub(super) async fn fill(sql: &Client, length: Duration, rate: f64) -> anyhow::Result<()> {
     let count = ((2 * length).as_secs_f64() * rate) as u64;
     let fill = FILL
@@ -48,7 +53,8 @@ pub(super) async fn fill(sql: &Client, length: Duration, rate: f64) -> anyhow::R
     Ok(())
 }
 
-/// How many should have gone [`LEFT_FOR`] ago and are there, and how many there are.
+/// The number of dispatches that expired at least [`LEFT_FOR`] ago and still exist, and the number
+/// of all that exist.
 pub(super) async fn look(sql: &Client, length: Duration) -> anyhow::Result<(i64, i64)> {
     let statement = format!(
         "SELECT count(*) FILTER (WHERE d.completed_at < date_trunc('hour', now() - interval '{} seconds') - interval '{} days'), count(*)
@@ -60,7 +66,7 @@ pub(super) async fn look(sql: &Client, length: Duration) -> anyhow::Result<(i64,
     Ok((row.get(0), row.get(1)))
 }
 
-/// Removes what is left of them.
+/// Removes the remaining dispatches.
 pub(super) async fn clear(sql: &Client) -> anyhow::Result<()> {
     sql.batch_execute(&format!(
         "SET session_replication_role = replica;

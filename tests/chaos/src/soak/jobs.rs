@@ -1,4 +1,5 @@
-//! The many jobs of a soak: from minutely to yearly, each at a place of its own in its period, so that the load is even. Pure but for putting them in.
+//! The many jobs of a soak: from minutely to yearly, each with a different offset in its period, so
+//! that the load is even. Pure, except for their creation.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -7,18 +8,18 @@ use anyhow::{bail, ensure};
 use serde_json::{Value, json};
 use test_support::http;
 
-/// How many jobs one request puts in: also a debug build has answered by then.
+/// Number of jobs per request: even a debug build responds in time.
 const BATCH: usize = 25;
-/// How often a request is sent that is not answered; once is enough to put the jobs in, and more changes nothing.
+/// Number of attempts of a request without a response; the request is idempotent.
 const TRIES: usize = 5;
 const MONTHS: [&str; 12] =
     ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const DAYS: [&str; 7] = ["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"];
 
-/// How often a job fires, and of a hundred jobs how many fire so.
+/// The period of a job, and the share of jobs in a hundred that have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Period {
-    /// Every so many seconds.
+    /// Every this number of seconds.
     Seconds(usize),
     Hourly,
     Daily,
@@ -38,7 +39,7 @@ const SHARES: [(usize, Period); 8] = [
     (3, Period::Yearly),
 ];
 
-/// Puts `count` jobs in, and the one whose earlier dispatches retention removes.
+/// Creates `count` jobs, and the job whose earlier dispatches retention removes.
 pub(super) async fn populate(
     api: SocketAddr,
     program: &Path,
@@ -62,7 +63,7 @@ async fn apply(api: SocketAddr, manifest: &Value) -> anyhow::Result<()> {
         match http::request(api, "POST", "/api/v1/apply", &[], Some(manifest)).await {
             Ok(answer) if answer.status == 200 => return Ok(()),
             Ok(answer) => {
-                // One that was not heard to the end may still be going on.
+                // A request that timed out may still be in progress.
                 ensure!(answer.status == 503, "the jobs are refused: {}", answer.body);
                 println!("the jobs are put in again, attempt {attempt} of {TRIES}: {}", answer.body);
             }
@@ -72,7 +73,7 @@ async fn apply(api: SocketAddr, manifest: &Value) -> anyhow::Result<()> {
     bail!("the jobs cannot be put in")
 }
 
-/// The fires per second of so many jobs.
+/// The fires per second of this number of jobs.
 pub(super) fn rate(count: usize) -> f64 {
     let of = |(share, period): &(usize, Period)| {
         let seconds = match period {
@@ -133,7 +134,7 @@ fn job(number: usize) -> Value {
     job
 }
 
-/// A place far from those of its neighbours.
+/// An offset far from those of the neighbouring numbers.
 fn spread(number: usize) -> usize {
     let mixed = (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     usize::try_from(mixed).unwrap_or(number)

@@ -1,13 +1,14 @@
-//! What daemons tell of themselves: histograms as Prometheus writes them, of the time between two looks. Pure.
+//! The metrics of daemons: Prometheus histograms and counters of the time between two samples.
+//! Pure.
 
 use std::collections::BTreeMap;
 
-/// A histogram: how many values do not exceed each bound, the last of which is infinite.
+/// A histogram: the number of values up to each bound, the last of which is infinite.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Histogram(Vec<(f64, f64)>);
 
 impl Histogram {
-    /// That of a metric, over all its labels; empty when it is not there.
+    /// The histogram of a metric, over all its labels; empty when it is missing.
     pub(super) fn read(text: &str, metric: &str) -> Self {
         let mut buckets = Vec::<(f64, f64)>::new();
         let start = format!("{metric}_bucket{{");
@@ -15,7 +16,7 @@ impl Histogram {
             let Some((_, rest)) = line.split_once("le=\"") else { continue };
             let Some((bound, rest)) = rest.split_once('"') else { continue };
             let count = rest.rsplit(' ').next().and_then(|count| count.parse::<f64>().ok());
-            // "+Inf" is a number to Rust as well.
+            // Rust parses "+Inf" as a number as well.
             let (Ok(bound), Some(count)) = (bound.parse::<f64>(), count) else { continue };
             match buckets.iter_mut().find(|(known, _)| *known == bound) {
                 Some((_, sum)) => *sum += count,
@@ -31,7 +32,7 @@ impl Histogram {
         self.0.last().map_or(0.0, |(_, count)| *count)
     }
 
-    /// What came since `before`; all of it when the process has begun anew.
+    /// The increase since `before`; the whole histogram when the process has restarted.
     fn since(&self, before: &Self) -> Self {
         if self.count() < before.count() {
             return self.clone();
@@ -54,7 +55,8 @@ impl Histogram {
         }
     }
 
-    /// The value that this share does not exceed, as if values lay evenly between two bounds; NaN of nothing, the last finite bound beyond that.
+    /// The quantile, with linear interpolation between two bounds; NaN of nothing, and the last
+    /// finite bound beyond that.
     pub(super) fn quantile(&self, share: f64) -> f64 {
         let wanted = self.count() * share;
         if wanted == 0.0 {
@@ -74,7 +76,7 @@ impl Histogram {
     }
 }
 
-/// What the daemons have told so far.
+/// The metrics of the daemons so far.
 #[derive(Debug, Default)]
 pub(super) struct Meters {
     last: BTreeMap<(String, &'static str), Histogram>,
@@ -82,7 +84,7 @@ pub(super) struct Meters {
 }
 
 impl Meters {
-    /// What has come to a histogram of a daemon since it was read last; nothing the first time.
+    /// The increase of a daemon's histogram since the last read; nothing the first time.
     pub(super) fn histogram(&mut self, daemon: &str, metric: &'static str, text: &str) -> Histogram {
         let now = Histogram::read(text, metric);
         match self.last.insert((daemon.to_owned(), metric), now.clone()) {
@@ -91,7 +93,7 @@ impl Meters {
         }
     }
 
-    /// The same of a counter, over all its labels.
+    /// The increase of a counter, over all its labels.
     pub(super) fn counter(&mut self, daemon: &str, metric: &str, text: &str) -> f64 {
         let of = |line: &str| {
             let rest = line.strip_prefix(metric)?;

@@ -1,7 +1,10 @@
-//! A soak: a whole installation with thousands of jobs for hours, under few faults, to see what drifts: times, sizes, memory, files.
+//! A soak: a complete installation with thousands of jobs for hours, under few faults, to detect
+//! drift of times, sizes, memory and files.
 //!
-//! Fleet, faults, clients and the checker are those of a run of `scripts/chaos`; the jobs of that run are there too, so that every invariant has something to speak
-//! about. What it looks at is written into the folder while it runs, and stays when the program dies; Ctrl-C and SIGTERM end it in order with status 130 and no verdict.
+//! Daemons, faults, clients and the checker are those of `scripts/chaos`; the jobs of such a run
+//! are included, so that every invariant has data. Samples are written to the folder during the
+//! run, and survive a crash of the program. Ctrl-C and SIGTERM stop it normally with status 130 and
+//! no verdict.
 
 mod bounds;
 mod history;
@@ -40,39 +43,40 @@ use crate::run::{WAKE, decide};
 use crate::timeline::{LEFT_OUT, Lines, START, now};
 use crate::{drains, report, settle, setup, snapshot, watch};
 
-/// Time between two looks.
+/// Time between two samples.
 const PERIOD: Duration = Duration::from_secs(10);
-/// From when on, and for how long at most, an old snapshot is held: shares of the run, and a span.
+/// Begin and maximum length of the old snapshot, as shares of the run.
 const SNAPSHOT: (f64, f64) = (0.45, 0.10);
 const SNAPSHOT_LIMIT: Duration = Duration::from_secs(120);
-/// Dispatches per second that the jobs of a run of `scripts/chaos` make.
+/// Dispatches per second of the jobs of `scripts/chaos`.
 const THEIR_RATE: f64 = 25.0;
-/// A server as it may be in production, but for vacuum, which comes by as often as tables this small need it.
+/// A server similar to production, except for autovacuum, which runs as often as tables this small
+/// need it.
 const SETTINGS: [&str; 3] = ["shared_buffers=256MB", "max_wal_size=1GB", "autovacuum_naptime=10s"];
 
-/// Runs an installation for hours with few faults, and shows what drifts.
+/// Runs an installation for hours with few faults, and shows drift.
 #[derive(Debug, Parser)]
 #[command(name = "scripts/soak", max_term_width = 110)]
 pub(crate) struct Cli {
-    /// How many hours it takes
+    /// Duration in hours
     #[arg(long, value_name = "N", default_value_t = 0.0)]
     hours: f64,
-    /// How many minutes it takes, besides the hours
+    /// Duration in minutes, added to the hours
     #[arg(long, value_name = "N", default_value_t = 0.0)]
     minutes: f64,
-    /// What faults and requests follow from
+    /// Seed of the faults and requests
     #[arg(long, value_name = "S", default_value_t = 7)]
     seed: u64,
-    /// How many jobs there are, from minutely to yearly
+    /// Number of jobs, from minutely to yearly
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     jobs: usize,
     /// Folder of the results and of the run
     #[arg(long, value_name = "FOLDER", default_value = "target/soak")]
     into: PathBuf,
-    /// The Python that has what the oracle of fire times needs
+    /// Python with the packages of the oracle of fire times
     #[arg(long, value_name = "FILE")]
     python: PathBuf,
-    /// Keeps the folder of the run, whatever comes of it
+    /// Keeps the folder of the run after any result
     #[arg(long)]
     keep: bool,
 }
@@ -80,13 +84,13 @@ pub(crate) struct Cli {
 impl Cli {
     fn length(&self) -> Duration {
         let minutes = self.hours.max(0.0) * 60.0 + self.minutes.max(0.0);
-        // Half an hour when nothing is said; a month at most.
+        // Half an hour by default; a month at most.
         let minutes = if minutes > 0.0 { minutes } else { 30.0 };
         Duration::from_secs_f64(minutes.clamp(2.0, 31.0 * 24.0 * 60.0) * 60.0)
     }
 }
 
-/// What is left when the daemons have ended.
+/// The state after the daemons have ended.
 struct Outcome {
     verdicts: Vec<Verdict>,
     findings: Vec<Finding>,
@@ -94,7 +98,7 @@ struct Outcome {
     facts: Vec<(&'static str, String)>,
 }
 
-/// Runs it; 0 when every bound is kept and every invariant holds, 1 when not.
+/// Runs it; 0 when every bound and every invariant holds, 1 when not.
 pub(crate) async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     println!("seed {}", cli.seed);
     let place = Arc::new(Place::open(&cli.into, false, &SETTINGS).await?);
@@ -141,7 +145,7 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
     let pooler = Pooler::before(place.url(), "session").await;
     let days = history::days(length).to_string();
     let keys = format!("{days}d");
-    // As short as they can be: nothing of the run itself is old enough to go.
+    // The shortest possible values: no data of the run itself expires.
     let ages = [("CLEANUP_RETENTION_DAYS", days.as_str()), ("IDEMPOTENCY_KEY_RETENTION", keys.as_str())];
     let choice = Choice { settings: &ages, ..Choice::default() };
     let fleet = Fleet::start(place, pooler.address(), &timeline, choice).await?;
@@ -155,11 +159,12 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
     jobs::populate(api, &job, &effects, cli.jobs).await?;
     setup::populate(api, &job, &effects, &their_bearer).await?;
     println!("that took {:.0} s", began.elapsed().as_secs_f64());
-    // From here on: the stream of the many that were put in is nobody's concern.
+    // The follower starts here: the events of the created jobs do not matter.
     let told = Arc::new(Lines::create(place.file("stream.jsonl"))?);
     let follower = Follower::start(apis.clone(), Arc::clone(&told)).await?;
     history::fill(&place.client().await?, length, jobs::rate(cli.jobs) + THEIR_RATE).await?;
-    // A leader that has looked at the oldest looks there again after an hour; the next one begins there.
+    // A leader that has checked the oldest dispatches checks them again only after an hour; a new
+    // leader starts with them.
     let step_down = "/api/v1/schedulers/leader/step-down";
     let answer = http::request(api, "POST", step_down, &[], Some(&json!({}))).await?;
     ensure!(answer.status < 300, "the leader does not step down: {}", answer.body);
@@ -237,7 +242,7 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
     Ok(Outcome { verdicts, findings, figures, facts })
 }
 
-/// Holds a snapshot open for a part of the run, whatever becomes of the database meanwhile.
+/// Holds a snapshot open for a part of the run, also across restarts of the database.
 async fn hold_snapshot(place: Arc<Place>, is_held: Arc<AtomicBool>, length: Duration) {
     let (from, share) = SNAPSHOT;
     sleep(length.mul_f64(from)).await;
@@ -254,7 +259,7 @@ async fn hold_snapshot(place: Arc<Place>, is_held: Arc<AtomicBool>, length: Dura
     is_held.store(false, Ordering::Relaxed);
 }
 
-/// From when to when there were faults.
+/// Begin and end of each fault.
 fn spans(timeline: &Path) -> anyhow::Result<Vec<(f64, f64)>> {
     let mut spans = Vec::new();
     for line in fs::read_to_string(timeline)?.lines() {
@@ -268,7 +273,7 @@ fn spans(timeline: &Path) -> anyhow::Result<Vec<(f64, f64)>> {
     Ok(spans)
 }
 
-/// What it was run on.
+/// The environment of the run.
 async fn facts(
     sql: &test_support::Client,
     cli: &Cli,
@@ -303,7 +308,7 @@ fn draw(samples: &[Sample], into: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the verdict down, for people and for programs.
+/// Writes the verdict, for people and for programs.
 fn write(cli: &Cli, outcome: &Outcome, verdict: &str) -> anyhow::Result<()> {
     let findings: Vec<Value> = outcome.findings.iter().map(|finding| {
         let Finding { what, source, measured, bound, unit, is_kept } = finding;

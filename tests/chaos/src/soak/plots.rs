@@ -1,4 +1,4 @@
-//! The plots of a soak: what was seen, over the minutes of the run. Decides nothing.
+//! The plots of a soak: the samples over the minutes of the run. Decides nothing.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::plan::{Kind, count_of};
 
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// Writes all of them into a folder; returns their names.
+/// Writes all plots into a folder; returns their names.
 pub(super) fn write(samples: &[Sample], into: &Path) -> Result<Vec<String>, PlotError> {
     let mut written = Vec::new();
     for (name, plot) in all(samples) {
@@ -62,7 +62,7 @@ fn all(samples: &[Sample]) -> Vec<(String, Plot)> {
                 .line(&name, line(&|sample| process(sample).map_or(f64::NAN, |one| one.resident / MIB)));
             files = files.line(&name, line(&|sample| process(sample).map_or(f64::NAN, |one| one.files)));
         }
-        // Where the kernel does not tell there is nothing to plot.
+        // Without data from the kernel there is nothing to plot.
         if samples.iter().any(|sample| sample.daemons.iter().any(|one| one.kind == kind)) {
             plots.push((format!("memory-{}", word(kind)), memory));
             plots.push((format!("files-{}", word(kind)), files));
@@ -82,7 +82,7 @@ fn all(samples: &[Sample]) -> Vec<(String, Plot)> {
     plots
 }
 
-/// With a shade where an old snapshot was held.
+/// Shades the time of the old snapshot.
 fn shaded(plot: Plot, samples: &[Sample]) -> Plot {
     let held = || samples.iter().filter(|sample| sample.has_old_snapshot).map(|sample| sample.seconds / 60.0);
     match (held().next(), held().next_back()) {

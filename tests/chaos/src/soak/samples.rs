@@ -1,6 +1,8 @@
-//! Looks at the installation again and again while it runs, and writes down what it sees: a line of JSON and a line of CSV for each look.
+//! Samples the installation periodically while it runs, and writes a line of JSON and a line of CSV
+//! for each sample.
 //!
-//! What cannot be seen at the moment (a daemon or the database is away) is missing from the look. What was written stands when the program dies.
+//! Values that are unavailable at the moment (a daemon or the database is down) are missing from
+//! the sample. Written lines survive a crash of the program.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -20,7 +22,7 @@ use crate::faults::Victims;
 use crate::plan::Kind;
 use crate::timeline::{Lines, now};
 
-/// The tables that are changed all the time.
+/// The tables with continuous changes.
 pub(super) const HOT: [&str; 8] = [
     "job_dispatch",
     "scheduled_jobs",
@@ -31,7 +33,7 @@ pub(super) const HOT: [&str; 8] = [
     "queues",
     "skipped_fires",
 ];
-/// Who answers later is not asked any longer.
+/// Timeout of a query.
 const LIMIT: Duration = Duration::from_secs(2);
 
 const TABLES: &str = "
@@ -41,28 +43,27 @@ const TABLES: &str = "
     ORDER BY c.relname";
 const SESSIONS: &str = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND datname = current_database()";
 
-/// One look.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sample {
-    /// When, in seconds since the epoch.
+    /// Time in seconds since the epoch.
     pub(super) at: f64,
-    /// When, in seconds since the start.
+    /// Time in seconds since the start.
     pub(super) seconds: f64,
-    /// How long claims took, of all workers, since the look before.
+    /// Duration of claims of all workers since the previous sample.
     pub(super) claims: Histogram,
-    /// How late dispatches were created since then.
+    /// Lateness of dispatches created since then.
     pub(super) lateness: Histogram,
-    /// How many rows retention removed since then.
+    /// Number of rows that retention removed since then.
     pub(super) pruned: f64,
     pub(super) daemons: Vec<Process>,
     pub(super) tables: Vec<Table>,
     /// Sessions of the database.
     pub(super) sessions: Option<i64>,
-    /// Whether somebody held an old snapshot.
+    /// Whether a session held an old snapshot.
     pub(super) has_old_snapshot: bool,
 }
 
-/// What a daemon's process uses.
+/// Resource use of a daemon's process.
 #[derive(Debug, Clone)]
 pub(super) struct Process {
     pub(super) name: String,
@@ -70,23 +71,22 @@ pub(super) struct Process {
     pub(super) pid: i32,
     /// Resident memory in bytes.
     pub(super) resident: f64,
-    /// Open file descriptors.
     pub(super) files: f64,
 }
 
-/// How large a table is.
+/// The size of a table.
 #[derive(Debug, Clone)]
 pub(super) struct Table {
     pub(super) name: String,
     /// The table itself and its indexes, in bytes.
     pub(super) bytes: f64,
     pub(super) index_bytes: f64,
-    /// Rows there are, by the last vacuum or analysis.
+    /// Live rows, as of the last vacuum or analysis.
     pub(super) rows: f64,
     pub(super) dead: f64,
 }
 
-/// Looks every `period`, until it is dropped; what it has seen is in `seen`.
+/// Takes a sample every `period`, until it is dropped; `seen` contains the latest.
 pub(super) async fn take(
     victims: Arc<Victims>,
     has_old_snapshot: Arc<AtomicBool>,
@@ -108,7 +108,7 @@ pub(super) async fn take(
         sample.has_old_snapshot = has_old_snapshot.load(Ordering::Relaxed);
         lines.add(&sample.json());
         csv.add(&sample)?;
-        // Whoever wanted to know may have gone.
+        // The receiver may have ended.
         drop(seen.send(sample));
         sleep(period).await;
     }
@@ -125,7 +125,7 @@ async fn look(victims: &Victims, meters: &mut Meters) -> Sample {
             Kind::Api => continue,
             Kind::Scheduler | Kind::Worker => timeout(LIMIT, http::get(daemon.address, "/metrics")).await,
         };
-        // One that is away or frozen tells it the next time.
+        // A daemon that is down or frozen reports it the next time.
         let Ok(Ok(page)) = page else { continue };
         sample.claims.add(&meters.histogram(name, "sched_claim_seconds", &page.body));
         sample.lateness.add(&meters.histogram(name, "sched_fire_lateness_seconds", &page.body));
@@ -153,7 +153,8 @@ async fn look(victims: &Victims, meters: &mut Meters) -> Sample {
     sample
 }
 
-/// Resident memory and open files of a process; nothing where the kernel does not tell (elsewhere than on Linux) or it is gone.
+/// Resident memory and open files of a process; `None` where the kernel does not report them (only
+/// Linux does) or the process has ended.
 fn process(pid: i32) -> Option<(f64, f64)> {
     let folder = Path::new("/proc").join(pid.to_string());
     let status = fs::read_to_string(folder.join("status")).ok()?;
@@ -179,7 +180,7 @@ impl Sample {
     }
 }
 
-/// The figures that programs for tables can plot, a line for each look.
+/// The figures as CSV, a line for each sample.
 #[derive(Debug)]
 struct Csv {
     file: File,
@@ -207,7 +208,7 @@ impl Csv {
     }
 }
 
-/// Every look has the same columns, whatever was away.
+/// Every sample has the same columns, even when a part was down.
 fn cells(sample: &Sample) -> Vec<(String, f64)> {
     let mut cells = vec![
         ("seconds".to_owned(), sample.seconds),

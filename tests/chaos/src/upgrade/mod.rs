@@ -1,8 +1,12 @@
-//! One release takes the place of the one before, under load: the schema is migrated while the old programs work, these go on working on the new schema, and
-//! each is replaced by the new one in turn, schedulers first, as `deploy/README.md` says. Run by `scripts/rehearse-upgrade`; `docs/proof.md` says what is checked.
+//! A release replaces the previous one under load. The schema is migrated while the old programs
+//! work, and these continue on the new schema. Then the new programs replace them in turn,
+//! schedulers first, as in `deploy/README.md`. Run by `scripts/rehearse-upgrade`; `docs/proof.md`
+//! describes the checks.
 //!
-//! Fleet, jobs, clients and the checker are those of a run of `scripts/chaos`. A daemon of the old release that ends by itself between the migration and its
-//! replacement does not come back: it is refused. Nothing is done here that ends one then. Whatever ends this program ends all it has started.
+//! Daemons, jobs, clients and the checker are those of `scripts/chaos`. A daemon of the old release
+//! that ends without an order between the migration and its replacement does not restart: its start
+//! is rejected. No fault here ends one during that time. When this program ends, in any way, all
+//! processes that it has started end.
 
 mod fixture;
 
@@ -30,36 +34,37 @@ use crate::run::{WAKE, decide};
 use crate::timeline::{Lines, now};
 use crate::{drains, report, settle, setup, watch};
 
-/// When the schema is migrated: a share of the run.
+/// Time of the migration, as a share of the run.
 const MIGRATION: f64 = 0.25;
-/// How often it is tried: a migration does not wait long for a lock, and says so.
+/// Number of attempts: a migration does not wait long for a lock, and fails with an error instead.
 const TRIES: usize = 20;
 const AGAIN: Duration = Duration::from_millis(500);
-/// How long one try may take.
+/// Time limit of one attempt.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// One release takes the place of the one before; everything is checked.
+/// A release replaces the previous one; everything is checked.
 #[derive(Debug, Args)]
 pub(crate) struct Cli {
-    /// The programs of the release before
+    /// Programs of the previous release
     #[arg(long, value_name = "FOLDER")]
     old: PathBuf,
-    /// How long there is load
+    /// Duration of the load, in seconds
     #[arg(long, value_name = "N", default_value_t = 80)]
     seconds: u64,
-    /// What requests follow from
+    /// Seed of the requests
     #[arg(long, value_name = "S", default_value_t = 7)]
     seed: u64,
     /// Folder of the run
     #[arg(long, value_name = "FOLDER", default_value = "target/upgrade")]
     into: PathBuf,
-    /// The Python that has what the oracle of fire times needs
+    /// Python with the packages of the oracle of fire times
     #[arg(long, value_name = "FILE")]
     python: PathBuf,
-    /// Lets the release before make some of everything, writes its database to this file as SQL, and ends
+    /// Runs the previous release until it has data of every kind, writes its database to this file
+    /// as SQL, and exits
     #[arg(long, value_name = "FILE")]
     fixture: Option<PathBuf>,
-    /// Keeps the folder, whatever comes of it
+    /// Keeps the folder after any result
     #[arg(long)]
     keep: bool,
 }
@@ -164,7 +169,7 @@ async fn rehearse(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<(Vec<Verdict>
     Ok((verdicts, figures))
 }
 
-/// A little harm to the release before on its own schema, from the beginning of the run on.
+/// A few faults against the previous release on its own schema, from the beginning of the run.
 fn before(length: Duration) -> Vec<Fault> {
     let worker = Target { kind: Kind::Worker, number: 0 };
     let course = [
@@ -174,8 +179,9 @@ fn before(length: Duration) -> Vec<Fault> {
     course.map(|(share, what)| Fault { at: length.mul_f64(share), what }).to_vec()
 }
 
-/// What is done, and when, from the end of the migration on: harm to the old programs on the new schema, then all are replaced, schedulers first, with some
-/// between that show that old and new work together.
+/// The plan from the end of the migration: faults against the old programs on the new schema, then
+/// the replacement of all, schedulers first. Faults in between show that old and new programs work
+/// together.
 fn after(length: Duration) -> Vec<Fault> {
     let target = |kind, number| Target { kind, number };
     let second = Duration::from_secs(1);
@@ -197,7 +203,7 @@ fn after(length: Duration) -> Vec<Fault> {
     course.map(|(share, what)| Fault { at: length.mul_f64(share), what }).to_vec()
 }
 
-/// Migrates in the middle of everything.
+/// Migrates under load.
 async fn migrate_under_load(schedctl: &Path, place: &Place) -> anyhow::Result<()> {
     let began = monotonic_clock::monotonic();
     for attempt in 1..=TRIES {
@@ -214,7 +220,7 @@ async fn migrate_under_load(schedctl: &Path, place: &Place) -> anyhow::Result<()
     bail!("the schema is not migrated")
 }
 
-/// The schema of a release.
+/// Installs the schema of a release.
 async fn migrate(schedctl: &Path, place: &Place) -> anyhow::Result<()> {
     let launch = Process::at(schedctl).args(["migrate", "up", "--database-url", place.url()]);
     let Finished { status, stderr, .. } = launch.run(LIMIT).await;

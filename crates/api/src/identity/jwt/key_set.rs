@@ -1,14 +1,14 @@
 //! The public keys of an issuer, as the issuer publishes them.
 //!
-//! The first token that needs the keys makes the API fetch them. They are kept for some minutes. A
-//! token that names an unknown key makes the API fetch them early, so that a rotation needs no
-//! manual step.
+//! The API fetches them for the first token that needs them, and keeps them for some minutes. It
+//! fetches them early for a token that names an unknown key, so that a rotation needs no manual
+//! step.
 //!
 //! # Limits
-//! Whatever tokens name, the API sends at most one request in ten seconds, with a limit on its time
-//! and on the size of the response. Meanwhile, and during an outage of the issuer, the last keys
-//! stay valid for an hour. Only two kinds of token wait: the one that causes the request, and those
-//! that name an unknown key.
+//! For any tokens, the API sends at most one request in ten seconds, with a limit on its time and
+//! on the size of the response. Until the next response, and during an outage of the issuer, the
+//! last keys stay valid for an hour. Only two kinds of token wait: the one that causes the request,
+//! and those that name an unknown key.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

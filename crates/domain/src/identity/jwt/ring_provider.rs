@@ -1,7 +1,7 @@
 //! Verifies signatures for `jsonwebtoken` with ring.
 //!
 //! That crate's own providers would add a second crypto library: aws-lc needs a C build, and
-//! RustCrypto's `rsa` has the timing advisory RUSTSEC-2023-0071. Nothing here signs a token.
+//! `RustCrypto`'s `rsa` has the timing advisory RUSTSEC-2023-0071. Nothing here signs a token.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{ErrorKind, Result};

@@ -1,6 +1,6 @@
--- The open runs of a job, newest first. Waiting runs are found by an index of their own and running
--- ones by the claims of the workers. So no finished run is read, whatever the fire times are: a
--- retry has the fire time of the run that it repeats.
+-- The open runs of a job, newest first. Waiting runs are found by a separate index and running ones
+-- by the claims of the workers. So no finished run is read, for any fire times: a retry has the
+-- fire time of the run that it repeats.
 WITH input AS (SELECT $1::uuid AS tenant_id, $2::uuid AS job_id, $3::bigint AS most),
 open AS (
     SELECT d.id, d.scheduled_for, d.cancel_requested_at

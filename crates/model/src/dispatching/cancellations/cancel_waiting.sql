@@ -1,7 +1,7 @@
 -- As cancel_dispatches, for all waiting runs of one job, which the caller has locked. They are
--- found by an index of waiting runs, whatever their fire times: a retry has the fire time of the
--- run that it repeats, which may be very old. A run that is claimed while this statement waits for
--- it is running, and continues.
+-- found by an index of waiting runs, for any fire times: a retry has the fire time of the run that
+-- it repeats, which may be very old. A run that is claimed while this statement waits for it is
+-- running, and continues.
 WITH input AS (SELECT $1::uuid AS tenant_id, $2::uuid AS job_id, $3::text AS message),
 held AS MATERIALIZED (
     SELECT d.id, d.claimable_at = 'infinity' AS is_in_line

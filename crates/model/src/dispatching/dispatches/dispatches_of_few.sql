@@ -1,7 +1,7 @@
 -- Runs of a few jobs in the order of their ids, found by their jobs. The index of ids has the runs
 -- of all tenants, among which those of a small tenant are rare. The caller has checked that the
 -- jobs have few runs, since all of them are read. So each job is read in the order of its index, up
--- to a bound, whatever the planner assumes about the number of rows per job.
+-- to a bound, independent of the planner's estimate of the number of rows per job.
 WITH input AS (
     SELECT $1::uuid AS tenant_id, $2::uuid AS first_id, $3::uuid AS last_id, $4::text[] AS statuses, $5::text AS queue, $6::uuid AS worker_id,
            $7::text AS triggered_by, $8::boolean AS oldest_first

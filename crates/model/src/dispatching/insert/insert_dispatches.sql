@@ -2,8 +2,8 @@
 -- documentation of insert.rs names another rule.
 --
 -- The unique key (job, fire time, trigger) decides between two inserts of the same run: the second
--- one inserts nothing. A run that exceeds max_instances is queued: no claim reaches 'infinity'.
--- A run without arguments of its own takes those of its job.
+-- one inserts nothing. A run that exceeds max_instances is queued: no claim reaches 'infinity'. A
+-- run without its own arguments takes those of its job.
 WITH leader AS (SELECT $1::uuid AS instance_id, $2::bigint AS term, $3::text AS triggered_by),
 created AS (
     INSERT INTO job_dispatch (

@@ -1,5 +1,5 @@
--- Jobs whose overlap queue has room and was not released. A pause keeps its queue as it is. The room
--- is read again under the lock when the queue is released.
+-- Jobs whose overlap queue has room and was not released. A pause keeps its queue as it is. The
+-- room is read again under the lock when the queue is released.
 SELECT j.tenant_id, j.id
 FROM scheduled_jobs j
 JOIN room r ON r.tenant_id = j.tenant_id AND r.id = j.id

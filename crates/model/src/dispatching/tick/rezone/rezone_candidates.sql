@@ -1,5 +1,5 @@
 -- Each pass reads every job once, in the order of the key. It runs rarely, and outside of any
--- transaction that blocks others.
+-- transaction that blocks other transactions.
 WITH input AS (SELECT $1::uuid AS tenant_id, $2::uuid AS id, $3::text AS tzdata_version, $4::bigint AS most)
 SELECT j.tenant_id, j.id
 FROM input

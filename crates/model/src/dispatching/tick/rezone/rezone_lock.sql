@@ -1,4 +1,4 @@
--- The columns of tick_lock_due.sql. A job that is due meanwhile belongs to the tick.
+-- The columns of tick_lock_due.sql. A job that is due by now belongs to the tick.
 WITH input AS (SELECT $1::timestamptz AS now, $2::text AS tzdata_version)
 SELECT j.tenant_id, j.id, j.project_id, j.name, j.next_run_at, j.created_at,
        j.job_type, j.schedule_config, j.timezone, j.dst_gap, j.dst_overlap,
