@@ -1,6 +1,6 @@
 //! The built-in functions: their names, their configuration, and the jobs that run them.
 //!
-//! Pure. Every installation has them ([`sched_model::definitions::built_in`]), and every worker has
+//! Pure. Every installation has them (`sched_model::definitions::built_in`), and every worker has
 //! the handlers. A function and its job have the name of the handler.
 
 use serde_json::{Value, json};

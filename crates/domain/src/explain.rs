@@ -6,7 +6,7 @@
 //!
 //! Unknown facts are reported as unknown and never guessed: calendars and zone tables are the
 //! current ones, and rows removed by retention are gone. Nothing is read or written here;
-//! [`sched_model::explain::history`] reads the rows. Pure; [`MAX_FIRE_TIMES`] bounds the cost. A
+//! `sched_model::explain::history` reads the rows. Pure; [`MAX_FIRE_TIMES`] bounds the cost. A
 //! disabled job has no fire times; those it would have had are shown and counted apart.
 
 mod fates;

@@ -1,7 +1,7 @@
 //! How long finished rows are kept: ages in days, and the resulting cutoff instants.
 //!
 //! Pure. Instants are truncated to the hour, so that a row that one run removed counts as removed
-//! for the next runs, and the retention record (see [`sched_model::retention::retain`]) is written
+//! for the next runs, and the retention record (see `sched_model::retention::retain`) is written
 //! once an hour and not with every run.
 
 use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};

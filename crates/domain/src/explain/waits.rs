@@ -1,7 +1,7 @@
 //! The blockers of a run, or of the next fire of a job, in the order in which an operator should
 //! check them.
 //!
-//! [`sched_model::explain::blockers`] reads the facts. This module decides which of them block, and
+//! `sched_model::explain::blockers` reads the facts. This module decides which of them block, and
 //! `words` writes the sentences. The order: switches first, from wide to narrow, then events
 //! elsewhere, then limits, and the position in the queue last. Every blocker is reported, not only
 //! the first, so that a user who ends a pause does not find a limit behind it. Pure. The result

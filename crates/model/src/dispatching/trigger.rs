@@ -155,8 +155,8 @@ pub async fn trigger(
     order: &Order<'_>,
     demands: Demands<'_>,
 ) -> DbResult<Fate> {
-    let asked = Names::of(std::slice::from_ref(order));
-    let wait = Wait { tenant, id: asked.ids[0], name: asked.names[0] };
+    let (id, name) = names_of(order);
+    let wait = Wait { tenant, id, name };
     let job: Option<JobId> = wait.get_result(conn).await.optional()?;
     let Some(job) = job else { return Ok(Fate::NoSuchJob) };
     let names = Names { ids: vec![Some(job.0)], names: vec![None] };
@@ -269,9 +269,8 @@ struct Names<'a> {
 impl<'a> Names<'a> {
     fn of(orders: &[Order<'a>]) -> Self {
         Self {
-            ids: orders.iter().map(|order| order.job.parse().ok()).collect(),
-            // No name contains a NUL, and PostgreSQL rejects one.
-            names: orders.iter().map(|order| Some(order.job).filter(|name| !name.contains('\0'))).collect(),
+            ids: orders.iter().map(|order| names_of(order).0).collect(),
+            names: orders.iter().map(|order| names_of(order).1).collect(),
         }
     }
 
@@ -279,6 +278,12 @@ impl<'a> Names<'a> {
         let (ids, names) = (&self.ids, &self.names);
         Lock { tenant, standard_priority: STANDARD_PRIORITY, is_alone, ids, names }
     }
+}
+
+/// The text that names the job of a trigger, as an id and as a name.
+fn names_of<'a>(order: &Order<'a>) -> (Option<Uuid>, Option<&'a str>) {
+    // No name contains a NUL, and PostgreSQL rejects one.
+    (order.job.parse().ok(), Some(order.job).filter(|name| !name.contains('\0')))
 }
 
 /// Triggers whose jobs are locked.

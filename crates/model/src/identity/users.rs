@@ -19,7 +19,7 @@ pub use self::members::{
 };
 
 diesel::define_sql_function! {
-    /// The server's lower(), under which e-mail addresses are unique.
+    /// The server's `lower()`, under which e-mail addresses are unique.
     fn lower(text: diesel::sql_types::Text) -> diesel::sql_types::Text;
 }
 

@@ -8,7 +8,7 @@
 //!
 //! A live worker may still have lost track of an attempt, so that it neither ends nor kills it.
 //! [`overdue`] finds those by the time limits in their claims: the limits that the worker received,
-//! not the current settings. Nothing here searches job_dispatch itself for running runs: an index
+//! not the current settings. Nothing here searches `job_dispatch` itself for running runs: an index
 //! for that would cost every completion.
 
 use std::time::Duration;
@@ -225,7 +225,7 @@ statement! {
 /// Running attempts that no claim of their worker names, at most `limit`.
 ///
 /// Includes those of lost workers, and those of live workers that are overdue with at least
-/// `unknown_limit`. Reads the whole table job_dispatch.
+/// `unknown_limit`. Reads the whole table `job_dispatch`.
 pub async fn strays(conn: &mut Conn, unknown_limit: Duration, limit: i64) -> DbResult<Vec<StrayAttempt>> {
     let unknown_limit_seconds = unknown_limit.as_secs_f64();
     let margin_seconds = OVERDUE_MARGIN.as_secs_f64();

@@ -55,7 +55,7 @@ statement! {
     ) -> (Columns, Text, Nullable<Text>, Bool, Bool, Bool, Double)
 }
 
-/// Stuck attempts, at most `limit`. Reads the whole table job_dispatch. Call it in a transaction of
+/// Stuck attempts, at most `limit`. Reads the whole table `job_dispatch`. Call it in a transaction of
 /// the installation; in a transaction of a tenant it finds nothing.
 pub async fn find(conn: &mut Conn, thresholds: Thresholds, limit: i64) -> DbResult<Vec<StuckAttempt>> {
     let Thresholds { worker_lease, unknown_limit, max_attempts } = thresholds;

@@ -106,7 +106,7 @@ async fn dead_letters_are_retried_by_filter_once_what_killed_them_is_mended() {
     let class = listed[0]["error_class"].as_str().unwrap();
     std::fs::write(&mended, "").unwrap();
     let meant = system.schedctl(&["dead-letters", "retry", "--job", "a", "--dry-run"]).await;
-    assert!(meant.status.success() && meant.stderr.contains("3 are meant"), "{meant:?}");
+    assert!(meant.status.success() && meant.stderr.contains("3 are selected"), "{meant:?}");
     let retry =
         ["dead-letters", "retry", "--job", "a", "--error-class", class, "--since", "-1h", "-o", "json"];
     assert_eq!(printed(&system.schedctl(&retry).await), json!({"count": 3, "refused": []}));
@@ -140,7 +140,7 @@ async fn a_function_and_a_job_are_made_from_the_command_line_once_and_run() {
         (&json!("cron"), &json!("0 9 * * MON-FRI"), &json!(1))
     );
     for (again, said) in
-        [(&function[..], "task function named \"greet\" exists"), (&job[..], "job named \"greet\" exists")]
+        [(&function[..], "task function named \"greet\" exists"), (&job[..], "job named \"greet\" already exists")]
     {
         let refused = system.schedctl(again).await;
         assert_eq!(refused.status.code(), Some(7), "{refused:?}");
@@ -188,7 +188,7 @@ async fn files_are_rehearsed_applied_exported_and_pruned_from_the_command_line()
     let held = file("held.yaml", &format!("{head}{keep}{late}"));
     let held = system.schedctl(&["jobs", "apply", "-f", &held, "--prune", "default", "--yes"]).await;
     assert_eq!((held.status.code(), system.count(jobs).await), (Some(2), 3), "{held:?}");
-    assert!(held.stderr.contains("do not describe the job early, and late runs after it"), "{}", held.stderr);
+    assert!(held.stderr.contains("the job early is not in the files, and late runs after it"), "{}", held.stderr);
     let fewer = file("fewer.yaml", &format!("{head}{}", keep.replace("60", "90")));
     let prune = ["jobs", "apply", "-f", &fewer, "--prune", "default"];
     let dry = system.schedctl(&[&prune[..], &["--dry-run"]].concat()).await;

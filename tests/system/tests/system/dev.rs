@@ -144,9 +144,11 @@ async fn a_queue_that_is_made_meanwhile_is_served_without_a_new_start() {
     let schedctl = |words: &'static [&'static str]| {
         Process::program("schedctl").current_dir(folder.path()).args(words).run(LIMIT)
     };
-    let toml = folder.path().join(".sched/dev.toml");
-    wait_for("the installation", LIMIT, async || if toml.exists() { Ok(()) } else { Err(running.stderr()) })
-        .await;
+    wait_for("the API of the installation", LIMIT, async || {
+        let status = schedctl(&["status"]).await;
+        if status.status.success() { Ok(()) } else { Err(status.stderr) }
+    })
+    .await;
     for words in [
         &["queues", "set", "late"][..],
         &["functions", "create", "say", "--queue", "late", "--config", r#"{"program": "echo"}"#],

@@ -106,7 +106,7 @@ async fn failover_on_request_without_a_standby_returns_to_the_same_leader() {
     let term = system.term().await;
     let refused = system.schedctl(&["leader", "step-down"]).await;
     assert_eq!(refused.status.code(), Some(7), "{}", refused.stdout);
-    assert!(refused.stderr.contains("no other scheduler stands by"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("no other scheduler is ready to lead"), "{}", refused.stderr);
     let done = system.schedctl(&["leader", "step-down", "--force"]).await;
     assert_eq!(done.status.code(), Some(1), "{}", done.stdout);
     assert!(done.stderr.contains("leads again"), "{}", done.stderr);
