@@ -27,9 +27,7 @@ pub enum DevDbError {
          name the `bin` folder of an installed server",
         .dir.display()
     )]
-    NotAServer {
-        dir: PathBuf,
-    },
+    NotAServer { dir: PathBuf },
     /// The server in the given folder is older than the oldest supported version.
     #[error("the PostgreSQL server in {} is version {version}; {OLDEST_SERVER} or newer is needed", .dir.display())]
     ServerTooOld {
@@ -56,9 +54,7 @@ pub enum DevDbError {
          are not available; run this as an ordinary user, or put the folder where `postgres` can reach it",
         .dir.display()
     )]
-    NoAccountForRoot {
-        dir: PathBuf,
-    },
+    NoAccountForRoot { dir: PathBuf },
     /// A file operation failed.
     #[error("could not {action} {}", .path.display())]
     File {
@@ -93,16 +89,10 @@ pub enum DevDbError {
     },
     /// The server, or the process that owns it, was not ready in time.
     #[error("the PostgreSQL server in {} was not ready within {} s; see {}", .dir.display(), .limit.as_secs(), .dir.join("log").display())]
-    NotReady {
-        dir: PathBuf,
-        limit: Duration,
-    },
+    NotReady { dir: PathBuf, limit: Duration },
     /// The server ignored every signal.
     #[error("the PostgreSQL server in {} (process {pid}) did not stop", .dir.display())]
-    NotStopped {
-        dir: PathBuf,
-        pid: i32,
-    },
+    NotStopped { dir: PathBuf, pid: i32 },
 }
 
 impl DevDbError {

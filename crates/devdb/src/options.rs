@@ -23,13 +23,9 @@ pub enum StopMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Accepts connections.
-    Ready {
-        pid: i32,
-    },
+    Ready { pid: i32 },
     /// Starting or stopping.
-    Busy {
-        pid: i32,
-    },
+    Busy { pid: i32 },
     /// Ended. Only its owner knows the exit status.
     Gone(Option<ExitStatus>),
 }

@@ -12,7 +12,7 @@ use crate::values::{duration, within};
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Globals {
-    /// URL of the API; default: that of the running `schedctl dev`, else http://127.0.0.1:8080
+    /// URL of the API; default: that of the running `schedctl dev`, else `http://127.0.0.1:8080`
     #[arg(long, global = true, value_name = "URL", env = "SCHED_API_URL")]
     pub(crate) api_url: Option<String>,
     /// API key, sent as a bearer token; all users of this machine can see the command line, so

@@ -31,7 +31,9 @@ pub struct Disabled {
     pub reason: String,
 }
 
-/// Maximum number of dispatches of one batch. A transaction can insert this number well within its
+/// Maximum number of dispatches of one batch.
+///
+/// A transaction can insert this number well within its
 /// time-outs. A job with more fires to catch up keeps its cursor at the first remaining fire, and
 /// the next batch continues there.
 pub const MAX_DISPATCHES: usize = 5_000;

@@ -32,7 +32,7 @@ pub(crate) fn table() -> Vec<Path> {
 }
 
 /// The WebSocket of events. It is outside the base path, and not in the OpenAPI document, which
-/// cannot describe WebSockets.
+/// cannot describe `WebSockets`.
 pub(crate) fn socket() -> Path {
     at(wire::EVENTS_SOCKET).get(
         P::RunsRead,

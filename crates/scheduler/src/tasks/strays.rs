@@ -2,7 +2,7 @@
 //! (`POST /maintenance/reset-stuck`).
 //!
 //! No component creates such rows; manual changes of a table do. The search reads the whole
-//! table job_dispatch, so only the leader does it, and only on request. It must not cause a run to
+//! table `job_dispatch`, so only the leader does it, and only on request. It must not cause a run to
 //! execute twice at once. A worker that is gone, or whose registration is gone, has killed its
 //! attempts at most one lease later. So an attempt is ended only if two checks, one lease apart,
 //! find it under the same token. On a live worker, its time limit must be over as well, as in

@@ -139,9 +139,10 @@ async fn a_function_and_a_job_are_made_from_the_command_line_once_and_run() {
         (&made["job_type"], &made["schedule_config"]["expression"], &made["version"]),
         (&json!("cron"), &json!("0 9 * * MON-FRI"), &json!(1))
     );
-    for (again, said) in
-        [(&function[..], "task function named \"greet\" exists"), (&job[..], "job named \"greet\" already exists")]
-    {
+    for (again, said) in [
+        (&function[..], "task function named \"greet\" exists"),
+        (&job[..], "job named \"greet\" already exists"),
+    ] {
         let refused = system.schedctl(again).await;
         assert_eq!(refused.status.code(), Some(7), "{refused:?}");
         assert!(refused.stderr.contains(said), "{refused:?}");
@@ -188,7 +189,11 @@ async fn files_are_rehearsed_applied_exported_and_pruned_from_the_command_line()
     let held = file("held.yaml", &format!("{head}{keep}{late}"));
     let held = system.schedctl(&["jobs", "apply", "-f", &held, "--prune", "default", "--yes"]).await;
     assert_eq!((held.status.code(), system.count(jobs).await), (Some(2), 3), "{held:?}");
-    assert!(held.stderr.contains("the job early is not in the files, and late runs after it"), "{}", held.stderr);
+    assert!(
+        held.stderr.contains("the job early is not in the files, and late runs after it"),
+        "{}",
+        held.stderr
+    );
     let fewer = file("fewer.yaml", &format!("{head}{}", keep.replace("60", "90")));
     let prune = ["jobs", "apply", "-f", &fewer, "--prune", "default"];
     let dry = system.schedctl(&[&prune[..], &["--dry-run"]].concat()).await;

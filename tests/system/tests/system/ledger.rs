@@ -116,7 +116,7 @@ async fn ledger_accounts_for_every_fire_time_and_misses_every_record_that_is_los
     assert_eq!((&pause["by"], &pause["reason"]), (&json!(OWNER), &json!("the disk is full")));
     let says = |what: &str| lines.iter().any(|line| line["text"].as_str().unwrap().contains(what));
     let named = |line: &&Value| line["skip"]["in_the_way"][0]["id"].is_string();
-    assert!(lines.iter().any(|line| named(&line)) && says("as may be: dispatch "), "{told:#}");
+    assert!(lines.iter().any(|line| named(&line)) && says("runs of the job were open: run "), "{told:#}");
     assert!(lines.iter().any(|line| line["skip"]["former_term_end"] == "expired"), "{told:#}");
     assert!(says("the leader of that time stopped renewing its lease, and was replaced at"), "{told:#}");
     let printed = schedctl(&system, from, to).await;

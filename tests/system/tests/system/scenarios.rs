@@ -217,7 +217,7 @@ async fn nothing_of_a_paused_project_or_tenant_is_claimed() {
             )
             .await;
         let status = system.get(&format!("/api/v1/runs/{dispatch}")).await["status"].clone();
-        assert_eq!(status, "PENDING", "{table}");
+        assert_eq!(status, "waiting", "{table}");
         system.execute(&format!("UPDATE {table} SET is_paused = false")).await;
         system.wait_count("runs after the pause", "SELECT count(*) FROM job_execution_log", done + 2).await;
     }

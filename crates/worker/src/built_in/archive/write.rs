@@ -17,7 +17,7 @@ use super::target::Store;
 use super::{Content, hex};
 use crate::handlers::native::{Ctx, HandlerError};
 
-/// Table blocks per read: 64 KiB, plus TOASTed values.
+/// Table blocks per read: 64 KiB, plus toasted values.
 const BLOCKS: i64 = 8;
 /// Compressed bytes per piece.
 const PIECE_BYTES: usize = 256 * 1024;
