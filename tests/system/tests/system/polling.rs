@@ -87,7 +87,7 @@ const NOTE_CLAIMS: &str = "
     CREATE FUNCTION witness.note_statement() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
     BEGIN
         INSERT INTO witness.claimed_by VALUES (CASE
-            WHEN current_query() LIKE '-- One dispatch, for a worker that has nothing to do%' THEN 'lone' ELSE 'line' END);
+            WHEN current_query() LIKE '-- One run, for an idle worker that received a notification%' THEN 'lone' ELSE 'line' END);
         RETURN NULL;
     END $$;
     CREATE TRIGGER witness_statement AFTER UPDATE OF status ON job_dispatch
