@@ -9,71 +9,71 @@
 )]
 
 diesel::table! {
-    /// Keys by which programs act in one tenant. The secret itself is never stored.
+    /// Keys for programs that act in one tenant. The secret itself is never stored.
     api_keys (tenant_id, id) {
-        /// The one tenant this key acts in.
+        /// The one tenant the key acts in.
         tenant_id -> Uuid,
         /// Random identifier.
         id -> Uuid,
-        /// The member who owns the key and bounds its rights; NULL for a key of the tenant itself.
+        /// Member that owns the key and limits its rights; NULL for a key of the tenant.
         user_id -> Nullable<Uuid>,
-        /// What the key is for, shown to people.
+        /// Purpose of the key, for people.
         name -> Text,
-        /// Public part of the key, by which it is looked up and recognised in logs.
+        /// Public part of the key, for lookups and logs.
         key_prefix -> Text,
         /// Keyed 256-bit hash of the whole key.
         key_hash -> Bytea,
-        /// What the key may do, of what its owner may; empty means all of that. What a key of the tenant may do is its scopes.
+        /// Permissions, within those of the owner; empty means all of them. A tenant key may do exactly its scopes.
         scopes -> Array<Text>,
-        /// After this instant the key is refused; NULL never expires.
+        /// The key is rejected after this time; NULL never expires.
         expires_at -> Nullable<Timestamptz>,
-        /// When the key was revoked; NULL while it is valid.
+        /// Revocation time; NULL while the key is valid.
         revoked_at -> Nullable<Timestamptz>,
         /// Last use, coarse, so that a call does not cost a write.
         last_used_at -> Nullable<Timestamptz>,
-        /// When the key was made, by the database clock.
+        /// Creation time, by the database clock.
         created_at -> Timestamptz,
-        /// Key of the key ring that the hash was made with; NULL when there was no ring.
+        /// Key of the key ring that computed the hash; NULL if there was no ring.
         hash_key_id -> Nullable<Text>,
-        /// Whose e-mail, which key or which component made it.
+        /// E-mail address, key or component that created it.
         created_src -> Text,
-        /// Whose e-mail, which key or which component revoked it; NULL while it is valid.
+        /// E-mail address, key or component that revoked it; NULL while it is valid.
         revoked_src -> Nullable<Text>,
     }
 }
 
 diesel::table! {
-    /// Who changed what. Written in the transaction of the change; never updated, and removed by age alone.
+    /// Audit events, written in the transaction of the change. Never updated; deleted by age only.
     audit_log (id) {
         /// Identifier.
         id -> Int8,
-        /// When, by the database clock.
+        /// Time of the change, by the database clock.
         created_at -> Timestamptz,
-        /// Tenant it happened in; NULL for the installation.
+        /// Tenant of the change; NULL for the installation.
         tenant_id -> Nullable<Uuid>,
-        /// Who did it: an e-mail, a key prefix, or a component.
+        /// E-mail address, key prefix or component that made the change.
         actor -> Text,
-        /// What was done.
+        /// Action.
         action -> Text,
-        /// Kind of thing it was done to.
+        /// Kind of the changed resource.
         target_type -> Text,
-        /// Which one.
+        /// Identifier of the changed resource.
         target_id -> Text,
-        /// The thing before, without secrets; NULL if it was created.
+        /// Resource before the change, without secrets; NULL if it was created.
         before -> Nullable<Jsonb>,
-        /// The thing after, without secrets; NULL if it was removed.
+        /// Resource after the change, without secrets; NULL if it was removed.
         after -> Nullable<Jsonb>,
         /// Request that caused it, as in the logs.
         request_id -> Nullable<Text>,
-        /// Network address of who sent the request, as trusted proxies tell it; NULL for what no request did.
+        /// Client address of the request, as reported by trusted proxies; NULL if no request caused the change.
         address -> Nullable<Text>,
     }
 }
 
 diesel::table! {
-    /// Named sets of local dates and windows on which the jobs that name them do not fire: holidays, freezes.
+    /// Named sets of local dates and windows (holidays, freezes) on which the jobs that name them do not fire.
     calendars (tenant_id, id) {
-        /// Owner.
+        /// Owning tenant.
         tenant_id -> Uuid,
         /// Identifier.
         id -> Uuid,
@@ -81,67 +81,67 @@ diesel::table! {
         name -> Text,
         /// Free text.
         description -> Text,
-        /// What it excludes: dates, yearly, weekly, windows, rules (RFC 5545), except, and its time zone.
+        /// Exclusions: dates, yearly, weekly, windows, rules (RFC 5545), except; and the time zone.
         definition -> Jsonb,
-        /// Grows with every change.
+        /// Increases with every change.
         version -> Int8,
-        /// When it was created, by the database clock.
+        /// Creation time, by the database clock.
         created_at -> Timestamptz,
-        /// Which component or whose e-mail wrote the row first.
+        /// Component or e-mail address that created the row.
         created_src -> Text,
-        /// When it last changed, by the database clock.
+        /// Last change, by the database clock.
         updated_at -> Timestamptz,
-        /// Which component or whose e-mail changed it last.
+        /// Component or e-mail address of the last change.
         updated_src -> Text,
     }
 }
 
 diesel::table! {
-    /// Dispatches that were given up for good, and what somebody decided about them. A row goes with its dispatch.
+    /// Runs in DEAD_LETTER, and the decisions about them. A row goes with its run.
     dead_letters (tenant_id, dispatch_id) {
-        /// The dispatch, whose state is DEAD_LETTER and stays so.
+        /// The run, whose state stays DEAD_LETTER.
         dispatch_id -> Uuid,
-        /// Owner.
+        /// Owning tenant.
         tenant_id -> Uuid,
-        /// Project of its job when it died, if any.
+        /// Project of the job at that time, if any.
         project_id -> Nullable<Uuid>,
         /// The job.
         job_id -> Uuid,
         /// Queue it waited in.
         queue -> Text,
-        /// Class of the error of its last attempt; NULL where that had none, or it died before this table was made.
+        /// Error class of the last attempt; NULL without one.
         error_class -> Nullable<Text>,
-        /// When it was given up, by the database clock.
+        /// Time of the final state, by the database clock.
         died_at -> Timestamptz,
-        /// What was decided: retried (a dispatch of its own runs it again) or discarded; NULL while it is open.
+        /// Decision: retried (another run repeats it) or discarded; NULL while open.
         settled_as -> Nullable<Text>,
-        /// When, by the database clock; NULL while it is open.
+        /// Time of the decision, by the database clock; NULL while open.
         settled_at -> Nullable<Timestamptz>,
-        /// By whom; NULL while it is open.
+        /// User, key or component that decided; NULL while open.
         settled_by -> Nullable<Text>,
-        /// Why, for people, if they said.
+        /// Reason for people, if given.
         settled_reason -> Nullable<Text>,
-        /// The dispatch that runs it again; NULL unless it was retried.
+        /// The run that repeats it; NULL unless retried.
         retried_as -> Nullable<Uuid>,
     }
 }
 
 diesel::table! {
-    /// Durable stream of what happened, by month.
+    /// Durable event stream, by month.
     events (id, created_at) {
-        /// Position among the events of one transaction. Ids can commit out of order: see transaction_id.
+        /// Position within the transaction. Ids can commit out of order: see transaction_id.
         id -> Int8,
-        /// When, by the database clock.
+        /// Time of the event, by the database clock.
         created_at -> Timestamptz,
-        /// Whose event it is; NULL for events of the installation.
+        /// Tenant of the event; NULL for events of the installation.
         tenant_id -> Nullable<Uuid>,
-        /// Project it concerns, if any.
+        /// Project, if any.
         project_id -> Nullable<Uuid>,
-        /// Job it concerns, if any.
+        /// Job, if any.
         job_id -> Nullable<Uuid>,
-        /// Dispatch it concerns, if any.
+        /// Run, if any.
         dispatch_id -> Nullable<Uuid>,
-        /// What happened.
+        /// Type of the event.
         event_type -> Text,
         /// Details, by type.
         payload -> Jsonb,
@@ -149,73 +149,73 @@ diesel::table! {
 }
 
 diesel::table! {
-    /// One row: how long things are kept, as the leader was told by its settings, for the built-in jobs; none until somebody has led.
+    /// Retention settings of the leader, for the built-in jobs; one row, absent before the first leader.
     housekeeping (is_only) {
-        /// True: there is one row.
+        /// Always true: there is one row.
         is_only -> Bool,
-        /// Days for finished dispatches, skips, history and events.
+        /// Days to keep finished runs, skips, history and events.
         finished_days -> Int4,
-        /// Days for dead letters.
+        /// Days to keep dead letters.
         dead_letter_days -> Int4,
-        /// Days for the audit log and the terms of leadership.
+        /// Days to keep the audit log and the terms of leadership.
         audit_days -> Int4,
-        /// How long the keys of triggers are remembered, in seconds.
+        /// Time to keep the idempotency keys of triggers, in seconds.
         idempotency_key_seconds -> Int8,
-        /// What becomes of old months of history: dropped, or detached for an archiver.
+        /// Old months of history are dropped, or detached for an archiver.
         history_expiry -> Text,
         /// Silence after which a standby is removed from the list, in seconds.
         stale_scheduler_seconds -> Int8,
-        /// How long a worker that was given up stays in the list, in seconds.
+        /// Time that a worker stays in the list after the leader gave it up, in seconds.
         stale_worker_seconds -> Int8,
-        /// When a leader last changed this, by the database clock.
+        /// Last change by a leader, by the database clock.
         told_at -> Timestamptz,
-        /// When a built-in job last removed all that was due, by the database clock; long ago, or NULL, and the leader does it itself.
+        /// Last time a built-in job deleted all expired rows, by the database clock. If NULL or long ago, the leader deletes them itself.
         retained_at -> Nullable<Timestamptz>,
     }
 }
 
 diesel::table! {
-    /// Which job runs after which others have ended, and what has been met of it; without cycles.
+    /// Jobs that run after other jobs, and the conditions met so far; without cycles.
     job_dependencies (tenant_id, job_id, after_job_id) {
-        /// Owner of both jobs.
+        /// Owning tenant of both jobs.
         tenant_id -> Uuid,
-        /// The job that runs after the other.
+        /// The dependent job.
         job_id -> Uuid,
-        /// The other job.
+        /// The job it runs after.
         after_job_id -> Uuid,
-        /// How a dispatch of the other job must end.
+        /// Required outcome of a run of the other job.
         condition -> Text,
-        /// When this was written, by the database clock; what ended before counts nothing.
+        /// Creation time, by the database clock; earlier ends do not count.
         since -> Timestamptz,
-        /// The dispatch that met the condition since the last run; NULL while none has, and where each end is a run of its own.
+        /// Run that met the condition since the last run of the dependent job; NULL if none, and if each end is a run.
         met_by -> Nullable<Uuid>,
-        /// When the latest dispatch that met the condition ended; kept when a run uses it up, so that no end counts twice.
+        /// End of the latest run that met the condition; kept when a run uses it up, so that no end counts twice.
         met_at -> Nullable<Timestamptz>,
     }
 }
 
 diesel::table! {
-    /// One fire time, or one trigger, to be executed.
+    /// Runs: one row for each fire time or trigger.
     job_dispatch (id) {
         /// Time-ordered identifier (UUID version 7, from the database clock).
         id -> Uuid,
-        /// Owner.
+        /// Owning tenant.
         tenant_id -> Uuid,
         /// The job.
         job_id -> Uuid,
-        /// The fire time; for a trigger, when it was made; for a dependency, when the other job ended; for a retry, as of the dispatch that it runs again.
+        /// Fire time; trigger time of a trigger; end of the other job for a dependency; for a retry, that of the retried run.
         scheduled_for -> Timestamptz,
-        /// When the row was written; minus scheduled_for it is the lateness.
+        /// Creation time; minus scheduled_for it is the lateness.
         created_at -> Timestamptz,
-        /// When it could first be claimed, or claimed again after the latest failed attempt.
+        /// First time it could be claimed, or claimed again after the latest failed attempt.
         available_at -> Timestamptz,
-        /// From when on it may be claimed; infinity while it waits in line behind others of its job; NULL unless it is PENDING.
+        /// Earliest claim time; infinity while the run is queued behind other runs of its job; NULL unless PENDING.
         claimable_at -> Nullable<Timestamptz>,
-        /// When the latest claim was made; minus available_at it is the wait.
+        /// Latest claim; minus available_at it is the wait.
         claimed_at -> Nullable<Timestamptz>,
-        /// When it reached a final state; NULL before.
+        /// Time of the final state; NULL before.
         completed_at -> Nullable<Timestamptz>,
-        /// State; the transitions are those of model::domain::dispatch.
+        /// State; the transitions are those of domain::dispatch.
         status -> Text,
         /// Queue it waits in.
         queue -> Text,
@@ -225,137 +225,137 @@ diesel::table! {
         worker_id -> Nullable<Uuid>,
         /// Token of the latest claim; every write of that claim carries it.
         claim_token -> Nullable<Int8>,
-        /// How many attempts have been claimed, lost and released ones included.
+        /// Number of claimed attempts, lost and released ones included.
         attempt -> Int4,
-        /// How many attempts failed and were followed by a retry.
+        /// Number of failed attempts that were followed by a retry.
         retry_count -> Int4,
-        /// How many attempts were lost with their worker; a dispatch that loses too many is poison.
+        /// Number of attempts lost with their worker; a run that loses too many is poison.
         lost_count -> Int4,
-        /// What the latest unsuccessful attempt said.
+        /// Error message of the latest unsuccessful attempt.
         error_message -> Nullable<Text>,
-        /// What created it.
+        /// Origin of the run.
         triggered_by -> Text,
-        /// Who asked for it; NULL for the scheduler.
+        /// User or key that requested it; NULL for the scheduler.
         triggered_by_user -> Nullable<Text>,
-        /// NULL for a fire time of the schedule; for a dependency, the dispatch whose end made this one; for a retry, computed from retry_of; otherwise the id of this trigger, so that it never takes the place of a fire time.
+        /// NULL for a fire time; causing run of a dependency; computed from retry_of for a retry; else the trigger's own id. So it never takes the place of a fire time.
         trigger_id -> Nullable<Uuid>,
-        /// The leader that created it; NULL for triggers by hand.
+        /// Leader that created it; NULL for triggers by hand.
         scheduler_instance_id -> Nullable<Uuid>,
-        /// The term of that leader; NULL for triggers by hand.
+        /// Term of that leader; NULL for triggers by hand.
         term -> Nullable<Int8>,
-        /// Arguments, copied from the job when the row was written.
+        /// Arguments, copied from the job at creation.
         args -> Jsonb,
-        /// Key the client gave with the trigger; NULL without.
+        /// Idempotency key of the trigger; NULL without.
         idempotency_key -> Nullable<Text>,
-        /// True when the fire time had been missed and was caught up.
+        /// True if the fire time was missed and caught up.
         is_catch_up -> Bool,
-        /// When somebody asked to cancel it; its worker stops the work, and it does not wait again.
+        /// Time of a cancel request; the worker stops the attempt, and the run does not wait again.
         cancel_requested_at -> Nullable<Timestamptz>,
-        /// If its first attempt has not begun by this instant, it is given up as FAILED; NULL means it waits for ever. Retries do not expire.
+        /// If the first attempt has not started by this time, the run ends as FAILED; NULL means never. Retries do not expire.
         expires_at -> Nullable<Timestamptz>,
-        /// W3C trace context of what created it.
+        /// W3C trace context of the creator.
         traceparent -> Nullable<Text>,
-        /// Fire time of the record that was made before this one for the job (scheduled_for or first_fire_at); NULL for its first, and for triggers.
+        /// Fire time of the job's previous record (scheduled_for or first_fire_at); NULL for the first, and for triggers.
         follows -> Nullable<Timestamptz>,
-        /// The finished dispatch that this one runs again by command; NULL for all others.
+        /// Finished run that this one repeats by command; else NULL.
         retry_of -> Nullable<Uuid>,
-        /// How many attempts were handed back before anything of them ran; while that is all of them, the dispatch can still expire.
+        /// Attempts released before anything ran. While it equals attempt, the run can still expire.
         unstarted_count -> Int4,
     }
 }
 
 diesel::table! {
-    /// Ends of dispatches after which other jobs may run, until the leader has seen to that. No foreign keys: a row is gone within moments.
+    /// Ends of runs that dependent jobs may follow, until the leader has handled them. No foreign keys: a row is deleted within moments.
     job_ends (id) {
-        /// Identifier; the order in which they are taken.
+        /// Identifier, and the order of handling.
         id -> Int8,
-        /// Owner.
+        /// Owning tenant.
         tenant_id -> Uuid,
         /// The job that ended.
         job_id -> Uuid,
-        /// Its dispatch.
+        /// Its run.
         dispatch_id -> Uuid,
-        /// How the dispatch ended. CANCELLED is not told: nothing runs after that.
+        /// Final state of the run. CANCELLED is not recorded: nothing runs after it.
         status -> Text,
-        /// When, by the database clock: its completed_at.
+        /// completed_at of the run, by the database clock.
         ended_at -> Timestamptz,
     }
 }
 
 diesel::table! {
-    /// History: one row per finished attempt of system and project jobs, by month of its start. It outlives the dispatch and the job, so it refers to them by value.
+    /// Attempts of system and project jobs, one row per finished attempt, by month of the start. They outlive run and job, so there are no foreign keys.
     job_execution_log (tenant_id, id, started_at) {
         /// Time-ordered identifier of the attempt (UUID version 7, from the database clock).
         id -> Uuid,
-        /// Owner.
+        /// Owning tenant.
         tenant_id -> Uuid,
         /// Project of the job; NULL for jobs of other scopes.
         project_id -> Nullable<Uuid>,
         /// The job.
         job_id -> Uuid,
-        /// The dispatch.
+        /// The run.
         dispatch_id -> Uuid,
-        /// Attempts of a dispatch are numbered 1 to n without gaps.
+        /// Number of the attempt within its run, from 1 without gaps.
         attempt -> Int4,
-        /// How it ended. LOST: its worker was given up. RELEASED: its worker stopped and gave it back.
+        /// Outcome. LOST: the leader gave its worker up. RELEASED: its worker stopped and returned it.
         status -> Text,
-        /// The fire time, or when the trigger was made.
+        /// Fire time, or trigger time.
         scheduled_for -> Timestamptz,
-        /// When it started, by the database clock.
+        /// Start, by the database clock.
         started_at -> Timestamptz,
-        /// When it ended, by the database clock.
+        /// End, by the database clock.
         completed_at -> Timestamptz,
-        /// How long it ran in milliseconds, by the monotonic clock of the worker (of the database for LOST).
+        /// Duration in milliseconds, by the worker's monotonic clock (by the database clock for LOST).
         duration_ms -> Int8,
         /// Exit code of a process, or HTTP status.
         exit_code -> Nullable<Int4>,
-        /// What the handler returned.
+        /// Result of the handler.
         result -> Nullable<Jsonb>,
-        /// Kind of error, stable for programs.
+        /// Stable error class, for programs.
         error_class -> Nullable<Text>,
-        /// What went wrong, for people.
+        /// Error message, for people.
         error_message -> Nullable<Text>,
-        /// Where it went wrong, if the handler could tell.
+        /// Location of the error, if the handler reported one.
         traceback -> Nullable<Text>,
-        /// Figures the handler reported.
+        /// Metrics reported by the handler.
         metrics -> Nullable<Jsonb>,
-        /// How much output it wrote in all, kept or not.
+        /// Output written in all, kept or not, in bytes.
         output_bytes -> Int8,
         /// The worker.
         worker_id -> Nullable<Uuid>,
-        /// Token of the claim it ran under.
+        /// Claim token of the attempt.
         claim_token -> Int8,
-        /// What created the dispatch.
+        /// Origin of the run.
         triggered_by -> Text,
     }
 }
 
 diesel::table! {
-    /// What attempts of system and project jobs wrote, in chunks, by month of their start.
+    /// Output of attempts of system and project jobs, in chunks, by month of their start.
     job_execution_output (tenant_id, execution_id, stream, chunk, started_at) {
-        /// Owner.
+        /// Owning tenant.
         tenant_id -> Uuid,
         /// The attempt.
         execution_id -> Uuid,
-        /// When the attempt started; decides the partition.
+        /// Start of the attempt; decides the partition.
         started_at -> Timestamptz,
-        /// Where it was written.
+        /// Output stream.
         stream -> Text,
         /// Position in the stream, from 0.
         chunk -> Int4,
-        /// The text; bytes that are not UTF-8, and NUL, are replaced.
+        /// Text; NUL and bytes that are not UTF-8 are replaced.
         content -> Text,
-        /// How many bytes between this chunk and the one before were not kept.
+        /// Bytes dropped between the previous chunk and this one.
         dropped_bytes -> Int8,
-        /// When the row was written, by the database clock.
+        /// Write time, by the database clock.
         written_at -> Timestamptz,
     }
 }
 
 diesel::table! {
-    /// Skeletons of jobs with places for parameters, from which jobs are made. A job names the one it was made from and does not depend on it.
+    /// Job skeletons with parameters. A job records its template and does not depend on it.
     job_templates (tenant_id, id) {
-        /// Owner.
+        /// Owning tenant.
         tenant_id -> Uuid,
         /// Identifier.
         id -> Uuid,
@@ -363,123 +363,123 @@ diesel::table! {
         name -> Text,
         /// Free text.
         description -> Text,
-        /// What may be said of a job that is made from it: for each name its type, default, choices, and whether it must be said.
+        /// Parameters by name, each with type, default, choices, and whether it is required.
         parameters -> Jsonb,
-        /// The fields of a job, in which {{name}} stands for the value of a parameter.
+        /// Fields of the job, in which {{name}} is replaced by the value of a parameter.
         job -> Jsonb,
-        /// Grows with every change.
+        /// Increases with every change.
         version -> Int8,
-        /// When it was created, by the database clock.
+        /// Creation time, by the database clock.
         created_at -> Timestamptz,
-        /// Which component or whose e-mail wrote the row first.
+        /// Component or e-mail address that created the row.
         created_src -> Text,
-        /// When it last changed, by the database clock.
+        /// Last change, by the database clock.
         updated_at -> Timestamptz,
-        /// Which component or whose e-mail changed it last.
+        /// Component or e-mail address of the last change.
         updated_src -> Text,
     }
 }
 
 diesel::table! {
-    /// Answers to requests with an Idempotency-Key, given again when the request is sent again. Holds no secrets: requests about those take no key.
+    /// Responses to requests with an Idempotency-Key, returned again for a repeated request. No secrets: requests about those accept no key.
     kept_answers (tenant_id, caller, key) {
-        /// Tenant in which the request acted.
+        /// Tenant of the request.
         tenant_id -> Uuid,
-        /// Who sent it: the prefix of the API key, or the e-mail behind a token. Keys of others are others.
+        /// Prefix of the API key, or e-mail address of the token. Keys of different callers are independent.
         caller -> Text,
-        /// What the client named the request.
+        /// Idempotency-Key of the client.
         key -> Text,
-        /// SHA-256 of method, path, parameters and body, by which the same request is told from another under the same key.
+        /// SHA-256 of method, path, parameters and body; detects another request with the same key.
         fingerprint -> Bytea,
-        /// Status of the answer.
+        /// Status code of the response.
         status -> Int2,
-        /// Its Location; NULL without one.
+        /// Location header; NULL without one.
         location -> Nullable<Text>,
-        /// Its ETag, with quotes; NULL without one.
+        /// ETag header, with quotes; NULL without one.
         etag -> Nullable<Text>,
-        /// Its body, JSON as it was sent; NULL without one.
+        /// Response body, JSON as sent; NULL without one.
         body -> Nullable<Text>,
-        /// When it was given first, by the database clock; decides when it goes.
+        /// First response, by the database clock; decides the expiry.
         created_at -> Timestamptz,
     }
 }
 
 diesel::table! {
-    /// Workers that are registered, or were for as long as history is kept: what their attempts are told to have run on.
+    /// Registered workers, and past ones as long as history is kept: the hosts of attempts.
     known_workers (worker_id) {
-        /// Identity of the process, as in worker_registration.
+        /// Process identity, as in worker_registration.
         worker_id -> Uuid,
-        /// Host, a label only.
+        /// Host; a label only.
         hostname -> Text,
-        /// When it registered, by the database clock.
+        /// Registration time, by the database clock.
         registered_at -> Timestamptz,
-        /// When its registration ended; NULL while it is registered.
+        /// End of the registration; NULL while registered.
         gone_at -> Nullable<Timestamptz>,
     }
 }
 
 diesel::table! {
-    /// Every term of leadership there has been.
+    /// All terms of leadership.
     leader_terms (term) {
-        /// Grows with every change of leader.
+        /// Increases with every change of leader.
         term -> Int8,
-        /// The scheduler that led.
+        /// The leader.
         instance_id -> Uuid,
         /// Its host.
         hostname -> Text,
         /// Its process id.
         pid -> Int4,
-        /// When it took over, by the database clock.
+        /// Start of the term, by the database clock.
         started_at -> Timestamptz,
-        /// When it resigned or was replaced; NULL for the present leader.
+        /// Resignation or replacement; NULL for the current term.
         ended_at -> Nullable<Timestamptz>,
-        /// How the term ended: it resigned, its lease expired, or an operator asked it to step down.
+        /// The leader resigned, its lease expired, or an operator requested the step-down.
         end_reason -> Nullable<Text>,
     }
 }
 
 diesel::table! {
-    /// What running attempts have written lately. It goes when the attempt is over; the record of it is job_execution_output.
+    /// Recent output of running attempts. Deleted when the attempt ends; the record is job_execution_output.
     live_output (tenant_id, dispatch_id, claim_token, seq) {
-        /// Owner.
+        /// Owning tenant.
         tenant_id -> Uuid,
-        /// The dispatch.
+        /// The run.
         dispatch_id -> Uuid,
-        /// Token of the claim under which the attempt runs.
+        /// Claim token of the attempt.
         claim_token -> Int8,
-        /// Order of the pieces of an attempt over all its streams, from 1; numbers may be missing at the beginning, as the oldest pieces go.
+        /// Order of the pieces of an attempt over all its streams, from 1. The oldest pieces are deleted, so the first numbers may be missing.
         seq -> Int8,
-        /// Where it was written.
+        /// Output stream.
         stream -> Text,
-        /// Bytes of the stream before this piece, counted as stored text; a gap to the piece before was not kept.
+        /// Bytes of the stream before this piece, as stored text. A gap to the previous piece was not kept.
         starts_at -> Int8,
-        /// The text; bytes that are not UTF-8, and NUL, are replaced.
+        /// Text; NUL and bytes that are not UTF-8 are replaced.
         content -> Text,
-        /// When the row was written, by the database clock.
+        /// Write time, by the database clock.
         written_at -> Timestamptz,
     }
 }
 
 diesel::table! {
-    /// How far running attempts have come, as they last told it. It goes when the attempt is over.
+    /// Latest progress of running attempts. Deleted when the attempt ends.
     live_progress (tenant_id, dispatch_id) {
-        /// Owner.
+        /// Owning tenant.
         tenant_id -> Uuid,
-        /// The dispatch.
+        /// The run.
         dispatch_id -> Uuid,
-        /// Token of the claim under which the attempt runs; one of an earlier claim says nothing about the present one.
+        /// Claim token of the attempt; progress of an earlier claim does not apply to the current one.
         claim_token -> Int8,
-        /// From 0 to 100; NULL where that is not known.
+        /// From 0 to 100; NULL if unknown.
         percent -> Nullable<Float4>,
-        /// What it does, for people.
+        /// Current activity, for people.
         message -> Text,
-        /// When it was told, by the database clock.
+        /// Time of the report, by the database clock.
         updated_at -> Timestamptz,
     }
 }
 
 diesel::table! {
-    /// Which user acts in which tenant, and with what role.
+    /// Membership and role of a user in a tenant.
     memberships (tenant_id, user_id) {
         /// The tenant.
         tenant_id -> Uuid,
@@ -487,15 +487,15 @@ diesel::table! {
         user_id -> Uuid,
         /// viewer reads, operator also runs and pauses, admin also changes, owner also manages people.
         role -> Text,
-        /// When the user joined, by the database clock.
+        /// Time the user joined, by the database clock.
         created_at -> Timestamptz,
     }
 }
 
 diesel::table! {
-    /// Where notifications of a tenant go.
+    /// Destinations of a tenant's notifications.
     notification_channels (tenant_id, id) {
-        /// Owner.
+        /// Owning tenant.
         tenant_id -> Uuid,
         /// Identifier.
         id -> Uuid,
@@ -503,115 +503,115 @@ diesel::table! {
         name -> Text,
         /// Free text.
         description -> Text,
-        /// How it is reached.
+        /// Transport of the channel.
         kind -> Text,
-        /// Where a webhook is sent; NULL for others.
+        /// URL of a webhook; NULL for other kinds.
         url -> Nullable<Text>,
-        /// Name of a secret of the tenant: with which webhooks are signed, NULL for unsigned ones; or which is the URL of a chat.
+        /// Name of a secret of the tenant: signing key of a webhook (NULL if unsigned), or the URL of a chat.
         secret -> Nullable<Text>,
-        /// To whom e-mail goes; empty for others.
+        /// E-mail recipients; empty for other kinds.
         addresses -> Array<Text>,
-        /// Whether rules use it; what happens meanwhile is not told later.
+        /// Whether rules use it. Events in an inactive period are not sent later.
         is_active -> Bool,
-        /// Grows with every change.
+        /// Increases with every change.
         version -> Int8,
-        /// When it was created, by the database clock.
+        /// Creation time, by the database clock.
         created_at -> Timestamptz,
-        /// Which component or whose e-mail wrote the row first.
+        /// Component or e-mail address that created the row.
         created_src -> Text,
-        /// When it last changed, by the database clock.
+        /// Last change, by the database clock.
         updated_at -> Timestamptz,
-        /// Which component or whose e-mail changed it last.
+        /// Component or e-mail address of the last change.
         updated_src -> Text,
     }
 }
 
 diesel::table! {
-    /// How far the leader has read the stream of events for notifications; one row. All that settled before it has been matched with the rules there were.
+    /// Position of the leader in the event stream; one row. All settled events before it have been matched with the rules.
     notification_cursor (is_only) {
         /// Always true: there is one row.
         is_only -> Bool,
-        /// Which server it is a position of; positions of another mean nothing here.
+        /// Server that the position belongs to; positions of another server mean nothing.
         server -> Int8,
-        /// Number of a transaction in the stream.
+        /// Transaction in the stream.
         transaction_id -> Int8,
-        /// The last event of it that was read; 0 before all of them.
+        /// Last processed event of that transaction; 0 before all of them.
         event_id -> Int8,
-        /// When it last moved, by the database clock.
+        /// Last move, by the database clock.
         moved_at -> Timestamptz,
     }
 }
 
 diesel::table! {
-    /// Messages: what was told, or is being told, and what became of it. Kept as long as finished dispatches.
+    /// Messages with their delivery state. Kept as long as finished runs.
     notification_deliveries (tenant_id, id) {
-        /// Owner.
+        /// Owning tenant.
         tenant_id -> Uuid,
-        /// Identifier (UUID version 7), the same over all attempts: receivers know a repeated message by it.
+        /// Identifier (UUID version 7), the same for all attempts: receivers detect a repeated message by it.
         id -> Uuid,
-        /// Where it goes. The channel may have been deleted since.
+        /// Destination. The channel may have been deleted since.
         channel_id -> Uuid,
-        /// Name of the channel then.
+        /// Name of the channel at that time.
         channel_name -> Text,
-        /// Which rule wanted it; NULL for a test. The rule may have been deleted since.
+        /// Matching rule; NULL for a test. The rule may have been deleted since.
         rule_id -> Nullable<Uuid>,
-        /// Name of the rule then; NULL for a test.
+        /// Name of the rule at that time; NULL for a test.
         rule_name -> Nullable<Text>,
-        /// What it tells.
+        /// Kind of message.
         kind -> Text,
-        /// Position of the event that it tells; NULL for a test.
+        /// Transaction of the event in the stream; NULL for a test.
         event_transaction_id -> Nullable<Int8>,
-        /// Position of the event within the transaction; NULL for a test.
+        /// Position of the event in that transaction; NULL for a test.
         event_id -> Nullable<Int8>,
-        /// The job that it is about; NULL for a test.
+        /// Subject job; NULL for a test.
         job_id -> Nullable<Uuid>,
-        /// The run that it is about; NULL for a test and where there was none.
+        /// Subject run; NULL for a test, or without a run.
         subject_dispatch_id -> Nullable<Uuid>,
-        /// The message, as a webhook gets it.
+        /// Message, in the form that a webhook receives.
         body -> Jsonb,
-        /// How many of the same kind about the same job were not told since the message before.
+        /// Number of suppressed messages of the same kind and job since the previous message.
         held_back -> Int4,
-        /// waiting: has no dispatch yet; sending: has one; sent; failed: given up.
+        /// waiting: no run yet; sending: has a run; sent; failed: given up.
         status -> Text,
-        /// The dispatch of sched.notify that sends it; NULL while it waits for one, and when it was given up waiting.
+        /// Run of sched.notify that sends it; NULL while waiting, and if it was given up while waiting.
         dispatch_id -> Nullable<Uuid>,
-        /// Attempts of that dispatch that have ended.
+        /// Number of ended attempts of that run.
         attempts -> Int4,
-        /// Kind of error of the last attempt; NULL when none failed, or the last did not.
+        /// Error class of the last attempt; NULL if it did not fail.
         error_class -> Nullable<Text>,
-        /// What went wrong in the last attempt; NULL when none failed, or the last did not.
+        /// Error message of the last attempt; NULL if it did not fail.
         error_message -> Nullable<Text>,
-        /// When it was decided upon, by the database clock.
+        /// Creation time, by the database clock.
         created_at -> Timestamptz,
-        /// When its status last changed, by the database clock.
+        /// Last change of the status, by the database clock.
         updated_at -> Timestamptz,
-        /// Addresses whose server has taken the e-mail; empty for other channels.
+        /// Addresses whose server accepted the e-mail, so that a retry sends only to the remaining ones; empty for other kinds.
         reached -> Array<Text>,
     }
 }
 
 diesel::table! {
-    /// For rules with a min_interval_seconds: when something was last told, and what was not since. Written by the leader alone.
+    /// Last message and suppressed ones, for rules with min_interval_seconds. Only the leader writes here.
     notification_holds (tenant_id, rule_id, job_id, kind) {
-        /// Owner.
+        /// Owning tenant.
         tenant_id -> Uuid,
         /// The rule.
         rule_id -> Uuid,
-        /// The job that it is about.
+        /// Subject job.
         job_id -> Uuid,
-        /// What is told.
+        /// Kind of message.
         kind -> Text,
-        /// When the event happened that was told last.
+        /// Time of the event that was last sent.
         told_at -> Timestamptz,
-        /// How many were not told since.
+        /// Number of events suppressed since.
         held_back -> Int4,
     }
 }
 
 diesel::table! {
-    /// What is told to whom.
+    /// Events to send, and the channel to send them to.
     notification_rules (tenant_id, id) {
-        /// Owner.
+        /// Owning tenant.
         tenant_id -> Uuid,
         /// Identifier.
         id -> Uuid,
@@ -619,29 +619,29 @@ diesel::table! {
         name -> Text,
         /// Free text.
         description -> Text,
-        /// Where it is told.
+        /// Destination channel.
         channel_id -> Uuid,
-        /// What is told: failure, dead_letter, missed, recovery.
+        /// Kinds of events: failure, dead_letter, missed, recovery.
         kinds -> Array<Text>,
-        /// Only of jobs that were in this project when it happened; NULL for all.
+        /// Only jobs that were in this project at the time of the event; NULL for all.
         project_id -> Nullable<Uuid>,
-        /// Only of this job; NULL for all.
+        /// Only this job; NULL for all.
         job_id -> Nullable<Uuid>,
-        /// Shortest time between two messages of one kind about one job; what happens meanwhile is counted in the next one. 0 tells everything.
+        /// Minimum seconds between two messages of one kind about one job; the next message counts the suppressed events. 0 sends everything.
         min_interval_seconds -> Int4,
-        /// Whether it tells anything.
+        /// Whether the rule sends anything.
         is_active -> Bool,
-        /// Nothing that happened before this is told: when it was created or last switched on.
+        /// Creation or last activation. Earlier events are not sent.
         active_since -> Timestamptz,
-        /// Grows with every change.
+        /// Increases with every change.
         version -> Int8,
-        /// When it was created, by the database clock.
+        /// Creation time, by the database clock.
         created_at -> Timestamptz,
-        /// Which component or whose e-mail wrote the row first.
+        /// Component or e-mail address that created the row.
         created_src -> Text,
-        /// When it last changed, by the database clock.
+        /// Last change, by the database clock.
         updated_at -> Timestamptz,
-        /// Which component or whose e-mail changed it last.
+        /// Component or e-mail address of the last change.
         updated_src -> Text,
     }
 }
@@ -649,245 +649,245 @@ diesel::table! {
 diesel::table! {
     /// Groups of jobs within a tenant. Deleting a project deletes its jobs; their history stays.
     projects (tenant_id, id) {
-        /// Owner.
+        /// Owning tenant.
         tenant_id -> Uuid,
         /// Random identifier.
         id -> Uuid,
         /// Stable name, unique in the tenant among projects that are not deleted.
         name -> Text,
-        /// Name shown to people.
+        /// Display name.
         display_name -> Text,
         /// Free text.
         description -> Text,
-        /// Kill switch: while true no job of the project is dispatched or claimed.
+        /// Kill switch: while true, no job of the project is dispatched or claimed.
         is_paused -> Bool,
-        /// Why it is paused, for people; NULL unless paused.
+        /// Reason of the pause, for people; NULL unless paused.
         pause_reason -> Nullable<Text>,
-        /// When the row was written, by the database clock.
+        /// Creation time, by the database clock.
         created_at -> Timestamptz,
-        /// When the row was last changed, by the database clock.
+        /// Last change, by the database clock.
         updated_at -> Timestamptz,
-        /// When it was deleted; NULL while it is there.
+        /// Deletion time; NULL while the project exists.
         deleted_at -> Nullable<Timestamptz>,
     }
 }
 
 diesel::table! {
-    /// What has been claimed of each queue with a limit. Its row is locked by whoever claims from the queue, so that limits hold whatever happens at once.
+    /// Recent claims of each queue with a limit. A claim locks the row of its queue, so that limits hold under concurrency.
     queue_usage (tenant_id, queue) {
-        /// Owner of the queue.
+        /// Owning tenant of the queue.
         tenant_id -> Uuid,
         /// The queue.
         queue -> Text,
-        /// When dispatches were claimed within the rate-limit period, oldest first. One entry for each tenth of the period at most: the time of the last claim in it.
+        /// Claim times within the rate-limit period, oldest first; at most one entry per tenth of the period: the last claim in it.
         claimed_at -> Array<Timestamptz>,
-        /// How many were claimed then, in the same order.
+        /// Number of claims per entry, in the same order.
         claimed -> Array<Int4>,
     }
 }
 
 diesel::table! {
-    /// Named lines in which dispatches wait. A worker serves queues by name, for all tenants.
+    /// Named queues of waiting runs. A worker serves queues by name, for all tenants.
     queues (tenant_id, name) {
-        /// Owner.
+        /// Owning tenant.
         tenant_id -> Uuid,
         /// Stable name, unique in the tenant.
         name -> Text,
         /// Free text.
         description -> Text,
-        /// Kill switch: while true nothing is claimed from this queue.
+        /// Kill switch: while true, nothing is claimed from this queue.
         is_paused -> Bool,
-        /// Why it is paused, for people; NULL unless paused.
+        /// Reason of the pause, for people; NULL unless paused.
         pause_reason -> Nullable<Text>,
-        /// How many dispatches of the queue may run at once; NULL means no limit.
+        /// Maximum number of concurrent runs of the queue; NULL means no limit.
         max_running -> Nullable<Int4>,
-        /// How many dispatches may be claimed in any stretch of time as long as the period; NULL means no limit.
+        /// Maximum number of claims in any interval as long as the period; NULL means no limit.
         rate_limit_count -> Nullable<Int4>,
         /// Length of the rate-limit period, in seconds.
         rate_limit_period_seconds -> Nullable<Int4>,
-        /// Priority of dispatches whose job names none; 0 runs first, 100 last.
+        /// Priority of runs whose job has none: 0 runs first, 100 last.
         default_priority -> Int2,
-        /// When the row was written, by the database clock.
+        /// Creation time, by the database clock.
         created_at -> Timestamptz,
-        /// When the row was last changed, by the database clock.
+        /// Last change, by the database clock.
         updated_at -> Timestamptz,
     }
 }
 
 diesel::table! {
-    /// The settings of every job as they were after each change; the one before is the row before.
+    /// Settings of every job after each change; the previous settings are the previous row.
     scheduled_job_versions (tenant_id, job_id, version) {
-        /// Owner.
+        /// Owning tenant.
         tenant_id -> Uuid,
         /// The job.
         job_id -> Uuid,
-        /// The version these settings made.
+        /// Version that these settings created.
         version -> Int8,
-        /// What kind of change made it.
+        /// Kind of change.
         change -> Text,
-        /// The settings after the change, in the form the API shows.
+        /// Settings after the change, in the form the API returns.
         settings -> Jsonb,
-        /// When, by the database clock.
+        /// Time of the change, by the database clock.
         changed_at -> Timestamptz,
-        /// Which component or whose e-mail made the change.
+        /// Component or e-mail address that made the change.
         changed_src -> Text,
-        /// Why the job was paused, where the change is a pause.
+        /// Reason of the pause, if the change is a pause.
         pause_reason -> Nullable<Text>,
-        /// When that pause is to end by itself; NULL means when somebody resumes the job.
+        /// End of that pause; NULL means until a user resumes the job.
         paused_until -> Nullable<Timestamptz>,
     }
 }
 
 diesel::table! {
-    /// What to run and when; one row holds the settings and the running state of a job.
+    /// Jobs: settings and running state in one row.
     scheduled_jobs (tenant_id, id) {
-        /// Owner.
+        /// Owning tenant.
         tenant_id -> Uuid,
-        /// Identifier; time-ordered when made by the API.
+        /// Identifier; time-ordered if the API created it.
         id -> Uuid,
-        /// backup_infrastructure and system jobs are singletons per task function; project jobs belong to a project.
+        /// backup_infrastructure and system jobs are singletons per function; project jobs belong to a project.
         scope -> Text,
-        /// Project of a project-scoped job; NULL for the other scopes.
+        /// Project of a project job; NULL for other scopes.
         project_id -> Nullable<Uuid>,
         /// Stable name, unique in the tenant among jobs that are not deleted.
         name -> Text,
         /// Free text.
         description -> Text,
-        /// What is run.
+        /// Function to run.
         task_function_id -> Uuid,
-        /// Arguments handed to every run; copied into each dispatch.
+        /// Arguments of every run; copied into each run.
         task_args -> Jsonb,
         /// Kind of schedule.
         job_type -> Text,
-        /// The schedule itself, in the form its kind defines.
+        /// The schedule, in the form of its kind.
         schedule_config -> Jsonb,
-        /// IANA zone in which wall-clock schedules are read.
+        /// IANA zone of wall-clock schedules.
         timezone -> Text,
-        /// What becomes of a wall-clock time that does not exist; NULL means the default of the schedule.
+        /// Handling of a wall-clock time that does not exist; NULL means the schedule default.
         dst_gap -> Nullable<Text>,
-        /// What becomes of a wall-clock time that occurs twice; NULL means the default of the schedule.
+        /// Handling of a wall-clock time that occurs twice; NULL means the schedule default.
         dst_overlap -> Nullable<Text>,
-        /// No fire before this instant; NULL means no bound.
+        /// No fire before this time; NULL means no bound.
         start_at -> Nullable<Timestamptz>,
-        /// No fire at or after this instant; NULL means no bound.
+        /// No fire at or after this time; NULL means no bound.
         end_at -> Nullable<Timestamptz>,
-        /// No fire after this many; NULL means no bound.
+        /// Maximum number of fires; NULL means no bound.
         max_runs -> Nullable<Int8>,
-        /// Dispatches become available up to this much after the fire time, stable per job and fire time.
+        /// Runs become available up to this much after the fire time, stable per job and fire time.
         jitter_seconds -> Int4,
-        /// What becomes of fire times that passed without dispatch: skip them, fire the latest once, or fire all up to the cap.
+        /// Handling of misfires: skip them, fire the latest once, or fire all up to the cap.
         misfire_policy -> Text,
-        /// A fire this late is still on time, in seconds; NULL means the installation default.
+        /// A fire up to this late, in seconds, is still on time; NULL means the installation default.
         misfire_grace_seconds -> Nullable<Int4>,
-        /// Most fires that fire_all catches up at once.
+        /// Maximum number of fires that fire_all catches up at once.
         misfire_cap -> Int4,
-        /// How many dispatches of the job may be open (waiting or running) at once before overlap_policy applies to its fires; triggers by hand come on top.
+        /// Open runs (waiting or running) before overlap_policy applies to fires; triggers by hand come on top.
         max_instances -> Int4,
-        /// What becomes of a fire while max_instances are open: skipped, queued in line, dispatched after the oldest is cancelled, or allowed.
+        /// Handling of a fire while max_instances runs are open: skip, queue, dispatch after cancelling the oldest, or allow.
         overlap_policy -> Text,
-        /// Queue of its dispatches; NULL means the queue of the function.
+        /// Queue of its runs; NULL means the queue of the function.
         queue -> Nullable<Text>,
-        /// Priority of its dispatches, 0 first to 100 last; NULL means the default of the queue.
+        /// Priority of its runs, 0 first to 100 last; NULL means the default of the queue.
         priority -> Nullable<Int2>,
-        /// Longest run of one attempt, in seconds; NULL means the default of the function.
+        /// Maximum duration of an attempt, in seconds; NULL means the function default.
         timeout_seconds -> Nullable<Int4>,
         /// Retry policy; NULL means that of the function, else the installation default.
         retry_policy -> Nullable<Jsonb>,
         /// False: the schedule does not fire. Manual triggers still work.
         is_enabled -> Bool,
-        /// Why the scheduler disabled the job, or why a built-in job was not enabled from the start; NULL when a person disabled it, and while enabled.
+        /// Reason why the scheduler disabled the job or did not enable a built-in job; NULL if a person disabled it, and while it is enabled.
         disabled_reason -> Nullable<Text>,
-        /// True: the schedule does not fire for a while; not any more once paused_until has passed.
+        /// True: the schedule does not fire until paused_until.
         is_paused -> Bool,
-        /// Why it is paused, for people; NULL unless paused.
+        /// Reason of the pause, for people; NULL unless paused.
         pause_reason -> Nullable<Text>,
-        /// When the pause ends by itself; NULL means when somebody resumes it.
+        /// End of the pause; NULL means until a user resumes the job.
         paused_until -> Nullable<Timestamptz>,
-        /// When the job was deleted; its history stays and it can be restored.
+        /// Deletion time. The history stays, and the job can be restored.
         deleted_at -> Nullable<Timestamptz>,
-        /// The next fire time: the cursor of the schedule. It moves on while the job is paused, so that what is skipped is recorded. NULL when nothing will fire (manual, disabled, deleted, over).
+        /// Next fire time: the cursor of the schedule. It moves on during a pause, so that skips are recorded. NULL if nothing will fire (manual, disabled, deleted, ended).
         next_run_at -> Nullable<Timestamptz>,
-        /// When the latest finished attempt started.
+        /// Start of the latest finished attempt.
         last_run_at -> Nullable<Timestamptz>,
-        /// How the latest finished dispatch ended.
+        /// Final status of the latest finished run.
         last_status -> Nullable<Text>,
-        /// When the latest dispatch was created.
+        /// Creation time of the latest run.
         last_dispatched_at -> Nullable<Timestamptz>,
-        /// The scheduler leaves the job alone until this instant, though it may be due: its tenant has used up its quota, or an operator holds it; NULL means not.
+        /// The leader does not dispatch the job before this time, though it may be due: the tenant used up its quota, or an operator holds it. NULL means no hold.
         dispatch_lock_until -> Nullable<Timestamptz>,
-        /// How many dispatches have been created in all.
+        /// Number of runs created in all.
         total_run_count -> Int8,
-        /// How many of its dispatches wait or run, in line or not.
+        /// Number of open runs, queued ones included; updated by the transactions that open and close runs, so that a tick need not count.
         active_dispatches -> Int4,
-        /// Version of the time zone database next_run_at was computed from; NULL for schedules that need none.
+        /// Version of the time zone database that next_run_at was computed with; NULL if not needed.
         tzdata_version -> Nullable<Text>,
-        /// Grows with every change of settings; optimistic concurrency and ETag.
+        /// Increases with every change of settings; optimistic concurrency and ETag.
         version -> Int8,
-        /// When the job was created, by the database clock.
+        /// Creation time, by the database clock.
         created_at -> Timestamptz,
-        /// Which component or whose e-mail wrote the row first.
+        /// Component or e-mail address that created the row.
         created_src -> Text,
-        /// When the settings last changed, by the database clock.
+        /// Last change of the settings, by the database clock.
         updated_at -> Timestamptz,
-        /// Which component or whose e-mail changed the settings last.
+        /// Component or e-mail address of the last change.
         updated_src -> Text,
-        /// Names of calendars; a fire time that one of them excludes is rolled or skipped.
+        /// Names of calendars. A fire time that one of them excludes is rolled or skipped.
         calendars -> Array<Text>,
-        /// What becomes of an excluded fire: skipped, or moved to the same time of the next or previous day that is not excluded.
+        /// Handling of an excluded fire: skip it, or move it to the same time of the next or previous day that is not excluded.
         calendar_roll -> Text,
-        /// How long a run is expected to take, for simulations; NULL means unknown.
+        /// Expected duration of a run, in seconds, for simulations; NULL means unknown.
         expected_duration_seconds -> Nullable<Int4>,
-        /// Every fire time up to and including this instant has its dispatch or its skip record.
+        /// Every fire time up to and including this time has its run or its skip record.
         settled_until -> Timestamptz,
-        /// How many fire times the schedule has dispatched; max_runs bounds it.
+        /// Number of fire times that the schedule dispatched; bounded by max_runs.
         fired_count -> Int8,
-        /// Fire time of the record that was made last for the job (scheduled_for or first_fire_at); NULL before the first.
+        /// Fire time of the latest record of the job (scheduled_for or first_fire_at); NULL before the first.
         last_fire_at -> Nullable<Timestamptz>,
-        /// Records of fire times up to this instant may have been removed by retention; NULL means none were.
+        /// Retention may have deleted records of fire times up to this time; NULL if it deleted nothing.
         ledger_starts_at -> Nullable<Timestamptz>,
-        /// How many of the open dispatches wait in line for others of the job to end.
+        /// Number of open runs that are queued behind other runs of the job.
         queued_dispatches -> Int4,
-        /// Random place among jobs that are due at the same instant, so that no tenant's burst goes before another's.
+        /// Random rank among jobs due at the same time, so that no tenant's burst goes before another's.
         burst_order -> Int4,
-        /// A dispatch whose first attempt has not begun this many seconds after it became available is given up; NULL means it waits for ever.
+        /// A run whose first attempt has not started this many seconds after it became available expires; NULL means never.
         start_within_seconds -> Nullable<Int4>,
-        /// Jobs it runs after, each with its name and how it must end, as the user wrote them; job_dependencies has them by id.
+        /// Jobs it runs after, by name, with the required outcome, as the user wrote them; job_dependencies has them by id.
         after -> Jsonb,
-        /// Whether all of them must have ended since the last run this made, or any one, every time.
+        /// all: every one of them must have ended since the last run this created. any: each end creates a run.
         after_mode -> Text,
-        /// Whether jobs run after this one, so that its ends are to be told in job_ends.
+        /// Whether other jobs run after this one, so that its ends are written to job_ends.
         has_dependents -> Bool,
-        /// The template it was made from: its name and version then, and the parameters that were given; NULL when none. Says whence it came, not what it is.
+        /// Template it was created from: name, version at that time, and parameters; NULL without one. A record of origin, not of content.
         made_from -> Nullable<Jsonb>,
     }
 }
 
 diesel::table! {
-    /// Scheduler processes. At most one leads; the others stand by.
+    /// Scheduler processes. At most one is the leader; all other schedulers are standbys.
     scheduler_instances (id) {
-        /// Random identity made when the process started; never derived from host or pid.
+        /// Random identity, created at process start; never derived from host or pid.
         id -> Uuid,
-        /// Host, a label only.
+        /// Host; a label only.
         hostname -> Text,
-        /// Process id on that host, a label only.
+        /// Process id on that host; a label only.
         pid -> Int4,
         /// Version of the program.
         version -> Text,
-        /// When the process registered, by the database clock.
+        /// Registration time, by the database clock.
         started_at -> Timestamptz,
-        /// When it last said it lives, by the database clock. Not indexed, so that a heartbeat stays in its page.
+        /// Last heartbeat, by the database clock. Not indexed, so that the update stays in its page.
         last_heartbeat -> Timestamptz,
-        /// True for the one that dispatches.
+        /// True for the leader.
         is_leader -> Bool,
-        /// When its term began; NULL unless leader.
+        /// Start of its term; NULL unless leader.
         leader_since -> Nullable<Timestamptz>,
-        /// Its term; fences every write it makes as leader. NULL unless leader.
+        /// Its term, which fences every write of the leader; NULL unless leader.
         term -> Nullable<Int8>,
-        /// When an operator last asked it to step down; NULL if nobody has.
+        /// Time of the last request of an operator to step down; NULL if none.
         step_down_requested_at -> Nullable<Timestamptz>,
-        /// The term for which that was asked; in every other term the request counts for nothing.
+        /// Term of that request; it has no effect in any other term.
         step_down_term -> Nullable<Int8>,
-        /// How far the database clock was ahead of the clock of its host, as of the heartbeat before the last; NULL before that. Shown, never used.
+        /// Database clock minus host clock, as of the heartbeat before the last; NULL before that. Displayed, never used.
         clock_offset_seconds -> Nullable<Float8>,
     }
 }
@@ -895,299 +895,299 @@ diesel::table! {
 diesel::table! {
     /// Kinds of schedule. An inactive kind accepts no new jobs.
     scheduler_job_types (name) {
-        /// The kind, as jobs name it.
+        /// Stable name, used by jobs.
         name -> Text,
-        /// Name shown to people.
+        /// Display name.
         display_name -> Text,
-        /// What the kind means and which configuration it takes.
+        /// Meaning of the kind and the configuration it takes.
         description -> Text,
-        /// False accepts no new job of this kind; existing ones go on.
+        /// False rejects new jobs of this kind; existing jobs continue.
         is_active -> Bool,
     }
 }
 
 diesel::table! {
-    /// Encrypted values that functions name: passwords, tokens, keys. Never shown to anybody; known to running attempts only.
+    /// Encrypted values that functions name: passwords, tokens, keys. Never shown; only running attempts receive them.
     secrets (tenant_id, id) {
-        /// Owner.
+        /// Owning tenant.
         tenant_id -> Uuid,
         /// Identifier.
         id -> Uuid,
-        /// The project whose jobs may have it; NULL for all jobs of the tenant. That of the project goes before that of the tenant.
+        /// Project whose jobs may use it; NULL for all jobs of the tenant. A project secret takes precedence over a tenant secret.
         project_id -> Nullable<Uuid>,
-        /// Stable name, unique in the project, or among those of the whole tenant; functions refer to it.
+        /// Stable name, unique in the project, or among those of the tenant; functions refer to it.
         name -> Text,
-        /// Which key of the key file it is encrypted with.
+        /// Key of the key file that encrypted it.
         key_id -> Text,
-        /// Made at random for every write; not secret.
+        /// Random for every write; not secret.
         nonce -> Bytea,
         /// The value, encrypted and authenticated (ChaCha20-Poly1305) together with tenant, project, name, key and version.
         ciphertext -> Bytea,
-        /// Grows with every new value.
+        /// Increases with every new value.
         version -> Int8,
-        /// When it was created, by the database clock.
+        /// Creation time, by the database clock.
         created_at -> Timestamptz,
-        /// Which component or whose e-mail wrote the row first.
+        /// Component or e-mail address that created the row.
         created_src -> Text,
-        /// When its value last changed, by the database clock.
+        /// Last change of the value, by the database clock.
         updated_at -> Timestamptz,
-        /// Which component or whose e-mail changed it last.
+        /// Component or e-mail address of the last change.
         updated_src -> Text,
     }
 }
 
 diesel::table! {
-    /// People who are signed in, each in one tenant. Rows of those who signed out are gone; the audit log remembers.
+    /// Browser sessions of users, each in one tenant. A sign-out deletes the row; the audit log keeps it.
     sessions (tenant_id, id) {
-        /// The one tenant this session acts in.
+        /// The one tenant the session acts in.
         tenant_id -> Uuid,
-        /// Random identifier, by which it is found. Not what a browser has to show.
+        /// Random identifier for lookups; not the token of the browser.
         id -> Uuid,
-        /// Who signed in. What they may do is their membership.
+        /// The user. The membership decides the rights.
         user_id -> Uuid,
-        /// Keyed 256-bit hash of what the browser has to show.
+        /// Keyed 256-bit hash of the token that the browser presents.
         token_hash -> Bytea,
-        /// Key of the key ring that the hash was made with; NULL when there was no ring.
+        /// Key of the key ring that computed the hash; NULL if there was no ring.
         hash_key_id -> Nullable<Text>,
-        /// When they signed in, by the database clock.
+        /// Sign-in time, by the database clock.
         created_at -> Timestamptz,
-        /// When they were last here, coarse, so that a request does not cost a write.
+        /// Last use, coarse, so that a request does not cost a write.
         last_seen_at -> Timestamptz,
-        /// After this instant it is over; put off while it is used, as far as expires_at.
+        /// The session ends at this time unless it is used; use moves it, up to expires_at.
         idle_until -> Timestamptz,
-        /// After this instant it is over however much it is used.
+        /// The session ends at this time regardless of use.
         expires_at -> Timestamptz,
-        /// The beginning of what the browser says that it is, shown to its user; NULL when it says nothing.
+        /// Beginning of the User-Agent header, shown to the user; NULL if absent.
         user_agent -> Nullable<Text>,
-        /// Where they signed in from, shown to its user; NULL when that is not known.
+        /// Client address at sign-in, shown to the user; NULL if unknown.
         address -> Nullable<Text>,
     }
 }
 
 diesel::table! {
-    /// Attempts to sign in that did not succeed, by account and by address, so that all processes of the API hold back who guesses.
+    /// Failed sign-ins by account and by client address, so that all API processes slow down guessing.
     sign_in_failures (subject) {
-        /// SHA-256 of the account, whether there is one or not, or of the network address. People type passwords where addresses belong.
+        /// SHA-256 of the account name, known or not, or of the client address. Hashed because people type passwords into the wrong field.
         subject -> Bytea,
-        /// Whether it is a network address, from which many people may come.
+        /// Whether the subject is a client address, which many people may share.
         is_address -> Bool,
-        /// Attempts since the last success or the last day without any; those under way count.
+        /// Attempts since the last success or the last day without one, running attempts included.
         failures -> Int4,
-        /// Last attempt that was let through; of an address up to a quarter of an hour before, from which what is forgotten next is counted.
+        /// Last admitted attempt; for an address up to 15 minutes earlier, from which forgetting counts.
         last_at -> Timestamptz,
-        /// Attempts before this instant are refused unseen; NULL while there were few.
+        /// Attempts before this time are rejected without a check; NULL after few failures.
         blocked_until -> Nullable<Timestamptz>,
     }
 }
 
 diesel::table! {
-    /// Fire times deliberately not dispatched, each with its reason; a range of them is one row with a count.
+    /// Fire times that were not dispatched on purpose, with the reason; one row may cover a range.
     skipped_fires (id) {
         /// Identifier.
         id -> Int8,
-        /// Owner.
+        /// Owning tenant.
         tenant_id -> Uuid,
         /// The job.
         job_id -> Uuid,
         /// First fire time of the range.
         first_fire_at -> Timestamptz,
-        /// Last fire time of the range, included.
+        /// Last fire time of the range, inclusive.
         last_fire_at -> Timestamptz,
-        /// How many fire times the range holds, or at least holds.
+        /// Number of fire times in the range, or a lower bound.
         fire_count -> Int8,
-        /// False when the range was too long to count.
+        /// False if the range was too long to count.
         is_count_exact -> Bool,
-        /// Why they were skipped.
+        /// Reason of the skip.
         reason -> Text,
-        /// The reason in words, where there is more to say.
+        /// Explanation of the reason, if any.
         detail -> Nullable<Text>,
-        /// Term of the leader that recorded it; NULL when the API did.
+        /// Term of the leader that recorded it; NULL if the API did.
         term -> Nullable<Int8>,
-        /// When, by the database clock.
+        /// Time of the record, by the database clock.
         recorded_at -> Timestamptz,
-        /// Fire time of the record that was made before this one for the job (scheduled_for or first_fire_at); NULL for its first.
+        /// Fire time of the job's previous record (scheduled_for or first_fire_at); NULL for the first.
         follows -> Nullable<Timestamptz>,
-        /// NULL for fire times of the schedule; otherwise what would have triggered the job, so that it never takes the place of a fire time.
+        /// NULL for fire times of the schedule; else the skipped trigger, so that it never takes the place of a fire time.
         trigger_id -> Nullable<Uuid>,
     }
 }
 
 diesel::table! {
-    /// Registry of what jobs can run.
+    /// Registry of functions that jobs can run.
     task_functions (tenant_id, id) {
-        /// Owner.
+        /// Owning tenant.
         tenant_id -> Uuid,
         /// Random identifier.
         id -> Uuid,
         /// Stable name, unique in the tenant among functions that are not deleted; jobs refer to it.
         name -> Text,
-        /// Name shown to people.
+        /// Display name.
         display_name -> Text,
         /// Free text.
         description -> Text,
-        /// How a worker runs it.
+        /// Handler that runs the function on a worker.
         handler_type -> Text,
         /// Settings of the handler, e.g. program and arguments of a process.
         handler_config -> Jsonb,
-        /// Queue of its dispatches unless the job names another.
+        /// Queue of its runs, unless the job names another.
         queue -> Text,
-        /// Longest run of one attempt, in seconds, unless the job says otherwise.
+        /// Maximum duration of an attempt, in seconds, unless the job sets one.
         default_timeout_seconds -> Int4,
-        /// Retry policy of jobs that have none of their own; NULL means the installation default.
+        /// Retry policy of jobs without one; NULL means the installation default.
         retry_policy -> Nullable<Jsonb>,
-        /// JSON Schema (2020-12) that the arguments of its jobs must satisfy when a job is saved or triggered by hand; NULL accepts all.
+        /// JSON Schema (2020-12) for the arguments of its jobs, checked when a job is saved or triggered by hand; NULL accepts all.
         args_schema -> Nullable<Jsonb>,
-        /// False accepts no new job and disables those it has.
+        /// False accepts no new job and disables existing ones.
         is_active -> Bool,
-        /// Kill switch: while true no job of this function is dispatched or claimed.
+        /// Kill switch: while true, no job of the function is dispatched or claimed.
         is_paused -> Bool,
         /// Built in: cannot be deleted.
         is_system -> Bool,
-        /// When the row was written, by the database clock.
+        /// Creation time, by the database clock.
         created_at -> Timestamptz,
-        /// When the row was last changed, by the database clock.
+        /// Last change, by the database clock.
         updated_at -> Timestamptz,
-        /// Why it is paused, for people; NULL unless paused.
+        /// Reason of the pause, for people; NULL unless paused.
         pause_reason -> Nullable<Text>,
-        /// When it was deleted; NULL while it is there. Only deleted jobs run it then.
+        /// Deletion time; NULL while the function exists. Then only deleted jobs refer to it.
         deleted_at -> Nullable<Timestamptz>,
     }
 }
 
 diesel::table! {
-    /// How much of its quota of output a tenant has used in one day; only of tenants that have such a quota.
+    /// Output kept per day, only for tenants with the quota log_bytes.
     tenant_log_usage (tenant_id) {
         /// The tenant.
         tenant_id -> Uuid,
-        /// The day (UTC) this counts, by the database clock; an earlier day than today counts nothing.
+        /// The counted day (UTC), by the database clock; an earlier day counts as 0.
         day -> Date,
-        /// Output of attempts that was kept on that day.
+        /// Output of attempts kept on that day, in bytes.
         kept_bytes -> Int8,
-        /// Output of attempts that was not kept on that day, because the quota was used up.
+        /// Output of attempts dropped on that day because the quota was used up, in bytes.
         dropped_bytes -> Int8,
-        /// How much was kept by the latest statement that stored output.
+        /// Bytes kept by the latest statement that stored output.
         granted_bytes -> Int8,
     }
 }
 
 diesel::table! {
-    /// How much of its quota of dispatches a tenant has used in one minute; only of tenants that have such a quota.
+    /// Runs dispatched per minute, only for tenants with the quota dispatches_per_minute.
     tenant_usage (tenant_id) {
         /// The tenant.
         tenant_id -> Uuid,
-        /// The minute this counts, by the database clock; an earlier minute than the present counts nothing.
+        /// The counted minute, by the database clock; an earlier minute counts as 0.
         minute -> Timestamptz,
-        /// Dispatches that fire times and triggers made for it in that minute.
+        /// Runs that fires and triggers created in that minute.
         dispatched -> Int8,
     }
 }
 
 diesel::table! {
-    /// Organisations that share one installation and see nothing of each other.
+    /// Organisations that share one installation and cannot see each other.
     tenants (id) {
         /// Random identifier.
         id -> Uuid,
         /// Short stable name for commands and URLs.
         slug -> Text,
-        /// Name shown to people.
+        /// Display name.
         name -> Text,
-        /// Kill switch: while true nothing of this tenant is dispatched or claimed.
+        /// Kill switch: while true, no run of the tenant is dispatched or claimed.
         is_paused -> Bool,
-        /// Limits by name; a missing name means unlimited. jobs, dispatches_per_minute (fire times and triggers), running_dispatches, log_bytes (kept in a day, UTC).
+        /// Limits by name: jobs, dispatches_per_minute (fires and triggers), running_dispatches, log_bytes (kept per UTC day). A missing name means no limit.
         quotas -> Jsonb,
-        /// When the row was written, by the database clock.
+        /// Creation time, by the database clock.
         created_at -> Timestamptz,
-        /// When the row was last changed, by the database clock.
+        /// Last change, by the database clock.
         updated_at -> Timestamptz,
-        /// Why it is paused, for people; NULL unless paused.
+        /// Reason of the pause, for people; NULL unless paused.
         pause_reason -> Nullable<Text>,
     }
 }
 
 diesel::table! {
-    /// Queues in which dispatches wait and that no living worker serves, as the leader last saw it.
+    /// Queues with waiting runs and without a live worker, as last seen by the leader.
     unserved_queues (queue) {
         /// Name of the queue; workers serve queues by name, for all tenants.
         queue -> Text,
-        /// Since when the oldest of its dispatches could have been claimed, when that was noticed.
+        /// Time the oldest of its runs could have been claimed, at detection.
         since -> Timestamptz,
-        /// When the leader noticed, by the database clock.
+        /// Detection by the leader, by the database clock.
         noticed_at -> Timestamptz,
     }
 }
 
 diesel::table! {
-    /// People who sign in. A user belongs to tenants through memberships.
+    /// User accounts. A user belongs to tenants through memberships.
     users (id) {
         /// Random identifier.
         id -> Uuid,
-        /// Address the user signs in with; unique whatever its case.
+        /// Sign-in address, unique without regard to case.
         email -> Text,
-        /// Name shown to people.
+        /// Display name.
         display_name -> Text,
-        /// Argon2 hash in PHC form; NULL for users who sign in by other means.
+        /// Argon2 hash in PHC form; NULL for users with another sign-in method.
         password_hash -> Nullable<Text>,
-        /// False refuses every sign-in and every key of this user.
+        /// False rejects every sign-in and every key of this user.
         is_active -> Bool,
-        /// May operate the installation itself: tenants, users, leadership, workers, keys of secrets.
+        /// May operate the installation: tenants, users, leadership, workers, keys of secrets.
         is_system_operator -> Bool,
         /// Last successful sign-in; NULL before the first.
         last_login_at -> Nullable<Timestamptz>,
-        /// When the row was written, by the database clock.
+        /// Creation time, by the database clock.
         created_at -> Timestamptz,
-        /// When the row was last changed, by the database clock.
+        /// Last change, by the database clock.
         updated_at -> Timestamptz,
     }
 }
 
 diesel::table! {
-    /// One row per claim statement: which worker took which dispatches. Every running dispatch is named here; some named ones have finished. Removed when all have.
+    /// Runs taken by each claim statement. Every running run is listed; some listed runs have finished. Deleted when all have.
     worker_claims (id) {
         /// Identifier.
         id -> Int8,
         /// The worker. It cannot be unregistered while it has claims.
         worker_id -> Uuid,
-        /// When, by the database clock.
+        /// Time of the claim, by the database clock.
         claimed_at -> Timestamptz,
-        /// The dispatches taken.
+        /// Claimed runs.
         dispatch_ids -> Array<Uuid>,
-        /// Longest run of each of the dispatches, its grace included, in seconds and in the same order; NULL when a worker of an older release claimed them.
+        /// Maximum duration of each run at claim time, including the grace period, in seconds, in the same order. Later changes of job or function do not apply. NULL if a worker of an older release claimed them.
         limit_seconds -> Nullable<Array<Int4>>,
     }
 }
 
 diesel::table! {
-    /// Worker processes and their leases: a worker is alive by this one row, not by one row per dispatch.
+    /// Worker processes and their leases. The lease is this one row, not one row per run.
     worker_registration (worker_id) {
-        /// Random identity made when the process started.
+        /// Random identity, created at process start.
         worker_id -> Uuid,
-        /// Host, a label only.
+        /// Host; a label only.
         hostname -> Text,
         /// Operating system and architecture.
         platform -> Text,
-        /// Process id on that host, a label only.
+        /// Process id on that host; a label only.
         process_id -> Int4,
         /// Version of the program.
         version -> Text,
         /// Queues it serves.
         queues -> Array<Text>,
-        /// How many dispatches it runs at once.
+        /// Maximum number of concurrent attempts.
         concurrency -> Int4,
-        /// How long the worker trusts itself without a heartbeat, in milliseconds: it is not given up earlier, whatever the scheduler is set to.
+        /// Time in milliseconds that the worker trusts itself without a heartbeat. The leader does not give it up earlier, with any settings.
         lease_ms -> Int4,
-        /// IDLE, BUSY, DRAINING (takes no new work) or OFFLINE (lease expired; its work was given to others).
+        /// IDLE, BUSY, DRAINING (takes no new work) or OFFLINE (lease expired; its work was reassigned).
         status -> Text,
-        /// How many dispatches it ran at the last heartbeat.
+        /// Number of running attempts at the last heartbeat.
         running -> Int4,
-        /// How many attempts it has finished, as of the last heartbeat.
+        /// Number of finished attempts at the last heartbeat.
         jobs_processed -> Int8,
-        /// When the process registered, by the database clock.
+        /// Registration time, by the database clock.
         started_at -> Timestamptz,
-        /// When it last said it lives, by the database clock. Not indexed, so that a heartbeat stays in its page.
+        /// Last heartbeat, by the database clock. Not indexed, so that the update stays in its page.
         last_heartbeat -> Timestamptz,
-        /// When its lease was found expired; NULL unless OFFLINE.
+        /// Time the leader found the lease expired; NULL unless OFFLINE.
         offline_since -> Nullable<Timestamptz>,
-        /// When an operator asked it to take no new work; NULL otherwise.
+        /// Time of an operator's drain request; NULL otherwise.
         drain_requested_at -> Nullable<Timestamptz>,
     }
 }
@@ -1195,71 +1195,71 @@ diesel::table! {
 /// History of the jobs that back up and restore the main schema.
 pub mod maintenance {
     diesel::table! {
-        /// History: one row per finished attempt of backup_infrastructure jobs, by month of its start. It outlives the dispatch and the job, so it refers to them by value.
+        /// Attempts of backup_infrastructure jobs, like public.job_execution_log.
         maintenance.job_execution_log (tenant_id, id, started_at) {
             /// Time-ordered identifier of the attempt (UUID version 7, from the database clock).
             id -> Uuid,
-            /// Owner.
+            /// Owning tenant.
             tenant_id -> Uuid,
             /// Project of the job; NULL for jobs of other scopes.
             project_id -> Nullable<Uuid>,
             /// The job.
             job_id -> Uuid,
-            /// The dispatch.
+            /// The run.
             dispatch_id -> Uuid,
-            /// Attempts of a dispatch are numbered 1 to n without gaps.
+            /// Number of the attempt within its run, from 1 without gaps.
             attempt -> Int4,
-            /// How it ended. LOST: its worker was given up. RELEASED: its worker stopped and gave it back.
+            /// Outcome. LOST: the leader gave its worker up. RELEASED: its worker stopped and returned it.
             status -> Text,
-            /// The fire time, or when the trigger was made.
+            /// Fire time, or trigger time.
             scheduled_for -> Timestamptz,
-            /// When it started, by the database clock.
+            /// Start, by the database clock.
             started_at -> Timestamptz,
-            /// When it ended, by the database clock.
+            /// End, by the database clock.
             completed_at -> Timestamptz,
-            /// How long it ran in milliseconds, by the monotonic clock of the worker (of the database for LOST).
+            /// Duration in milliseconds, by the worker's monotonic clock (by the database clock for LOST).
             duration_ms -> Int8,
             /// Exit code of a process, or HTTP status.
             exit_code -> Nullable<Int4>,
-            /// What the handler returned.
+            /// Result of the handler.
             result -> Nullable<Jsonb>,
-            /// Kind of error, stable for programs.
+            /// Stable error class, for programs.
             error_class -> Nullable<Text>,
-            /// What went wrong, for people.
+            /// Error message, for people.
             error_message -> Nullable<Text>,
-            /// Where it went wrong, if the handler could tell.
+            /// Location of the error, if the handler reported one.
             traceback -> Nullable<Text>,
-            /// Figures the handler reported.
+            /// Metrics reported by the handler.
             metrics -> Nullable<Jsonb>,
-            /// How much output it wrote in all, kept or not.
+            /// Output written in all, kept or not, in bytes.
             output_bytes -> Int8,
             /// The worker.
             worker_id -> Nullable<Uuid>,
-            /// Token of the claim it ran under.
+            /// Claim token of the attempt.
             claim_token -> Int8,
-            /// What created the dispatch.
+            /// Origin of the run.
             triggered_by -> Text,
         }
     }
 
     diesel::table! {
-        /// What attempts of backup_infrastructure jobs wrote, in chunks, by month of their start.
+        /// Output of attempts of backup_infrastructure jobs, like public.job_execution_output.
         maintenance.job_execution_output (tenant_id, execution_id, stream, chunk, started_at) {
-            /// Owner.
+            /// Owning tenant.
             tenant_id -> Uuid,
             /// The attempt.
             execution_id -> Uuid,
-            /// When the attempt started; decides the partition.
+            /// Start of the attempt; decides the partition.
             started_at -> Timestamptz,
-            /// Where it was written.
+            /// Output stream.
             stream -> Text,
             /// Position in the stream, from 0.
             chunk -> Int4,
-            /// The text; bytes that are not UTF-8, and NUL, are replaced.
+            /// Text; NUL and bytes that are not UTF-8 are replaced.
             content -> Text,
-            /// How many bytes between this chunk and the one before were not kept.
+            /// Bytes dropped between the previous chunk and this one.
             dropped_bytes -> Int8,
-            /// When the row was written, by the database clock.
+            /// Write time, by the database clock.
             written_at -> Timestamptz,
         }
     }
