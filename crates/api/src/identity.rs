@@ -252,7 +252,7 @@ impl Actor {
 
 impl RequestActor {
     /// The actor of a change before the caller is known.
-    pub(crate) fn nobody(request: &str, address: Option<String>, trace: TraceContext) -> Self {
+    pub(crate) fn unauthenticated(request: &str, address: Option<String>, trace: TraceContext) -> Self {
         let nobody = || "nobody".to_owned();
         Self(Actor {
             actor: nobody(),

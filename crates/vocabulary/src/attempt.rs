@@ -15,3 +15,18 @@ text_enum! {
         Released = "RELEASED",
     }
 }
+
+impl AttemptOutcome {
+    /// The name of the outcome that people see: in the API, on the command line and as a label of metrics.
+    #[must_use]
+    pub const fn public_name(self) -> &'static str {
+        match self {
+            Self::Completed => "succeeded",
+            Self::Failed => "failed",
+            Self::Timeout => "timed_out",
+            Self::Cancelled => "cancelled",
+            Self::Lost => "lost",
+            Self::Released => "released",
+        }
+    }
+}

@@ -93,6 +93,20 @@ pub struct IllegalTransition {
 }
 
 impl DispatchStatus {
+    /// The name of the state that people see: in the API, on the command line and as a label of metrics.
+    #[must_use]
+    pub const fn public_name(self) -> &'static str {
+        match self {
+            Self::Pending => "waiting",
+            Self::InProgress => "running",
+            Self::Completed => "succeeded",
+            Self::Failed => "failed",
+            Self::Timeout => "timed_out",
+            Self::Cancelled => "cancelled",
+            Self::DeadLetter => "dead_letter",
+        }
+    }
+
     /// The state after `event`.
     ///
     /// # Errors

@@ -25,3 +25,16 @@ text_enum! {
         SteppedDown = "stepped_down",
     }
 }
+
+impl WorkerStatus {
+    /// The name of the state that people see: in the API, on the command line and as a label of metrics.
+    #[must_use]
+    pub const fn public_name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Busy => "busy",
+            Self::Draining => "draining",
+            Self::Offline => "offline",
+        }
+    }
+}

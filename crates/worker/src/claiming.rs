@@ -266,7 +266,7 @@ fn limit(places: usize) -> u32 {
 async fn release_unknown(session: &Session, conn: &mut ClaimConnection) -> Result<(), DbError> {
     let worker = &session.worker;
     for attempt in conn.unknown(session.id, &worker.counters.running.tokens()).await? {
-        tracing::warn!(dispatch.id = %attempt.dispatch_id, job.name = attempt.job_name, "releasing a claim whose answer was lost");
+        tracing::warn!(run.id = %attempt.dispatch_id, job.name = attempt.job_name, "releasing a claim whose answer was lost");
         let never_run = CancellationToken::new();
         worker.counters.running.insert(
             attempt.token,

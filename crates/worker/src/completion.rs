@@ -141,7 +141,7 @@ impl CompleterHandle {
             },
             () = self.gave_up.cancelled() => "the worker stops, and the database was unavailable for too long",
         };
-        tracing::error!(dispatch.id = %run, why, "result lost; its run is left to recovery");
+        tracing::error!(run.id = %run, why, "result lost; its run is left to recovery");
     }
 
     /// Ends all waits for room and for storing, because the process ends. The runs of unstored results

@@ -181,8 +181,8 @@ filters! {
 
 /// The API's word for a stored state of a run or an attempt; `None` for any other text.
 pub(crate) fn state_word(stored: &str) -> Option<&'static str> {
-    let run = stored.parse::<DispatchStatus>().ok().map(|state| state.into_wire().as_str());
-    run.or_else(|| stored.parse::<AttemptOutcome>().ok().map(|state| state.into_wire().as_str()))
+    let run = stored.parse::<DispatchStatus>().ok().map(DispatchStatus::public_name);
+    run.or_else(|| stored.parse::<AttemptOutcome>().ok().map(AttemptOutcome::public_name))
 }
 
 #[cfg(test)]
@@ -205,12 +205,14 @@ mod tests {
     fn wire_and_domain_values_are_equal() {
         for status in sched_wire::RunStatus::ALL {
             assert_eq!(status.into_domain().into_wire(), *status);
+            assert_eq!(status.into_domain().public_name(), status.as_str());
         }
         for status in sched_wire::AttemptStatus::ALL {
             assert_eq!(status.into_domain().into_wire(), *status);
+            assert_eq!(status.into_domain().public_name(), status.as_str());
         }
         for status in WorkerStatus::ALL {
-            assert_eq!(status.into_wire().as_str(), status.as_str().to_lowercase());
+            assert_eq!(status.into_wire().as_str(), status.public_name());
         }
         for policy in sched_wire::MisfirePolicy::ALL {
             assert_eq!(policy.into_domain().as_str(), policy.as_str());

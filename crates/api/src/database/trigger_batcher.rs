@@ -248,7 +248,7 @@ mod tests {
 
     fn waiting(job: usize) -> (Waiting, oneshot::Receiver<Answer>) {
         let (answer, fate) = oneshot::channel();
-        let RequestActor(by) = RequestActor::nobody("r", None, TraceContext::begin(1, 1));
+        let RequestActor(by) = RequestActor::unauthenticated("r", None, TraceContext::begin(1, 1));
         let order = Order {
             tenant: DEFAULT_TENANT,
             job: job.to_string(),

@@ -11,9 +11,9 @@ use crate::convert::enums::IntoWire as _;
 /// The state that conflicts with a command.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Conflict {
-    #[error("the run has already ended as {}, so it cannot be cancelled", word(*.0))]
+    #[error("the run has already ended as {}, so it cannot be cancelled", .0.public_name())]
     Finished(DispatchStatus),
-    #[error("the run is {}; only an ended run can be retried, so wait for its end or cancel it", word(*.0))]
+    #[error("the run is {}; only an ended run can be retried, so wait for its end or cancel it", .0.public_name())]
     NotFinished(DispatchStatus),
     #[error("the run succeeded; trigger the job for another run")]
     Succeeded,
@@ -22,10 +22,6 @@ pub(crate) enum Conflict {
     /// The job prevents a retry.
     #[error("{}", barred(.job, *.bar))]
     Barred { job: String, bar: JobBar },
-}
-
-fn word(status: DispatchStatus) -> &'static str {
-    status.into_wire().as_str()
 }
 
 fn barred(job: &str, bar: JobBar) -> String {

@@ -97,7 +97,7 @@ async fn admitted(request: &ServiceRequest, facts: &Facts) -> Result<(), ApiErro
     let address = client_address::address(request.peer_addr(), request.headers(), &state.trusted_proxies);
     let told = address.map(|address| address.to_string());
     if needs == Needs::Nothing {
-        request.extensions_mut().insert(RequestActor::nobody(&facts.id.0, told, facts.trace));
+        request.extensions_mut().insert(RequestActor::unauthenticated(&facts.id.0, told, facts.trace));
         return Ok(());
     }
     let identity = identity::authenticate(state, request.method(), request.headers(), address).await?;

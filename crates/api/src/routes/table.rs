@@ -37,7 +37,7 @@ pub(crate) fn socket() -> Path {
     at(wire::EVENTS_SOCKET).get(
         P::RunsRead,
         event_socket::open,
-        operation("Follow what happens over a WebSocket").query::<wire::EventStreamQuery>(),
+        operation("Follow events over a WebSocket").query::<wire::EventStreamQuery>(),
     )
 }
 
@@ -71,14 +71,14 @@ fn jobs() -> Vec<Path> {
             .post(
                 P::JobsWrite,
                 jobs::create,
-                operation("Make a job").takes::<wire::JobSpec>().created::<wire::Job>(),
+                operation("Create a job").takes::<wire::JobSpec>().created::<wire::Job>(),
             ),
         at("/jobs/{job}")
             .get(P::JobsRead, jobs::get, operation("Show a job; a deleted one by its id").ok::<wire::Job>())
             .put(
                 P::JobsWrite,
                 jobs::put,
-                operation("Write a job under its name, new or over the old")
+                operation("Create or replace a job by name")
                     .if_match()
                     .takes_named::<wire::JobSpec>()
                     .put::<wire::Job>(),
@@ -86,7 +86,7 @@ fn jobs() -> Vec<Path> {
             .patch(
                 P::JobsWrite,
                 jobs::patch,
-                operation("Change some settings of a job, by a JSON merge patch")
+                operation("Change settings of a job with a JSON merge patch")
                     .if_match()
                     .merges::<wire::JobSpec>()
                     .ok::<wire::Job>(),
@@ -94,7 +94,7 @@ fn jobs() -> Vec<Path> {
             .delete(
                 P::JobsWrite,
                 jobs::delete,
-                operation("Delete a job, whose history stays and which can be restored")
+                operation("Delete a job; its history stays, and it can be restored")
                     .if_match()
                     .ok::<wire::JobDeleted>(),
             ),
@@ -111,7 +111,7 @@ fn jobs() -> Vec<Path> {
         at("/jobs/{job}/versions").get(
             P::JobsRead,
             jobs::versions,
-            operation("List the versions of a job, newest first, with what each changed")
+            operation("List the versions of a job with their changes, newest first")
                 .query::<PageQuery>()
                 .ok::<Page<wire::JobVersion>>(),
         ),
@@ -123,21 +123,21 @@ fn jobs() -> Vec<Path> {
         at("/jobs/{job}/runs").get(
             P::RunsRead,
             jobs::dispatches,
-            operation("List the runs of a job, newest first unless asked otherwise")
+            operation("List the runs of a job, newest first by default")
                 .query::<wire::JobRunsQuery>()
                 .ok::<Page<wire::Run>>(),
         ),
         at("/jobs/{job}/attempts").get(
             P::RunsRead,
             jobs::executions,
-            operation("List the attempts of a job, newest first unless asked otherwise")
+            operation("List the attempts of a job, newest first by default")
                 .query::<wire::JobAttemptsQuery>()
                 .ok::<Page<wire::Attempt>>(),
         ),
         at("/jobs/{job}/trigger").post(
             P::JobsTrigger,
             trigger::trigger,
-            operation("Run a job now, whatever its schedule says")
+            operation("Trigger a job: run it now, regardless of its schedule")
                 .if_match()
                 .may_take::<wire::TriggerRequest>()
                 .repeatable()
@@ -146,12 +146,12 @@ fn jobs() -> Vec<Path> {
         at("/jobs/{job}/preview").get(
             P::JobsRead,
             previews::of_job,
-            operation("Show when a job fires next").query::<wire::PreviewQuery>().ok::<wire::Preview>(),
+            operation("Show the next fire times of a job").query::<wire::PreviewQuery>().ok::<wire::Preview>(),
         ),
         at("/jobs/{job}/explain").get(
             P::JobsRead,
             explanations::of_job,
-            operation("Tell what became of every fire time of a range, and what the job waits for")
+            operation("Explain a job: the outcome of each fire time of a range, and its blockers")
                 .query::<wire::ExplainQuery>()
                 .ok::<wire::Explanation>(),
         ),
@@ -166,21 +166,21 @@ fn jobs() -> Vec<Path> {
         at("/jobs/{job}/cancel").post(
             P::RunsOperate,
             cancellations::of_job,
-            operation("Cancel all that waits and runs of a job")
+            operation("Cancel all open runs of a job")
                 .may_take::<wire::ReasonRequest>()
                 .ok::<wire::JobCancelled>(),
         ),
         at("/schedules/preview").post(
             P::JobsRead,
             previews::of_schedule,
-            operation("Show when a schedule would fire, before it is saved")
+            operation("Preview the fire times of a schedule that is not saved")
                 .takes::<wire::PreviewRequest>()
                 .ok::<wire::Preview>(),
         ),
         at("/apply").post(
             P::JobsWrite,
             apply::apply,
-            operation("Write queues, calendars, functions, templates, jobs and notification channels and rules as they should be, all or none")
+            operation("Apply a manifest: queues, calendars, functions, templates, jobs, notification channels and rules, all or none")
                 .query::<wire::ApplyQuery>()
                 .takes::<wire::Manifest>()
                 .ok::<wire::ApplyResult>(),
@@ -188,7 +188,7 @@ fn jobs() -> Vec<Path> {
         at("/export").get(
             P::JobsRead,
             export::export,
-            operation("Show all of that as it is, to be written again; without values that may be secrets")
+            operation("Export these definitions as they are, without values that may be secrets")
                 .query::<wire::ExportQuery>()
                 .ok::<wire::Manifest>(),
         ),
@@ -207,7 +207,7 @@ fn definitions() -> Vec<Path> {
             .put(
                 P::JobsWrite,
                 calendars::put,
-                operation("Write a calendar")
+                operation("Create or replace a calendar")
                     .if_match()
                     .takes_named::<wire::CalendarSpec>()
                     .put::<wire::Calendar>(),
@@ -227,14 +227,15 @@ fn definitions() -> Vec<Path> {
             .put(
                 P::QueuesWrite,
                 queues::put,
-                operation("Write a queue").if_match().takes::<wire::QueueSpec>().put::<wire::Queue>(),
+                operation("Create or replace a queue")
+                    .if_match()
+                    .takes::<wire::QueueSpec>()
+                    .put::<wire::Queue>(),
             )
             .delete(
                 P::QueuesWrite,
                 queues::delete,
-                operation("Delete a queue that nothing names and in which nothing waits")
-                    .if_match()
-                    .no_content(),
+                operation("Delete an empty queue that no job or function names").if_match().no_content(),
             ),
         at("/secrets").get(
             P::SecretsRead,
@@ -252,7 +253,7 @@ fn definitions() -> Vec<Path> {
             .put(
                 P::SecretsWrite,
                 secrets::put,
-                operation("Write a secret")
+                operation("Create or replace a secret")
                     .query::<wire::SecretQuery>()
                     .takes::<wire::SecretSpec>()
                     .if_match()
@@ -266,7 +267,7 @@ fn definitions() -> Vec<Path> {
         at("/secret-keys/rotate").post(
             P::SystemOperate,
             secrets::rotate,
-            operation("Seal all secrets with the newest key").ok::<wire::SecretsRotated>(),
+            operation("Encrypt all secrets with the newest key").ok::<wire::SecretsRotated>(),
         ),
         at("/functions").get(
             P::JobsRead,
@@ -284,7 +285,7 @@ fn runs() -> Vec<Path> {
         at("/runs").get(
             P::RunsRead,
             run_list::list,
-            operation("List runs, newest first unless asked otherwise")
+            operation("List runs, newest first by default")
                 .query::<wire::RunsQuery>()
                 .ok::<Page<wire::Run>>(),
         ),
@@ -292,12 +293,12 @@ fn runs() -> Vec<Path> {
         at("/runs/{id}/explain").get(
             P::RunsRead,
             explanations::of_dispatch,
-            operation("Tell what a run waits for").ok::<wire::RunExplanation>(),
+            operation("Explain a run: its origin, attempts and blockers").ok::<wire::RunExplanation>(),
         ),
         at("/runs/{id}/cancel").post(
             P::RunsOperate,
             cancellations::dispatch,
-            operation("Cancel a run, whether it waits or runs")
+            operation("Cancel a waiting or running run")
                 .may_take::<wire::ReasonRequest>()
                 .ok::<wire::Cancelled>()
                 .gives::<wire::Cancelled>(StatusCode::ACCEPTED),
@@ -317,26 +318,24 @@ fn runs() -> Vec<Path> {
         at("/audit-events").get(
             P::AuditRead,
             audit_events::list,
-            operation("List who changed what, newest first unless asked otherwise")
+            operation("List audit entries, newest first by default")
                 .query::<wire::AuditQuery>()
                 .ok::<Page<wire::AuditEvent>>(),
         ),
         at("/audit-events/{entry}").get(
             P::AuditRead,
             audit_events::get,
-            operation("Show one entry of the audit log").ok::<wire::AuditEvent>(),
+            operation("Show an audit entry").ok::<wire::AuditEvent>(),
         ),
         at("/events").get(
             P::RunsRead,
             events::list,
-            operation("List what happened, newest first")
-                .query::<wire::EventsQuery>()
-                .ok::<Page<wire::Event>>(),
+            operation("List events, newest first").query::<wire::EventsQuery>().ok::<Page<wire::Event>>(),
         ),
         at("/events/stream").get(
             P::RunsRead,
             events::stream,
-            operation("Follow what happens")
+            operation("Follow events as a stream")
                 .query::<wire::EventStreamQuery>()
                 .streams::<wire::StreamMessage>(),
         ),
@@ -369,14 +368,12 @@ fn runs() -> Vec<Path> {
         at("/dead-letters/{id}/discard").post(
             P::RunsOperate,
             dead_letters::discard,
-            operation("Be done with a dead letter")
-                .may_take::<wire::ReasonRequest>()
-                .ok::<wire::DeadLetter>(),
+            operation("Discard a dead letter").may_take::<wire::ReasonRequest>().ok::<wire::DeadLetter>(),
         ),
         at("/attempts").get(
             P::RunsRead,
             attempt_list::list,
-            operation("List attempts, newest first unless asked otherwise")
+            operation("List attempts, newest first by default")
                 .query::<wire::AttemptsQuery>()
                 .ok::<Page<wire::Attempt>>(),
         ),
@@ -404,7 +401,7 @@ fn fleet() -> Vec<Path> {
         at("/schedulers").get(
             P::FleetRead,
             fleet::scheduler_instances,
-            operation("List schedulers, and which leads").ok::<Page<wire::SchedulerInstance>>(),
+            operation("List schedulers and their roles").ok::<Page<wire::SchedulerInstance>>(),
         ),
         at("/schedulers/{id}").get(
             P::FleetRead,
@@ -414,21 +411,21 @@ fn fleet() -> Vec<Path> {
         at("/schedulers/leader/step-down").post(
             P::SystemOperate,
             fleet::step_down,
-            operation("Have the leader hand over")
+            operation("Let the leader step down")
                 .may_take::<wire::StepDownRequest>()
                 .gives::<wire::SchedulerInstance>(StatusCode::ACCEPTED),
         ),
         at("/metrics").get(
             P::RunsRead,
             health::metrics,
-            operation("Count jobs and runs by status, and tell how well and how fast runs go")
+            operation("Count jobs and runs by status, with success rate and average duration")
                 .query::<wire::MetricsQuery>()
                 .ok::<wire::Metrics>(),
         ),
         at("/status").get(
             P::JobsRead,
             fleet::status,
-            operation("Show how things stand").ok::<wire::Status>(),
+            operation("Show the state of the installation").ok::<wire::Status>(),
         ),
     ]
 }

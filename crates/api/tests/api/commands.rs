@@ -78,7 +78,7 @@ async fn waiting_run_is_cancelled_at_once() {
          AND payload @> '{}'",
         json!({"reason": "wrong data", "by": test_support::identity::actor(), "job_name": "report"})
     );
-    let audited = "SELECT count(*) FROM audit_log WHERE action = 'cancel_dispatch' AND target_type = 'run'
+    let audited = "SELECT count(*) FROM audit_log WHERE action = 'cancel_run' AND target_type = 'run'
                    AND after->>'reason' = 'wrong data' AND request_id IS NOT NULL";
     assert_eq!((app.count(&told).await, app.count(audited).await), (1, 1));
     assert_eq!(
@@ -102,7 +102,7 @@ async fn running_run_is_stopped_and_ended_run_refused() {
         "SELECT count(*) FROM job_dispatch WHERE cancel_requested_at IS NOT NULL AND status = 'IN_PROGRESS'";
     assert_eq!(app.count(marked).await, 1);
     let told = "SELECT count(*) FROM events WHERE event_type = 'dispatch_cancel_requested'";
-    let audited = "SELECT count(*) FROM audit_log WHERE action = 'cancel_dispatch'";
+    let audited = "SELECT count(*) FROM audit_log WHERE action = 'cancel_run'";
     assert_eq!((app.count(told).await, app.count(audited).await), (1, 1), "asking again changes nothing");
     let ended = trigger(&app, "report").await;
     finish(&app, &ended, "COMPLETED").await;
@@ -147,7 +147,7 @@ async fn ended_run_is_retried_once() {
     let first = app.get(&format!("/api/v1/runs/{id}")).await.json();
     assert_eq!((&made["retry_of"], &made["triggered_by"]), (&json!(id), &json!("retry")));
     assert_eq!((&made["scheduled_for"], &first["status"]), (&first["scheduled_for"], &json!("failed")));
-    assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE action = 'retry_dispatch'").await, 1);
+    assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE action = 'retry_run'").await, 1);
     let told = format!(
         "SELECT count(*) FROM events WHERE event_type = 'dispatch_retried' AND payload->>'by' = '{}'",
         test_support::identity::actor()

@@ -73,7 +73,7 @@ async fn fire_without_record_is_unaccounted() {
         told["triggers"][0]["text"]
             .as_str()
             .unwrap()
-            .starts_with("PENDING: triggered by owner@example.com (api)"),
+            .starts_with("waiting: triggered by owner@example.com (api)"),
         "{told}"
     );
     assert_eq!((&told["summary"]["triggers"], &told["summary"]["dispatched"]), (&json!(1), &json!(0)));

@@ -4,6 +4,8 @@
 //!
 //! The routes come from the OpenAPI document; a route without a probe here fails the test.
 
+mod probes;
+
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
@@ -11,6 +13,7 @@ use test_support::http::Answer;
 use test_support::identity::bearer;
 use uuid::Uuid;
 
+use self::probes::{Kind, probes};
 use crate::identity::{make_key, member, routes};
 use crate::support::{TestApp, function, manual, send};
 use crate::web_sockets::Socket;
@@ -21,184 +24,6 @@ const MARK: &str = "zanzibar";
 /// An id that no audit entry and no event has.
 const NO_ENTRY: &str = "9223372036854775807";
 const NO_EVENT: &str = "0.1.1.1";
-
-/// How a route treats names of another tenant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    /// Uses no such name, and shows nothing of the other tenant.
-    Own,
-    /// A list that shows nothing of the other tenant.
-    List,
-    /// One resource: not found, exactly like a resource that never existed.
-    One,
-    /// A name in the body: refused, exactly like a name that never existed.
-    Names,
-    /// The installation, and so all tenants.
-    Installation,
-    /// Lists the caller's own tenant and, for a system operator, the installation, where other
-    /// tenants are named.
-    Log,
-    /// Creates or writes a resource with that name in the caller's own tenant. Runs last, because
-    /// the resource exists afterwards.
-    Writes,
-}
-
-/// Each route: method, path, kind, and a body that reaches the database.
-fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
-    use Kind::{Installation, List, Log, Names, One, Own, Writes};
-    let none = Value::Null;
-    let job = json!({"name": "mine", "function": MARK, "job_type": "manual"});
-    vec![
-        ("GET", "/openapi.json", Own, none.clone()),
-        ("GET", "/me", Own, none.clone()),
-        ("PUT", "/me/password", Own, json!({"old_password": "x", "new_password": "correct horse battery"})),
-        ("GET", "/sessions", List, none.clone()),
-        ("POST", "/sessions", Own, json!({"email": "x"})),
-        ("GET", "/sessions/current", Own, none.clone()),
-        ("DELETE", "/sessions/current", Own, none.clone()),
-        ("DELETE", "/sessions/{id}", One, none.clone()),
-        ("GET", "/status", Own, none.clone()),
-        ("GET", "/metrics", Own, none.clone()),
-        ("GET", "/workers", Installation, none.clone()),
-        ("GET", "/workers/{id}", Installation, none.clone()),
-        ("GET", "/schedulers", Installation, none.clone()),
-        ("GET", "/schedulers/{id}", Installation, none.clone()),
-        ("POST", "/schedulers/leader/step-down", Installation, json!({})),
-        ("GET", "/tenants", Installation, none.clone()),
-        ("POST", "/tenants", Installation, json!({"slug": "A"})),
-        ("GET", "/users", Installation, none.clone()),
-        ("POST", "/users", Installation, json!({"email": "x"})),
-        ("POST", "/users/{email}/activate", Installation, json!({})),
-        ("POST", "/users/{email}/deactivate", Installation, json!({})),
-        ("POST", "/secret-keys/rotate", Installation, json!({})),
-        ("GET", "/users/{email}", Installation, none.clone()),
-        ("PATCH", "/users/{email}", Installation, json!({"display_name": "x"})),
-        ("DELETE", "/users/{email}", Installation, none.clone()),
-        ("GET", "/tenants/{slug}", Installation, none.clone()),
-        ("PATCH", "/tenants/{slug}", Installation, json!({"name": "x"})),
-        ("DELETE", "/tenants/{slug}", Installation, none.clone()),
-        ("POST", "/tenants/{slug}/pause", Installation, json!({})),
-        ("POST", "/tenants/{slug}/resume", Installation, json!({})),
-        ("GET", "/tenants/{slug}/usage", Installation, none.clone()),
-        ("GET", "/usage", Own, none.clone()),
-        ("GET", "/job-types", List, none.clone()),
-        ("GET", "/job-types/{name}", One, none.clone()),
-        ("PUT", "/job-types/{name}", Installation, json!({"is_active": true})),
-        ("POST", "/workers/{id}/drain", Installation, json!({})),
-        ("POST", "/workers/{id}/undrain", Installation, json!({})),
-        ("POST", "/maintenance/tick", Installation, json!({})),
-        ("POST", "/maintenance/reset-stuck", Installation, json!({})),
-        ("GET", "/api-keys", List, none.clone()),
-        ("POST", "/api-keys", Writes, json!({"name": MARK, "of_tenant": true, "scopes": ["keys:read"]})),
-        ("GET", "/api-keys/{key}", One, none.clone()),
-        ("PATCH", "/api-keys/{key}", One, json!({"name": "other"})),
-        ("DELETE", "/api-keys/{key}", One, none.clone()),
-        ("GET", "/memberships", List, none.clone()),
-        ("GET", "/memberships/{email}", One, none.clone()),
-        // Users belong to the installation: a caller that knows an address can add the user as a
-        // member, and changes nothing else of the user.
-        ("PUT", "/memberships/{email}", Writes, json!({"role": "viewer"})),
-        ("DELETE", "/memberships/{email}", One, none.clone()),
-        ("GET", "/jobs", List, none.clone()),
-        ("POST", "/jobs", Names, job.clone()),
-        ("GET", "/jobs/{job}", One, none.clone()),
-        ("PUT", "/jobs/{job}", Names, json!({"function": MARK, "job_type": "manual"})),
-        ("PATCH", "/jobs/{job}", One, json!({"priority": 1})),
-        ("DELETE", "/jobs/{job}", One, none.clone()),
-        ("POST", "/jobs/{job}/restore", One, json!({})),
-        ("POST", "/jobs/{job}/rollback", One, json!({"version": 1})),
-        ("GET", "/jobs/{job}/versions", One, none.clone()),
-        ("GET", "/jobs/{job}/versions/{version}", One, none.clone()),
-        ("GET", "/jobs/{job}/runs", One, none.clone()),
-        ("GET", "/jobs/{job}/attempts", One, none.clone()),
-        ("POST", "/jobs/{job}/trigger", One, json!({})),
-        ("GET", "/jobs/{job}/preview", One, none.clone()),
-        ("GET", "/jobs/{job}/explain", One, none.clone()),
-        ("POST", "/jobs/{job}/pause", One, json!({})),
-        ("POST", "/jobs/{job}/resume", One, json!({})),
-        ("POST", "/jobs/{job}/enable", One, json!({})),
-        ("POST", "/jobs/{job}/disable", One, json!({})),
-        ("POST", "/jobs/{job}/cancel", One, json!({})),
-        (
-            "POST",
-            "/schedules/preview",
-            Names,
-            json!({"job_type": "interval", "schedule_config": {"hours": 1}, "calendars": [MARK]}),
-        ),
-        ("POST", "/apply", Names, json!({"jobs": [job]})),
-        ("GET", "/export", Own, none.clone()),
-        ("GET", "/calendars", List, none.clone()),
-        ("GET", "/calendars/{name}", One, none.clone()),
-        ("PUT", "/calendars/{name}", Writes, json!({"dates": ["2027-01-01"]})),
-        ("DELETE", "/calendars/{name}", One, none.clone()),
-        ("GET", "/queues", List, none.clone()),
-        ("GET", "/queues/{name}", One, none.clone()),
-        ("PUT", "/queues/{name}", Writes, json!({})),
-        ("GET", "/secrets", List, none.clone()),
-        ("GET", "/secrets/{name}", One, none.clone()),
-        ("PUT", "/secrets/{name}", Writes, json!({"value": "x"})),
-        ("DELETE", "/secrets/{name}", One, none.clone()),
-        ("POST", "/queues/{name}/pause", One, json!({})),
-        ("POST", "/queues/{name}/resume", One, json!({})),
-        ("DELETE", "/queues/{name}", One, none.clone()),
-        ("GET", "/projects", List, none.clone()),
-        ("GET", "/projects/{name}", One, none.clone()),
-        ("PUT", "/projects/{name}", Writes, json!({})),
-        ("DELETE", "/projects/{name}", One, none.clone()),
-        ("POST", "/projects/{name}/pause", One, json!({})),
-        ("POST", "/projects/{name}/resume", One, json!({})),
-        ("GET", "/templates", List, none.clone()),
-        ("GET", "/templates/{name}", One, none.clone()),
-        ("PUT", "/templates/{name}", Writes, json!({"job": {"function": "f", "job_type": "manual"}})),
-        ("DELETE", "/templates/{name}", One, none.clone()),
-        ("POST", "/templates/{name}/render", One, json!({"name": "mine"})),
-        ("POST", "/templates/{name}/instantiate", One, json!({"name": "mine"})),
-        ("GET", "/notification-channels", List, none.clone()),
-        ("GET", "/notification-channels/{name}", One, none.clone()),
-        (
-            "PUT",
-            "/notification-channels/{name}",
-            Writes,
-            json!({"kind": "webhook", "url": "https://example.com/"}),
-        ),
-        ("DELETE", "/notification-channels/{name}", One, none.clone()),
-        ("POST", "/notification-channels/{name}/test", One, none.clone()),
-        ("GET", "/notification-rules", List, none.clone()),
-        ("GET", "/notification-rules/{name}", One, none.clone()),
-        ("PUT", "/notification-rules/{name}", Names, json!({"channel": MARK, "on": ["failure"]})),
-        ("DELETE", "/notification-rules/{name}", One, none.clone()),
-        ("GET", "/notification-deliveries", List, none.clone()),
-        ("GET", "/notification-deliveries/{id}", One, none.clone()),
-        ("GET", "/functions", List, none.clone()),
-        ("GET", "/functions/{name}", One, none.clone()),
-        ("PUT", "/functions/{name}", Writes, function(MARK)),
-        ("DELETE", "/functions/{name}", One, none.clone()),
-        ("POST", "/functions/{name}/activate", One, json!({})),
-        ("POST", "/functions/{name}/deactivate", One, json!({})),
-        ("POST", "/functions/{name}/pause", One, json!({})),
-        ("POST", "/functions/{name}/resume", One, json!({})),
-        ("GET", "/runs", List, none.clone()),
-        ("GET", "/runs/{id}", One, none.clone()),
-        ("GET", "/runs/{id}/explain", One, none.clone()),
-        ("POST", "/runs/{id}/cancel", One, json!({})),
-        ("POST", "/runs/{id}/retry", One, json!({})),
-        ("GET", "/runs/{id}/logs", One, none.clone()),
-        ("GET", "/dead-letters", List, none.clone()),
-        ("POST", "/dead-letters/retry", Own, json!({"all": true})),
-        ("POST", "/dead-letters/discard", Own, json!({"all": true})),
-        ("GET", "/dead-letters/{id}", One, none.clone()),
-        ("POST", "/dead-letters/{id}/retry", One, json!({})),
-        ("POST", "/dead-letters/{id}/discard", One, json!({})),
-        ("GET", "/events", List, none.clone()),
-        ("GET", "/events/{event}", One, none.clone()),
-        ("GET", "/events/stream", Own, none.clone()),
-        ("GET", "/audit-events", Log, none.clone()),
-        ("GET", "/audit-events/{entry}", One, none.clone()),
-        ("GET", "/attempts", List, none.clone()),
-        ("GET", "/attempts/{id}", One, none.clone()),
-        ("GET", "/attempts/{id}/output", One, none),
-    ]
-}
 
 /// An installation with two tenants, and the resources of the other one.
 struct Two {

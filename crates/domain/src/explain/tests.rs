@@ -185,8 +185,8 @@ fn every_fire_time_of_a_day_has_its_fate() {
     assert!(explanation.summary.is_sound());
     assert_eq!(
         explanation.lines[0].sentence(),
-        "COMPLETED: dispatched 12ms after its time by host-a (term 3); waited 5ms in queue default; \
-         attempt 1 COMPLETED on host-b after 1.2s"
+        "succeeded: dispatched 12ms after its time by host-a (term 3); waited 5ms in queue default; \
+         attempt 1 succeeded on host-b after 1.2s"
     );
 }
 
@@ -444,7 +444,7 @@ fn lost_and_failed_attempts_name_their_worker() {
     };
     assert_eq!(
         lost.sentence(),
-        "PENDING: dispatched 12ms after its time, catching it up, by host-a (term 3); \
+        "waiting: dispatched 12ms after its time, catching it up, by host-a (term 3); \
          attempt 1 LOST on host-b after 1.2s: its worker was given up; attempt 2 FAILED on host-b after 1.2s, exit code 3; \
          waits in queue default since 2026-03-02T11:00:00.012Z"
     );

@@ -208,7 +208,7 @@ impl Dispatched {
     /// One sentence without a full stop.
     #[must_use]
     pub fn sentence(&self) -> String {
-        let mut parts = vec![format!("{}: {}", self.status, self.origin())];
+        let mut parts = vec![format!("{}: {}", self.status.public_name(), self.origin())];
         parts.extend(self.waited());
         parts.extend(self.attempts.iter().map(Attempt::sentence));
         match self.status {
@@ -294,7 +294,8 @@ impl Attempt {
     fn sentence(&self) -> String {
         let worker = self.worker.as_deref().unwrap_or("a worker");
         let took = length(self.completed_at - self.started_at);
-        let mut text = format!("attempt {} {} on {worker} after {took}", self.number, self.outcome);
+        let mut text =
+            format!("attempt {} {} on {worker} after {took}", self.number, self.outcome.public_name());
         if let Some(code) = self.exit_code.filter(|code| *code != 0) {
             text.push_str(&format!(", exit code {code}"));
         }

@@ -7,7 +7,7 @@
 //!
 //! # A batch ([`trigger_batch`])
 //! It is its own transaction and takes three round trips for any size: the begin travels with the
-//! locks, the runs travel with the audit events, and then comes the commit. A quota adds one. A
+//! locks, the runs travel with the audit events, and then comes the commit. A quota adds two. A
 //! batch never waits for a job that another transaction has locked, such as a tick or the end of an
 //! attempt. Its triggers of that job are not done ([`Fate::Busy`]); the caller repeats each of them
 //! alone. The same holds for a job whose arguments have a schema, so that a batch stays cheap.

@@ -189,13 +189,13 @@ impl Lost {
     pub fn tell(&self) {
         let OpenAttempt { dispatch_id, job_name, attempt, worker_id, .. } = &self.attempt;
         tracing::warn!(
-            dispatch.id = %dispatch_id, job.name = job_name, attempt, worker.id = %worker_id, error = self.message,
+            run.id = %dispatch_id, job.name = job_name, attempt, worker.id = %worker_id, error = self.message,
             "attempt lost"
         );
         metrics::counter!("sched_attempts_lost_total", "reason" => self.cause.class()).increment(1);
         if is_poison(&self.attempt) && self.status == DispatchStatus::DeadLetter {
             tracing::error!(
-                dispatch.id = %dispatch_id, job.name = job_name, losses = POISON_AFTER_LOSSES,
+                run.id = %dispatch_id, job.name = job_name, losses = POISON_AFTER_LOSSES,
                 "run became a dead letter: too many of its attempts were lost"
             );
             metrics::counter!("sched_dispatches_poisoned_total").increment(1);

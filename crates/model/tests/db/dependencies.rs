@@ -298,7 +298,7 @@ async fn a_dependent_that_may_not_run_has_its_skip_recorded_and_chained() {
         world.sql(&format!("UPDATE {table} SET {column} = {} {of}", !on)).await;
         assert_eq!((followed.dispatched, followed.skipped), (0, vec![reason, reason]), "{why}");
         let detail = world.text("SELECT detail FROM skipped_fires ORDER BY id DESC LIMIT 1").await;
-        assert_eq!(detail, format!("to run after a ended as COMPLETED (run {dispatch}), but {why}"));
+        assert_eq!(detail, format!("to run after a ended as succeeded (run {dispatch}), but {why}"));
     }
     world.sql("UPDATE scheduled_jobs SET deleted_at = now() WHERE name = 'b'").await;
     system.finish("a", AttemptOutcome::Completed).await;

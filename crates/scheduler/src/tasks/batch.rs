@@ -307,7 +307,7 @@ fn span_of(dispatch: &NewDispatch<'_>, job: &str, lateness: Duration) -> Span {
             ("tenant.id", dispatch.tenant_id.to_string().into()),
             ("job.id", dispatch.job_id.to_string().into()),
             ("job.name", job.into()),
-            ("dispatch.id", dispatch.id.to_string().into()),
+            ("run.id", dispatch.id.to_string().into()),
             ("queue", dispatch.queue.as_str().into()),
             ("fire_time", dispatch.scheduled_for.to_rfc3339_opts(SecondsFormat::AutoSi, true).into()),
             ("lateness_ms", late_ms.into()),

@@ -124,7 +124,7 @@ impl Waiting {
 
 fn tell_expired(expired: &Expired) {
     tracing::warn!(
-        dispatch.id = %expired.dispatch_id, job.name = expired.job_name, queue = expired.queue, error = expired.message,
+        run.id = %expired.dispatch_id, job.name = expired.job_name, queue = expired.queue, error = expired.message,
         "A dispatch is given up: nobody has begun it in time."
     );
     metrics::counter!("sched_dispatches_expired_total").increment(1);

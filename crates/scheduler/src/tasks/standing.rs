@@ -69,7 +69,7 @@ fn show(idle: i64, busy: i64, draining: i64, oldest_pending: f64) {
     for (status, count) in
         [(WorkerStatus::Idle, idle), (WorkerStatus::Busy, busy), (WorkerStatus::Draining, draining)]
     {
-        metrics::gauge!("sched_workers_online", "status" => status.as_str())
+        metrics::gauge!("sched_workers_online", "status" => status.public_name())
             .set(f64::from(u32::try_from(count).unwrap_or(u32::MAX)));
     }
     metrics::gauge!("sched_oldest_pending_seconds").set(oldest_pending);

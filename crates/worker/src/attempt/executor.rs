@@ -190,7 +190,7 @@ async fn killed(
     match reason {
         KillReason::StillRuns => {
             tracing::error!(
-                dispatch.id = %run,
+                run.id = %run,
                 job.name = job,
                 "attempt still runs after it was stopped; its run is recovered after this process has ended"
             );
@@ -198,7 +198,7 @@ async fn killed(
             session.count_left();
         }
         KillReason::LeaseLost => {
-            tracing::warn!(dispatch.id = %run, job.name = job, ?reason, "killed attempt");
+            tracing::warn!(run.id = %run, job.name = job, ?reason, "killed attempt");
             session.count_left();
             session.worker.counters.running.remove(claimed.token);
             // No notification: its room is free when the leader has recovered it, and the leader
@@ -208,7 +208,7 @@ async fn killed(
         // The database rejects its token, unless the claim holds again by now. Then the run must not
         // stay without an attempt.
         KillReason::ClaimLost => {
-            tracing::warn!(dispatch.id = %run, job.name = job, ?reason, "killed attempt");
+            tracing::warn!(run.id = %run, job.name = job, ?reason, "killed attempt");
             let mut ended = released(&claimed, CLAIM_LOST);
             ended.record.duration = ran;
             session.worker.completer.send(Some(claimed.claim_id), ended, place).await;
@@ -265,13 +265,13 @@ fn log(claimed: &Claimed, report: &Report) {
     metrics::histogram!("sched_execution_seconds").record(report.elapsed.as_secs_f64());
     let (job, run, attempt) = (claimed.job_name.as_str(), claimed.dispatch_id, claimed.attempt);
     for note in &report.notes {
-        tracing::warn!(job.name = job, dispatch.id = %run, attempt, note, "note about the attempt");
+        tracing::warn!(job.name = job, run.id = %run, attempt, note, "note about the attempt");
     }
     let elapsed_ms = u64::try_from(report.elapsed.as_millis()).unwrap_or(u64::MAX);
     match &report.error_message {
-        None => tracing::debug!(job.name = job, dispatch.id = %run, attempt, elapsed_ms, "attempt succeeded"),
+        None => tracing::debug!(job.name = job, run.id = %run, attempt, elapsed_ms, "attempt succeeded"),
         Some(error) => {
-            tracing::warn!(job.name = job, dispatch.id = %run, attempt, elapsed_ms, error, "attempt did not succeed");
+            tracing::warn!(job.name = job, run.id = %run, attempt, elapsed_ms, error, "attempt did not succeed");
         }
     }
 }

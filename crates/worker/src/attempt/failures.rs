@@ -28,8 +28,8 @@ fn details(claimed: &Claimed, ended: &Ended) -> Report {
         ("tenant.id", claimed.tenant_id.to_string()),
         ("job.id", claimed.job_id.to_string()),
         ("job.name", claimed.job_name.clone()),
-        ("dispatch.id", claimed.dispatch_id.to_string()),
-        ("execution.id", ended.record.execution_id.to_string()),
+        ("run.id", claimed.dispatch_id.to_string()),
+        ("attempt.id", ended.record.execution_id.to_string()),
         ("attempt", claimed.attempt.to_string()),
         ("error.type", class.clone()),
     ];

@@ -78,8 +78,8 @@ fn finished(worker: WorkerId, claimed: &Claimed, outcome: &TraceOutcome<'_>) -> 
         ("tenant.id", claimed.tenant_id.to_string().into()),
         ("job.id", claimed.job_id.to_string().into()),
         ("job.name", claimed.job_name.as_str().into()),
-        ("dispatch.id", claimed.dispatch_id.to_string().into()),
-        ("execution.id", id(claimed).to_string().into()),
+        ("run.id", claimed.dispatch_id.to_string().into()),
+        ("attempt.id", id(claimed).to_string().into()),
         ("worker.id", worker.to_string().into()),
         ("attempt", i64::from(claimed.attempt).into()),
         ("handler.type", claimed.handler_type.as_str().into()),
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(span.failure.as_deref(), Some("exit code 7"));
         for fact in [
             ("job.name", Value::from("calls")),
-            ("execution.id", id(&claimed).to_string().into()),
+            ("attempt.id", id(&claimed).to_string().into()),
             ("attempt", 3.into()),
             ("outcome", "FAILED".into()),
             ("error.type", "exit_code".into()),

@@ -19,7 +19,7 @@ const OUTCOMES: [AttemptOutcome; 5] = [
 /// Exports the counters with the value 0.
 pub(crate) fn show() {
     for outcome in OUTCOMES {
-        metrics::counter!("sched_attempts_total", "status" => outcome.as_str()).increment(0);
+        metrics::counter!("sched_attempts_total", "status" => outcome.public_name()).increment(0);
     }
     metrics::counter!("sched_retries_total").increment(0);
     for part in ["kept", "dropped"] {
@@ -39,7 +39,7 @@ pub(super) fn count<'a>(stored: impl IntoIterator<Item = &'a Ended>) {
     let mut outcomes: HashMap<&'static str, u64> = HashMap::new();
     let (mut retries, mut kept, mut dropped) = (0, 0, 0);
     for one in stored {
-        *outcomes.entry(one.outcome.as_str()).or_default() += 1;
+        *outcomes.entry(one.outcome.public_name()).or_default() += 1;
         retries += u64::from(one.verdict.event == DispatchEvent::Retry);
         for chunk in &one.record.output {
             kept += u64::try_from(chunk.content.len()).unwrap_or(0);

@@ -127,10 +127,10 @@ async fn alerts_and_the_dashboard_ask_for_what_the_daemons_show() {
     })
     .await;
     let shown = pages(&mut system).await;
-    let wrong = "rate(sched_nothing_total[5m]) / sched_leader{status=\"x\"} + sched_attempts_total{status=~\"FAILED|LATE\"}";
+    let wrong = "rate(sched_nothing_total[5m]) / sched_leader{status=\"x\"} + sched_attempts_total{status=~\"failed|LATE\"}";
     assert_eq!(
         unknown(&shown, wrong),
-        ["sched_nothing_total", "sched_leader{status: x}", "sched_attempts_total{status: FAILED|LATE}"],
+        ["sched_nothing_total", "sched_leader{status: x}", "sched_attempts_total{status: failed|LATE}"],
         "the check finds nothing"
     );
 }
@@ -144,7 +144,7 @@ async fn the_leader_shows_who_works_and_how_long_the_oldest_waits() {
     system.trigger("left").await;
     let online = |page: &str| {
         let of = |status| value(page, &format!("sched_workers_online{{status=\"{status}\"}}"));
-        (of("IDLE"), of("BUSY"), of("DRAINING"))
+        (of("idle"), of("busy"), of("draining"))
     };
     let oldest = |page: &str| value(page, "sched_oldest_pending_seconds");
     wait_for("the worker and what is left", PATIENCE, async || {

@@ -129,7 +129,7 @@ async fn a_request_its_dispatch_and_its_attempt_are_one_trace_with_the_promised_
     assert_eq!(attempt.id, last_digits(&ended["id"]));
     assert_eq!((&json!(attempt.id), &json!(TRACE)), (&ended["span_id"], &ended["trace_id"]));
     for (name, value) in
-        [("dispatch.id", &json!(dispatch)), ("execution.id", &ended["id"]), ("job.name", &json!("fails"))]
+        [("run.id", &json!(dispatch)), ("attempt.id", &ended["id"]), ("job.name", &json!("fails"))]
     {
         assert_eq!(&json!(attempt.fact(name)), value);
     }
@@ -146,7 +146,7 @@ async fn a_request_its_dispatch_and_its_attempt_are_one_trace_with_the_promised_
     system.apply(&shell_jobs("true", &[every("beat", 1)])).await;
     let fire = the_first(&collector, "sched-scheduler").await;
     assert_eq!((fire.span.name.as_str(), fire.parent.as_str()), ("dispatch beat", ""));
-    assert_eq!(fire.trace, fire.fact("dispatch.id").replace('-', ""));
+    assert_eq!(fire.trace, fire.fact("run.id").replace('-', ""));
     let run = the(&collector, "its attempt", |seen| seen.trace == fire.trace && seen.id != fire.id).await;
     assert_eq!((&run.parent, run.service.as_str()), (&fire.id, "sched-worker"));
     assert!(run.span.status.is_none(), "{run:?}");

@@ -42,7 +42,7 @@ async fn errors_and_dispatches_that_failed_for_good_are_reported_without_secrets
     let dispatch = answer.json()["run_id"].clone();
 
     let event = the(&tracker, "the failed dispatch", |event| event["tags"]["job.name"] == "fails").await;
-    assert_eq!((&event["tags"]["dispatch.id"], &event["tags"]["attempt"]), (&dispatch, &json!("2")));
+    assert_eq!((&event["tags"]["run.id"], &event["tags"]["attempt"]), (&dispatch, &json!("2")));
     assert_eq!(
         (&event["tags"]["trace_id"], &event["tags"]["error.type"]),
         (&json!(TRACE), &json!("exit_code"))

@@ -119,7 +119,7 @@ fn rejection(fate: Fate, job: &str, is_of_request: bool) -> ApiError {
 
 /// Logs a committed run and wakes workers.
 fn tell(state: &State, job: JobId, dispatch: DispatchId, queue: String) {
-    tracing::debug!(job.id = %job, dispatch.id = %dispatch, "job triggered");
+    tracing::debug!(job.id = %job, run.id = %dispatch, "job triggered");
     state.hints.made_in(&[queue]);
 }
 

@@ -254,7 +254,7 @@ pub(crate) fn of_cancelled_dispatch(
     AuditEntry {
         tenant_id: Some(tenant),
         actor: by.actor.clone(),
-        action: "cancel_dispatch",
+        action: "cancel_run",
         target_type: "run",
         target_id: id.to_string(),
         before: Some(json!({"status": if is_closed { "PENDING" } else { "IN_PROGRESS" }})),
@@ -291,7 +291,7 @@ pub(crate) fn of_retry(tenant: TenantId, retry: &Retry, by: &Actor) -> AuditEntr
     AuditEntry {
         tenant_id: Some(tenant),
         actor: by.actor.clone(),
-        action: "retry_dispatch",
+        action: "retry_run",
         target_type: "run",
         target_id: retry.of.to_string(),
         before: None,

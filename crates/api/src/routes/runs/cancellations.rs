@@ -50,7 +50,7 @@ pub(crate) async fn dispatch(
     let reason = reason(body)?;
     let order = Order { by: &call.by.actor, reason: reason.as_deref() };
     let written = call
-        .write("cancel_dispatch", async |conn: &mut Conn| {
+        .write("cancel_run", async |conn: &mut Conn| {
             built_in::dispatches(conn, &call.identity, &[id]).await?;
             let (stopped, shown, status) = match cancellations::cancel(conn, tenant, id, &order).await? {
                 Cancelled::Stopped(stricken, stopped) => {
@@ -82,7 +82,7 @@ pub(crate) async fn dispatch(
         })
         .await?;
     if let Some(stopped) = written.extra {
-        tracing::info!(dispatch.id = %id, "run cancelled");
+        tracing::info!(run.id = %id, "run cancelled");
         hint(&call.state, &stopped).await;
     }
     Ok(written.response)

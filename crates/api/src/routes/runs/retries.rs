@@ -51,7 +51,7 @@ async fn again(call: &Call, id: DispatchId, of: Of) -> Result<HttpResponse, ApiE
     let (tenant, traceparent) = (call.tenant(), call.by.trace.to_string());
     let order = RetryOrder { tenant, by: &call.by.actor, traceparent: Some(&traceparent) };
     let written = call
-        .write("retry_dispatch", async |conn: &mut Conn| {
+        .write("retry_run", async |conn: &mut Conn| {
             if of == Of::DeadLetter && dead_letters::by_id(conn, tenant, id).await?.is_none() {
                 return Err(ApiError::NotFound { kind: "dead letter", name: id.to_string() });
             }
@@ -71,7 +71,7 @@ async fn again(call: &Call, id: DispatchId, of: Of) -> Result<HttpResponse, ApiE
         })
         .await?;
     if let Some(Some(retry)) = written.extra {
-        tracing::info!(dispatch.id = %retry.dispatch_id, dispatch.of = %id, "run retried");
+        tracing::info!(run.id = %retry.dispatch_id, run.of = %id, "run retried");
         call.state.hints.made_in(&[retry.queue]);
     }
     Ok(written.response)

@@ -10,11 +10,11 @@ use crate::routes::access::{api_keys, me, memberships, sessions, tenants, users}
 
 pub(super) fn identity() -> Vec<Path> {
     vec![
-        at("/me").get(Needs::Identity, me::get, operation("Show who asks and what they may").ok::<wire::Me>()),
+        at("/me").get(Needs::Identity, me::get, operation("Show the caller's identity and permissions").ok::<wire::Me>()),
         at("/me/password").put(
             Needs::Identity,
             me::change_password,
-            operation("Change one's own password, which ends one's sessions; of the session that asks, a new one is answered")
+            operation("Change the caller's password; ends all sessions of the user and starts a new one for the caller")
                 .takes::<wire::PasswordChange>()
                 .ok::<wire::OwnSession>()
                 .no_content(),
@@ -23,12 +23,12 @@ pub(super) fn identity() -> Vec<Path> {
             .get(
                 Needs::Identity,
                 sessions::list,
-                operation("List where one is signed in, in this tenant, newest first").ok::<Page<wire::Session>>(),
+                operation("List the caller's sessions in this tenant, newest first").ok::<Page<wire::Session>>(),
             )
             .post(
                 Needs::Nothing,
                 sessions::create,
-                operation("Sign in with a password; the session is in the cookie that is answered")
+                operation("Sign in with a password; the answer sets the session cookie")
                     .takes::<wire::SignIn>()
                     .created::<wire::OwnSession>(),
             ),
@@ -36,24 +36,24 @@ pub(super) fn identity() -> Vec<Path> {
             .get(
                 Needs::Identity,
                 sessions::current,
-                operation("Show the session whose cookie is sent").ok::<wire::OwnSession>().may_be_missing(),
+                operation("Show the session of the request's cookie").ok::<wire::OwnSession>().may_be_missing(),
             )
             .delete(Needs::Identity, sessions::sign_out, operation("Sign out").no_content()),
         at("/sessions/{id}").delete(
             Needs::Identity,
             sessions::delete,
-            operation("End a session of one's own").no_content(),
+            operation("End a session of the caller").no_content(),
         ),
         at("/api-keys")
             .get(
                 Needs::Identity,
                 api_keys::list,
-                operation("List API keys: with keys:read all of the tenant, otherwise one's own").query::<PageQuery>().ok::<Page<wire::ApiKey>>(),
+                operation("List API keys: all of the tenant with keys:read, else those of the caller").query::<PageQuery>().ok::<Page<wire::ApiKey>>(),
             )
             .post(
                 Needs::Identity,
                 api_keys::create,
-                operation("Make an API key; its text is shown this once. One of the tenant takes keys:write, one's own nothing")
+                operation("Create an API key; its secret is shown only once. A key of the tenant needs keys:write")
                     .takes::<wire::ApiKeySpec>()
                     .created::<wire::NewApiKey>(),
             ),
@@ -61,19 +61,19 @@ pub(super) fn identity() -> Vec<Path> {
             .get(
                 Needs::Identity,
                 api_keys::get,
-                operation("Show an API key, by its id or prefix: with keys:read any of the tenant, otherwise one's own").ok::<wire::ApiKey>(),
+                operation("Show an API key by id or prefix: any of the tenant with keys:read, else one of the caller").ok::<wire::ApiKey>(),
             )
             .patch(
                 Needs::Identity,
                 api_keys::patch,
-                operation("Rename an API key, or have it do less or end sooner: with keys:write any of the tenant, otherwise one's own")
+                operation("Rename or restrict an API key: any of the tenant with keys:write, else one of the caller")
                     .takes::<wire::ApiKeyPatch>()
                     .ok::<wire::ApiKey>(),
             )
             .delete(
                 Needs::Identity,
                 api_keys::revoke,
-                operation("Revoke an API key: with keys:write any of the tenant, otherwise one's own").no_content(),
+                operation("Revoke an API key: any of the tenant with keys:write, else one of the caller").no_content(),
             ),
         at("/tenants")
             .get(
@@ -84,7 +84,7 @@ pub(super) fn identity() -> Vec<Path> {
             .post(
                 P::SystemOperate,
                 tenants::create,
-                operation("Make a tenant").takes::<wire::TenantSpec>().created::<wire::Tenant>(),
+                operation("Create a tenant").takes::<wire::TenantSpec>().created::<wire::Tenant>(),
             ),
         at("/users")
             .get(
@@ -95,17 +95,17 @@ pub(super) fn identity() -> Vec<Path> {
             .post(
                 P::SystemOperate,
                 users::create,
-                operation("Make a user").takes::<wire::UserSpec>().created::<wire::User>(),
+                operation("Create a user").takes::<wire::UserSpec>().created::<wire::User>(),
             ),
         at("/users/{email}/activate").post(
             P::SystemOperate,
             users::activate,
-            operation("Let a user in again").ok::<wire::User>(),
+            operation("Activate a user").ok::<wire::User>(),
         ),
         at("/users/{email}/deactivate").post(
             P::SystemOperate,
             users::deactivate,
-            operation("Refuse a user and all their keys").ok::<wire::User>(),
+            operation("Deactivate a user and all keys of the user").ok::<wire::User>(),
         ),
         at("/memberships").get(
             P::MembersRead,
@@ -121,7 +121,7 @@ pub(super) fn identity() -> Vec<Path> {
             .put(
                 P::MembersWrite,
                 memberships::put,
-                operation("Make a user a member, or change their role")
+                operation("Create a membership, or change its role")
                     .takes::<wire::MembershipSpec>()
                     .if_match()
                     .put::<wire::Membership>(),

@@ -43,12 +43,15 @@ fn in_projects() -> Vec<Path> {
             .put(
                 P::JobsWrite,
                 projects::put,
-                operation("Write a project").takes::<wire::ProjectSpec>().if_match().put::<wire::Project>(),
+                operation("Create or replace a project")
+                    .takes::<wire::ProjectSpec>()
+                    .if_match()
+                    .put::<wire::Project>(),
             )
             .delete(
                 P::JobsWrite,
                 projects::delete,
-                operation("Delete a project, with its jobs if that is asked for")
+                operation("Delete a project, optionally with its jobs")
                     .query::<wire::DeleteProjectQuery>()
                     .if_match()
                     .ok::<wire::ProjectDeleted>(),
@@ -74,7 +77,7 @@ fn of_functions() -> Vec<Path> {
             .put(
                 P::JobsWrite,
                 functions::put,
-                operation("Write a task function")
+                operation("Create or replace a task function")
                     .takes::<wire::FunctionSpec>()
                     .if_match()
                     .put::<wire::Function>(),
@@ -120,7 +123,7 @@ fn of_templates() -> Vec<Path> {
             .put(
                 P::JobsWrite,
                 templates::put,
-                operation("Write a template")
+                operation("Create or replace a template")
                     .if_match()
                     .takes_named::<wire::TemplateSpec>()
                     .put::<wire::Template>(),
@@ -128,19 +131,19 @@ fn of_templates() -> Vec<Path> {
             .delete(
                 P::JobsWrite,
                 templates::delete,
-                operation("Delete a template; jobs that were made from it stay").if_match().no_content(),
+                operation("Delete a template; jobs created from it stay").if_match().no_content(),
             ),
         at("/templates/{name}/render").post(
             P::JobsRead,
             templates::render,
-            operation("Show the job that a template and some values make")
+            operation("Render a template with values, without creating the job")
                 .may_take::<wire::InstantiateRequest>()
                 .ok::<wire::JobSpec>(),
         ),
         at("/templates/{name}/instantiate").post(
             P::JobsWrite,
             templates::instantiate,
-            operation("Make a job from a template")
+            operation("Create a job from a template")
                 .if_match()
                 .may_take::<wire::InstantiateRequest>()
                 .put::<wire::Job>(),
@@ -166,7 +169,7 @@ fn of_notifications() -> Vec<Path> {
             .put(
                 P::JobsWrite,
                 notifications::channels::put,
-                operation("Write a notification channel")
+                operation("Create or replace a notification channel")
                     .if_match()
                     .takes_named::<wire::NotificationChannelSpec>()
                     .put::<wire::NotificationChannel>(),
@@ -179,7 +182,7 @@ fn of_notifications() -> Vec<Path> {
         at("/notification-channels/{name}/test").post(
             P::JobsWrite,
             notifications::channels::test,
-            operation("Have a test message sent to a notification channel")
+            operation("Send a test message to a notification channel")
                 .gives::<wire::NotificationDelivery>(StatusCode::ACCEPTED),
         ),
         at("/notification-rules").get(
@@ -196,7 +199,7 @@ fn of_notifications() -> Vec<Path> {
             .put(
                 P::JobsWrite,
                 notifications::rules::put,
-                operation("Write a notification rule")
+                operation("Create or replace a notification rule")
                     .if_match()
                     .takes_named::<wire::NotificationRuleSpec>()
                     .put::<wire::NotificationRule>(),
@@ -204,21 +207,21 @@ fn of_notifications() -> Vec<Path> {
             .delete(
                 P::JobsWrite,
                 notifications::rules::delete,
-                operation("Delete a notification rule; what it has told already is sent all the same")
+                operation("Delete a notification rule; notifications that it has created are still sent")
                     .if_match()
                     .no_content(),
             ),
         at("/notification-deliveries").get(
             P::RunsRead,
             notifications::deliveries::list,
-            operation("List notifications that were sent or are to be, newest first")
+            operation("List notifications, sent and waiting, newest first")
                 .query::<wire::NotificationDeliveriesQuery>()
                 .ok::<Page<wire::NotificationDelivery>>(),
         ),
         at("/notification-deliveries/{id}").get(
             P::RunsRead,
             notifications::deliveries::get,
-            operation("Show a notification and what became of it").ok::<wire::NotificationDelivery>(),
+            operation("Show a notification and its delivery").ok::<wire::NotificationDelivery>(),
         ),
     ]
 }
@@ -256,12 +259,12 @@ fn of_tenants() -> Vec<Path> {
         at("/tenants/{slug}/usage").get(
             P::SystemOperate,
             tenancy::usage_of,
-            operation("Show how much of its quotas a tenant uses").ok::<wire::Usage>(),
+            operation("Show the quota usage of a tenant").ok::<wire::Usage>(),
         ),
         at("/usage").get(
             P::JobsRead,
             tenancy::own_usage,
-            operation("Show how much of its quotas one's own tenant uses").ok::<wire::Usage>(),
+            operation("Show the quota usage of the caller's tenant").ok::<wire::Usage>(),
         ),
     ]
 }
@@ -308,13 +311,13 @@ fn of_the_installation() -> Vec<Path> {
         at("/maintenance/tick").post(
             P::SystemOperate,
             maintenance::tick,
-            operation("Have the leader look at the schedules at once")
+            operation("Let the leader check all schedules now")
                 .gives::<wire::SchedulerInstance>(StatusCode::ACCEPTED),
         ),
         at("/maintenance/reset-stuck").post(
             P::SystemOperate,
             maintenance::reset_stuck,
-            operation("Have the leader end attempts that nobody ends, or say which it would")
+            operation("Let the leader end stuck attempts, or list them with a dry run")
                 .may_take::<wire::ResetStuckRequest>()
                 .ok::<wire::StuckAttempts>()
                 .gives::<wire::SchedulerInstance>(StatusCode::ACCEPTED),
@@ -329,7 +332,7 @@ fn of_the_installation() -> Vec<Path> {
             .put(
                 P::SystemOperate,
                 job_types::put,
-                operation("Say whether new jobs may be of a kind")
+                operation("Enable or disable a kind of schedule for new jobs")
                     .takes::<wire::JobTypeSpec>()
                     .if_match()
                     .ok::<wire::JobTypeInfo>(),
@@ -337,14 +340,13 @@ fn of_the_installation() -> Vec<Path> {
         at("/workers/{id}/drain").post(
             P::SystemOperate,
             drains::drain,
-            operation("Have a worker take nothing new and finish what it runs")
+            operation("Drain a worker: it finishes its attempts and claims no new run")
                 .gives::<wire::Worker>(StatusCode::ACCEPTED),
         ),
         at("/workers/{id}/undrain").post(
             P::SystemOperate,
             drains::undrain,
-            operation("Have a worker that drains take new work again")
-                .gives::<wire::Worker>(StatusCode::ACCEPTED),
+            operation("End the drain of a worker").gives::<wire::Worker>(StatusCode::ACCEPTED),
         ),
     ]
 }

@@ -18,7 +18,7 @@ fn waiting_run_lists_its_blockers_in_order() {
         attempts: Vec::new(),
         ..dispatch("12:00")
     };
-    let begin = "PENDING: dispatched 12ms after its time by host-a (term 3); waits in queue default since 2026-03-02T12:00:00.012Z";
+    let begin = "waiting: dispatched 12ms after its time by host-a (term 3); waits in queue default since 2026-03-02T12:00:00.012Z";
     assert_eq!(told(pending.clone()), begin);
     let one = Dispatched { waits: vec![Wait::TenantPaused], ..pending.clone() };
     assert_eq!(told(one), format!("{begin}: the tenant is paused"));
@@ -38,7 +38,7 @@ fn recovered_attempt_is_reported() {
     let text = told(lost);
     assert!(text.contains("attempt 1 LOST on host-b after 1.2s: its worker was given up"), "{text}");
     assert!(
-        text.ends_with("attempt 2 COMPLETED on host-b after 1.2s; the lost attempt has been recovered"),
+        text.ends_with("attempt 2 succeeded on host-b after 1.2s; the lost attempt has been recovered"),
         "{text}"
     );
 }

@@ -166,7 +166,7 @@ impl Told<'_> {
     fn of(&self, tenant: TenantId, run: &Run) -> String {
         let ends = self.by_job.get(&(tenant, run.after)).into_iter().flatten();
         match ends.copied().find(|end| end.dispatch_id == run.by) {
-            Some(end) => format!("{} ended as {} (run {})", end.job_name, end.status, run.by),
+            Some(end) => format!("{} ended as {} (run {})", end.job_name, end.status.public_name(), run.by),
             None => format!("run {} ended", run.by),
         }
     }

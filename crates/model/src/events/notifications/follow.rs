@@ -15,7 +15,8 @@
 //! - Rules are read together with an event, a moment after it was written. A rule matches no
 //!   event older than itself.
 
-use std::borrow::Cow;
+mod cleanup;
+mod sending;
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -26,14 +27,13 @@ use diesel_async::RunQueryDsl;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::dispatching::insert::{self, NewDispatch, Origin};
 use crate::events::stream::EventKey;
 use crate::schema::notification_cursor;
 use crate::{Conn, DbError, DbResult, connection::database_clock};
-use sched_domain::built_in;
-use sched_domain::dispatch::Trigger;
-use sched_domain::ids::{DEFAULT_TENANT, DispatchId, JobId, TenantId, time_ordered};
+use sched_domain::ids::{JobId, TenantId};
 use sched_domain::notification::{Hold, HoldKey, Holding, MessageKind};
+
+pub use self::cleanup::{Tidied, prune, tidy};
 
 statement! {
     LookNow = "follow/notifications_look.sql", (stale_seconds: f64 as Double) -> (Bool, Bool, Bool, Bool)
@@ -128,7 +128,7 @@ pub async fn step(conn: &mut Conn, work: Work, ignored: &[i64], limits: Limits) 
         move_to(conn, stretch.server, upto).await?;
     }
     if work.has_waiting || done.deliveries > 0 {
-        dispatch(conn, limits, &mut done).await?;
+        sending::dispatch(conn, limits, &mut done).await?;
     }
     Ok(done)
 }
@@ -387,123 +387,4 @@ async fn note_fates(conn: &mut Conn, after: EventKey, upto: EventKey) -> DbResul
     };
     fates.execute(conn).await?;
     Ok(())
-}
-
-statement! {
-    Waiting = "follow/notifications_waiting.sql", (room: i64 as BigInt, limit: i64 as BigInt) -> (SqlUuid, SqlUuid)
-}
-
-statement! {
-    Send<'a> = "follow/notifications_send.sql", (
-        tenant: TenantId as SqlUuid,
-        job: &'a str as Text,
-        tenants: &'a [TenantId] as Array<SqlUuid>,
-        deliveries: &'a [Uuid] as Array<SqlUuid>,
-        dispatches: &'a [DispatchId] as Array<SqlUuid>,
-    ) -> (SqlUuid, SqlUuid, SqlUuid, SqlUuid, Text, SmallInt, Timestamptz)
-}
-
-/// Gives waiting deliveries their runs.
-async fn dispatch(conn: &mut Conn, limits: Limits, done: &mut Stepped) -> DbResult<()> {
-    let waiting: Vec<(TenantId, Uuid)> =
-        Waiting { room: limits.room, limit: limits.dispatches }.load(conn).await?;
-    if waiting.is_empty() {
-        return Ok(());
-    }
-    let now = database_clock::now(conn).await?;
-    let (tenants, deliveries): (Vec<TenantId>, Vec<Uuid>) = waiting.into_iter().unzip();
-    let dispatches: Vec<DispatchId> = deliveries.iter().map(|_| DispatchId(time_ordered(now))).collect();
-    let send = Send {
-        tenant: DEFAULT_TENANT,
-        job: built_in::NOTIFY,
-        tenants: &tenants,
-        deliveries: &deliveries,
-        dispatches: &dispatches,
-    };
-    let sent: Vec<Sent> = send.load(conn).await?;
-    let new: Vec<NewDispatch<'_>> = sent.into_iter().map(Sent::into_dispatch).collect();
-    let created = insert::insert(conn, None, Trigger::Api, &new).await?;
-    done.queues = created.iter().map(|new| new.queue.clone()).collect();
-    done.dispatched = created.len();
-    done.stuck = deliveries.len() - done.dispatched;
-    done.queues.sort_unstable();
-    done.queues.dedup();
-    Ok(())
-}
-
-/// A delivery that is being sent, and the built-in job that sends it.
-#[derive(Queryable)]
-struct Sent {
-    tenant: TenantId,
-    delivery: Uuid,
-    dispatch: DispatchId,
-    job: JobId,
-    queue: String,
-    priority: i16,
-    at: DateTime<Utc>,
-}
-
-impl Sent {
-    fn into_dispatch(self) -> NewDispatch<'static> {
-        NewDispatch {
-            id: self.dispatch,
-            tenant_id: DEFAULT_TENANT,
-            job_id: self.job,
-            scheduled_for: self.at,
-            available_at: self.at,
-            is_queued: false,
-            expires_at: None,
-            queue: self.queue,
-            priority: self.priority,
-            args: Some(Cow::Owned(json!({"tenant": self.tenant, "delivery": self.delivery}))),
-            is_catch_up: false,
-            follows: None,
-            origin: Origin {
-                user: Some("notifications"),
-                trigger_id: Some(self.dispatch.0),
-                ..Origin::default()
-            },
-        }
-    }
-}
-
-statement! {
-    Prune = "follow/notifications_prune.sql", (before: DateTime<Utc> as Timestamptz, limit: i64 as BigInt) -> BigInt
-}
-
-/// Deletes up to `limit` finished deliveries from before `before`; returns their number.
-pub async fn prune(conn: &mut Conn, before: DateTime<Utc>, limit: i64) -> DbResult<u64> {
-    let gone: i64 = Prune { before, limit }.get_result(conn).await?;
-    Ok(u64::try_from(gone).unwrap_or(0))
-}
-
-/// Maximum wait of a delivery in seconds: a day. Later it is no longer news, and the deliveries of
-/// a dead channel would stay forever.
-const WAITING_SECONDS: f64 = 86_400.0;
-/// Time in seconds after which the outcome of a run is read directly if the stream has not reported
-/// it.
-const SENDING_SECONDS: f64 = 600.0;
-
-statement! {
-    Tidy = "follow/notifications_tidy.sql", (
-        waiting_seconds: f64 as Double,
-        sending_seconds: f64 as Double,
-        limit: i64 as BigInt,
-    ) -> (BigInt, BigInt)
-}
-
-/// Deliveries that nothing else would have ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
-pub struct Tidied {
-    /// Deliveries that waited too long.
-    pub expired: i64,
-    /// Deliveries whose run had ended or was deleted without a report from the stream.
-    pub untold: i64,
-}
-
-/// Ends up to `limit` deliveries of each kind that nothing else would end. Call it in a fenced
-/// transaction.
-pub async fn tidy(conn: &mut Conn, limit: i64) -> DbResult<Tidied> {
-    let tidy = Tidy { waiting_seconds: WAITING_SECONDS, sending_seconds: SENDING_SECONDS, limit };
-    Ok(tidy.get_result(conn).await?)
 }

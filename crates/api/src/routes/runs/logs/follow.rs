@@ -1,4 +1,4 @@
-//! One reader of a run's output: what is new since its last poll.
+//! One reader of a run's output: the output since its last poll.
 //!
 //! A poll reads the state of the run first, and then attempts that have ended since, with their
 //! stored output, and the live output of the running one. In this order nothing is missed: an
@@ -70,7 +70,7 @@ impl Follower {
         (LogEvent::End { status: self.status.into_wire() }, self.position)
     }
 
-    /// Reads what is new. `NotFound` if the tenant has no such run.
+    /// Reads the new output. `NotFound` if the tenant has no such run.
     pub(super) async fn look(&mut self, conn: &mut Conn) -> DbResult<Seen> {
         let watched = live_output::look(conn, self.tenant, self.dispatch).await?.ok_or(DbError::NotFound)?;
         self.status = watched.status;
