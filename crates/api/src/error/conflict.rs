@@ -6,8 +6,6 @@ use sched_model::dispatching::retries::JobBar;
 use sched_model::domain::dispatch::DispatchStatus;
 use sched_model::domain::ids::DispatchId;
 
-use crate::convert::enums::IntoWire as _;
-
 /// The state that conflicts with a command.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Conflict {

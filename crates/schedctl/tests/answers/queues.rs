@@ -4,7 +4,7 @@ use sched_runtime::exit;
 use serde_json::{Value, json};
 
 use crate::api::{Api, line, page, problem, text};
-use crate::{AT, ID, OTHER, TRACE, dispatch, event, job};
+use crate::{AT, ID, OTHER, dispatch, job};
 
 #[test]
 fn a_dispatch_is_created_as_a_job_is_triggered() {

@@ -161,7 +161,7 @@ async fn a_queue_that_is_made_meanwhile_is_served_without_a_new_start() {
     let ran = schedctl(&["jobs", "trigger", "now-and-then", "--wait", "--wait-timeout", "90s"]).await;
     assert!(ran.status.success(), "{}\n{}", ran.stderr, running.stderr());
     assert!(
-        running.stderr().contains("New queues get a worker of their own, worker+1: late."),
+        running.stderr().contains("Started the worker worker+1 for new queues: late."),
         "{}",
         running.stderr()
     );

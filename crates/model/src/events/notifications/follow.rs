@@ -21,7 +21,7 @@ mod sending;
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel::sql_types::{
-    Array, BigInt, Bool, Double, Int4, Jsonb, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid,
+    Array, BigInt, Bool, Double, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid,
 };
 use diesel_async::RunQueryDsl;
 use serde_json::{Value, json};
@@ -30,7 +30,8 @@ use uuid::Uuid;
 use crate::events::stream::EventKey;
 use crate::schema::notification_cursor;
 use crate::{Conn, DbError, DbResult, connection::database_clock};
-use sched_domain::ids::{JobId, TenantId};
+use sched_domain::built_in;
+use sched_domain::ids::{DEFAULT_TENANT, TenantId, time_ordered};
 use sched_domain::notification::{Hold, HoldKey, Holding, MessageKind};
 
 pub use self::cleanup::{Tidied, prune, tidy};
