@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{MARK, NO_ENTRY, NO_EVENT};
+use super::MARK;
+use crate::support::function;
 
 /// How a route treats names of another tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
