@@ -280,7 +280,7 @@ async fn attempt_metrics_count_stored_results() {
         },
     ))
     .await;
-    wait_for("the counters", PATIENCE, async || match count("sched_attempts_total{status=\"TIMEOUT\"} 0") {
+    wait_for("the counters", PATIENCE, async || match count("sched_attempts_total{status=\"timed_out\"} 0") {
         true => Ok(()),
         false => Err(shown()),
     })
@@ -297,8 +297,8 @@ async fn attempt_metrics_count_stored_results() {
     world.stop().await.unwrap();
     // 256 KiB of the log are kept, and the log of "add".
     for line in [
-        "sched_attempts_total{status=\"COMPLETED\"} 1",
-        "sched_attempts_total{status=\"FAILED\"} 1",
+        "sched_attempts_total{status=\"succeeded\"} 1",
+        "sched_attempts_total{status=\"failed\"} 1",
         "sched_retries_total 1",
         "sched_output_bytes_total{part=\"kept\"} 262160",
         "sched_output_bytes_total{part=\"dropped\"} 37857",

@@ -445,7 +445,7 @@ fn lost_and_failed_attempts_name_their_worker() {
     assert_eq!(
         lost.sentence(),
         "waiting: dispatched 12ms after its time, catching it up, by host-a (term 3); \
-         attempt 1 LOST on host-b after 1.2s: its worker was given up; attempt 2 FAILED on host-b after 1.2s, exit code 3; \
+         attempt 1 lost on host-b after 1.2s: its worker was given up; attempt 2 failed on host-b after 1.2s, exit code 3; \
          waits in queue default since 2026-03-02T11:00:00.012Z"
     );
 }

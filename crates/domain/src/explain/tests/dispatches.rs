@@ -36,7 +36,7 @@ fn recovered_attempt_is_reported() {
     lost.attempts[0].error = Some("its worker was given up".into());
     lost.attempts.push(Attempt { number: 2, ..second });
     let text = told(lost);
-    assert!(text.contains("attempt 1 LOST on host-b after 1.2s: its worker was given up"), "{text}");
+    assert!(text.contains("attempt 1 lost on host-b after 1.2s: its worker was given up"), "{text}");
     assert!(
         text.ends_with("attempt 2 succeeded on host-b after 1.2s; the lost attempt has been recovered"),
         "{text}"
