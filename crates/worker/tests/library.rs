@@ -280,9 +280,11 @@ async fn attempt_metrics_count_stored_results() {
         },
     ))
     .await;
-    wait_for("the counters", PATIENCE, async || match count("sched_attempts_total{status=\"timed_out\"} 0") {
-        true => Ok(()),
-        false => Err(shown()),
+    wait_for("the counters", PATIENCE, async || {
+        match count("sched_attempts_total{status=\"timed_out\"} 0") {
+            true => Ok(()),
+            false => Err(shown()),
+        }
     })
     .await;
     assert!(
