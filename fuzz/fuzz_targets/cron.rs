@@ -64,6 +64,7 @@ fn accepted(spec: &CronSpec, text: &str, options: &CronOptions<'_>) {
     // A nickname is spelled out in the normal form only; all other text is read by both.
     let nickname = text.trim_start().starts_with('@');
     let reference = slowly(if nickname { printed } else { text }, options.hash_key);
+    let laws = Laws { spec, reference: &reference, seconds: options.seconds };
     for start in starts() {
         let mut after = start;
         for _ in 0..CHAIN {
@@ -73,7 +74,7 @@ fn accepted(spec: &CronSpec, text: &str, options: &CronOptions<'_>) {
                 assert!(after.year() > LAST_CERTAIN_YEAR, "`{printed}` ends after {after}");
                 break;
             };
-            follows(spec, &reference, after, next, options.seconds);
+            laws.hold(after, next);
             after = next;
         }
     }
@@ -83,23 +84,37 @@ fn asked(spec: &CronSpec, after: NaiveDateTime) -> Option<NaiveDateTime> {
     spec.next_naive(after).unwrap_or_else(|error| panic!("`{spec}` after {after}: {error}"))
 }
 
-/// The laws of one answer.
-fn follows(spec: &CronSpec, reference: &Reference, after: NaiveDateTime, next: NaiveDateTime, seconds: bool) {
-    assert!(next > after, "`{spec}` goes back from {after} to {next}");
-    assert!(next.nanosecond() == 0 && (seconds || next.second() == 0), "`{spec}` after {after} names {next}");
-    assert!(reference.matches(next), "`{spec}` after {after} names {next}, which does not match");
-    // Asked again on the way, it must not have passed over a time nor change its mind.
-    for between in [next - TimeDelta::microseconds(1), after + (next - after) / 2] {
-        assert_eq!(
-            asked(spec, between),
-            Some(next),
-            "`{spec}` after {between}, asked on the way from {after}"
+/// The laws of the answers of one expression.
+struct Laws<'a> {
+    spec: &'a CronSpec,
+    reference: &'a Reference,
+    /// Whether the expression may have a field for seconds.
+    seconds: bool,
+}
+
+impl Laws<'_> {
+    /// The time after `after` is `next`.
+    fn hold(&self, after: NaiveDateTime, next: NaiveDateTime) {
+        let Self { spec, reference, seconds } = *self;
+        assert!(next > after, "`{spec}` goes back from {after} to {next}");
+        assert!(
+            next.nanosecond() == 0 && (seconds || next.second() == 0),
+            "`{spec}` after {after} names {next}"
         );
-    }
-    if (1..LAST_CERTAIN_YEAR).contains(&after.year()) {
-        let first = reference.next_after(after, NEAR_DAYS);
-        let near = next.date() <= after.date() + chrono::Days::new(NEAR_DAYS);
-        assert_eq!(first, near.then_some(next), "`{spec}` after {after} within {NEAR_DAYS} days");
+        assert!(reference.matches(next), "`{spec}` after {after} names {next}, which does not match");
+        // Asked again on the way, it must not have passed over a time nor change its mind.
+        for between in [next - TimeDelta::microseconds(1), after + (next - after) / 2] {
+            assert_eq!(
+                asked(spec, between),
+                Some(next),
+                "`{spec}` after {between}, asked on the way from {after}"
+            );
+        }
+        if (1..LAST_CERTAIN_YEAR).contains(&after.year()) {
+            let first = reference.next_after(after, NEAR_DAYS);
+            let near = next.date() <= after.date() + chrono::Days::new(NEAR_DAYS);
+            assert_eq!(first, near.then_some(next), "`{spec}` after {after} within {NEAR_DAYS} days");
+        }
     }
 }
 

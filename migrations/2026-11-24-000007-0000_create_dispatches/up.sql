@@ -137,7 +137,7 @@ COMMENT ON COLUMN job_dispatch.claimable_at IS
     'unless PENDING.';
 COMMENT ON COLUMN job_dispatch.claimed_at IS 'Latest claim; minus available_at it is the wait.';
 COMMENT ON COLUMN job_dispatch.completed_at IS 'Time of the final state; NULL before.';
-COMMENT ON COLUMN job_dispatch.status IS 'State; the transitions are those of domain::dispatch.';
+COMMENT ON COLUMN job_dispatch.status IS 'State; the transitions are those of domain::run_state.';
 COMMENT ON COLUMN job_dispatch.queue IS 'Queue it waits in.';
 COMMENT ON COLUMN job_dispatch.priority IS '0 is claimed first, 100 last.';
 COMMENT ON COLUMN job_dispatch.worker_id IS 'Worker of the latest claim.';

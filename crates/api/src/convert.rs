@@ -6,6 +6,7 @@
 pub(crate) mod calendar;
 pub(crate) mod enums;
 pub(crate) mod explain;
+pub(crate) mod fleet;
 pub(crate) mod health;
 pub(crate) mod hidden;
 pub(crate) mod identity;

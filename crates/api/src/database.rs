@@ -2,5 +2,6 @@
 
 pub(crate) mod access;
 pub(crate) mod pools;
+pub(crate) mod requests;
 pub(crate) mod trigger_batcher;
 pub(crate) mod worker_notifier;

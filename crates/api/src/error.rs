@@ -1,4 +1,4 @@
-//! Errors of requests, and their problem documents.
+//! Errors of requests. `problem` has their answers.
 //!
 //! One type and one exhaustive mapping: a new variant must choose its status and its code. Internal
 //! causes (messages of the database) are in the log and never in an answer.
@@ -6,27 +6,19 @@
 
 pub(crate) mod conflict;
 pub(crate) mod field_error;
+mod problem;
 
 use std::sync::Arc;
 
 use actix_web::error::PayloadError;
 use actix_web::http::StatusCode;
-use actix_web::http::header::{ALLOW, RETRY_AFTER, UPGRADE, WWW_AUTHENTICATE};
-use actix_web::{HttpResponse, ResponseError};
 use sched_model::DbError;
 use sched_model::domain::identity::Permission;
-use sched_wire::{BASE_PATH, CSRF_TOKEN, PROBLEM_JSON, Problem};
+use sched_wire::{BASE_PATH, CSRF_TOKEN};
 
 use crate::error::conflict::Conflict;
 use crate::error::field_error::{FieldError, Reason};
 use crate::http::extract::limits::{BODY_WITHIN, MAX_BODY_BYTES};
-
-/// `Retry-After` for temporary failures: about the time of a database restart.
-const RETRY_AFTER_SECONDS: &str = "2";
-/// `WWW-Authenticate` for a request without a token.
-const NO_TOKEN: &str = "Bearer realm=\"sched\"";
-/// `WWW-Authenticate` for a rejected token.
-const INVALID_TOKEN: &str = "Bearer realm=\"sched\", error=\"invalid_token\"";
 
 /// Why a request fails.
 #[derive(Debug, thiserror::Error)]
@@ -259,63 +251,6 @@ impl ApiError {
             Self::Shared(error) => error.kind(),
         }
     }
-
-    fn mistakes(&self) -> &[FieldError] {
-        match self {
-            Self::Parameters(mistakes) | Self::Refused(mistakes) => mistakes,
-            Self::Shared(error) => error.mistakes(),
-            _ => &[],
-        }
-    }
-
-    /// The problem document, without the fields that depend on the request.
-    pub(crate) fn problem(&self) -> Problem {
-        let (status, code) = self.kind();
-        let title = status.canonical_reason().unwrap_or("Error");
-        let mut problem = Problem::new(status.as_u16(), title, code, self.to_string());
-        problem.errors = self.mistakes().iter().map(FieldError::to_wire).collect();
-        problem
-    }
-
-    /// The answer with `problem`.
-    pub(crate) fn respond(&self, problem: &Problem) -> HttpResponse {
-        let mut response = HttpResponse::build(self.kind().0);
-        if let Self::MethodNotAllowed { allow } = self {
-            response.insert_header((ALLOW, allow.as_str()));
-        }
-        if let Self::Unauthenticated(shown) = self {
-            // RFC 6750: no error code for a request without a token.
-            let challenge = if shown.is_some() { INVALID_TOKEN } else { NO_TOKEN };
-            response.insert_header((WWW_AUTHENTICATE, challenge));
-        }
-        if let Self::NoUpgrade(_) = self {
-            response.insert_header((UPGRADE, "websocket"));
-        }
-        if matches!(self, Self::SignInFailed(_)) {
-            response.insert_header((WWW_AUTHENTICATE, NO_TOKEN));
-        }
-        if let Self::TooManyRequests { after_seconds }
-        | Self::TooManySignIns { after_seconds }
-        | Self::TooManyUnauthenticated { after_seconds }
-        | Self::QuotaUsedUp { after_seconds, .. } = self
-        {
-            response.insert_header((RETRY_AFTER, after_seconds.to_string()));
-        }
-        if matches!(self, Self::SlowBody) {
-            // The rest of the body would be read as the next request.
-            response.force_close();
-        }
-        if matches!(self, Self::InFlight) {
-            response.insert_header((RETRY_AFTER, "1"));
-        }
-        if self.kind().0 == StatusCode::SERVICE_UNAVAILABLE || matches!(self, Self::TooManyStreams { .. }) {
-            response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
-        }
-        // Strings and numbers only: this cannot fail, and an empty body would still carry the
-        // status.
-        let body = serde_json::to_string(problem).unwrap_or_default();
-        response.content_type(PROBLEM_JSON).body(body)
-    }
 }
 
 /// One value that is never valid decides the status of the whole request; otherwise the first
@@ -328,116 +263,9 @@ fn refusal(mistakes: &[FieldError]) -> (StatusCode, &'static str) {
     }
 }
 
-impl ResponseError for ApiError {
-    fn status_code(&self) -> StatusCode {
-        self.kind().0
-    }
-
-    fn error_response(&self) -> HttpResponse {
-        self.respond(&self.problem())
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use sched_model::dispatching::retries::JobBar;
-    use sched_model::domain::dispatch::DispatchStatus;
-    use sched_model::domain::ids::DispatchId;
-
     use super::*;
-    use crate::openapi::PROBLEMS;
-
-    #[test]
-    fn answer_hides_database_messages() {
-        let cause = "password authentication failed for user \"x\"";
-        for error in [
-            ApiError::from(DbError::Unavailable(cause.into())),
-            ApiError::from(DbError::Corrupt { what: cause.into(), reason: cause.into() }),
-        ] {
-            let text = serde_json::to_string(&error.problem()).unwrap();
-            assert!(!text.contains("password"), "{text}");
-        }
-    }
-
-    #[test]
-    fn every_code_has_a_section_in_the_problems_page() {
-        let outage = || DbError::Unavailable("x".into());
-        let reasons = [
-            Reason::Invalid,
-            Reason::AlreadyExists,
-            Reason::SingletonTaken,
-            Reason::Inactive,
-            Reason::Concurrent,
-            Reason::InUse,
-            Reason::KeyReused,
-            Reason::LastOwner,
-            Reason::LastOperator,
-            Reason::BuiltIn,
-            Reason::QuotaExceeded,
-        ];
-        let refused = reasons.map(|reason| {
-            ApiError::Refused(vec![FieldError { reason, pointer: String::new(), message: String::new() }])
-        });
-        let others = [
-            ApiError::NoSuchPath,
-            ApiError::MethodNotAllowed { allow: "GET".to_owned() },
-            ApiError::NotFound { kind: "job", name: String::new() },
-            ApiError::Malformed(String::new()),
-            ApiError::MediaType,
-            ApiError::TooLarge,
-            ApiError::SlowBody,
-            ApiError::BrokenBody(PayloadError::Overflow),
-            ApiError::Parameters(Vec::new()),
-            ApiError::NoLeader,
-            ApiError::NoStandby,
-            ApiError::NoSecretKeys,
-            ApiError::Unsealed(sched_model::domain::secret::SealError),
-            ApiError::Unwritten(serde::ser::Error::custom("x")),
-            ApiError::InFlight,
-            ApiError::OtherTag { kind: "queue", found: String::new() },
-            ApiError::Precondition(String::new()),
-            ApiError::OtherVersion { found: 1 },
-            ApiError::Unauthenticated(None),
-            ApiError::SignInFailed(""),
-            ApiError::TooManySignIns { after_seconds: 1 },
-            ApiError::Csrf,
-            ApiError::NoTokenKeys,
-            ApiError::Forbidden(Permission::JobsRead),
-            ApiError::TooWide(Permission::JobsRead),
-            ApiError::TooManyRequests { after_seconds: 1 },
-            ApiError::TooManyUnauthenticated { after_seconds: 1 },
-            ApiError::QuotaUsedUp { limit: 1, after_seconds: 1 },
-            ApiError::WrongHost(String::new()),
-            ApiError::CrossSite,
-            ApiError::TimedOut,
-            ApiError::TooManyFollowers,
-            ApiError::NoUpgrade(String::new()),
-            ApiError::TooManyStreams { limit: 1 },
-            ApiError::Starting,
-            ApiError::Unavailable(outage()),
-            ApiError::Busy(outage()),
-            ApiError::Broken,
-            ApiError::Internal(outage()),
-        ];
-        let barred = |bar| Conflict::Barred { job: String::new(), bar };
-        let conflicts = [
-            Conflict::Finished(DispatchStatus::Completed),
-            Conflict::NotFinished(DispatchStatus::Pending),
-            Conflict::Succeeded,
-            Conflict::AlreadyRetried(DispatchId(uuid::Uuid::nil())),
-            barred(JobBar::Deleted),
-            barred(JobBar::Disabled),
-            barred(JobBar::FunctionInactive),
-        ];
-        let conflicts = conflicts.map(ApiError::Conflict);
-        for error in refused.into_iter().chain(others).chain(conflicts) {
-            let (status, code) = error.kind();
-            let told = PROBLEMS.split("\n## ").find(|part| part.lines().next() == Some(code));
-            let told = told.unwrap_or_else(|| panic!("{code} is not in docs/reference/problems.md"));
-            assert!(told.contains(status.as_str()) && told.contains("What to do: "), "{status} {code}");
-            assert_eq!(error.problem().kind, format!("/api/docs/problems#{code}"));
-        }
-    }
 
     #[test]
     fn invalid_value_outweighs_a_conflict() {

@@ -6,325 +6,42 @@
 //! read from the database and cached for [`cache::FOR`]. The only write is the time of a key's last
 //! use. A process that dies loses only its cache.
 
+pub(crate) mod actor;
 mod bearer;
+mod before_tenant;
 mod cache;
+pub(crate) mod caller;
 mod jwt;
 mod passwords;
 mod rate;
+pub(crate) mod registry;
 mod sessions;
 
-use std::future::{Ready, ready};
 use std::net::IpAddr;
-use std::sync::Arc;
 
-use actix_web::dev::Payload;
 use actix_web::http::Method;
 use actix_web::http::header::{AUTHORIZATION, HeaderMap};
-use actix_web::{FromRequest, HttpMessage, HttpRequest};
-use chrono::{DateTime, Utc};
 use sched_model::Conn;
 use sched_model::domain::identity::jwt::UnverifiedJwt;
-use sched_model::domain::identity::{
-    ApiKey, Permission, Permissions, Role, SessionToken, Standing, fingerprint,
-};
-use sched_model::domain::ids::{SessionId, TenantId, UserId};
+use sched_model::domain::identity::{ApiKey, Permission, Permissions, SessionToken, fingerprint};
+use sched_model::domain::ids::TenantId;
 use sched_model::domain::secret::SecretKeys;
-use sched_model::domain::trace::TraceContext;
 use sched_model::identity::api_keys::{self, FoundKey, KeyRefusal};
-use sched_model::identity::sessions::FoundSession;
-use sched_model::identity::sign_ins::{Account, AccountMembership};
-use sched_model::identity::users::FoundMember;
 use sched_runtime::monotonic_clock::monotonic;
 use secrecy::ExposeSecret as _;
 
 use crate::error::ApiError;
-use crate::http::idempotency::IdempotentRequest;
 use crate::http::origin;
 use crate::state::ApiState;
 
-pub(crate) use cache::Cache;
+pub(crate) use actor::{Actor, RequestActor, RequestContext};
+pub(crate) use before_tenant::{BeforeTenant, TenantOfCaller};
 use cache::Fingerprint;
+pub(crate) use caller::{Caller, Identity};
 pub(crate) use jwt::Tokens;
 pub(crate) use passwords::{Claim, FailedSignIn, Verdict, forgive, record_failed_sign_in, verify};
-pub(crate) use rate::Rates;
+pub(crate) use registry::Identities;
 pub(crate) use sessions::{clear_cookie, cookie, set_cookie};
-
-/// The authenticated caller and its tenant.
-#[derive(Debug, Clone)]
-pub(crate) struct Identity(Arc<Caller>);
-
-/// Facts about a caller.
-#[derive(Debug)]
-pub(crate) struct Caller {
-    pub(crate) tenant: TenantId,
-    pub(crate) user: Option<UserId>,
-    pub(crate) email: Option<String>,
-    pub(crate) role: Option<Role>,
-    /// The public prefix of the API key of the request.
-    pub(crate) api_key: Option<String>,
-    /// The session of the request's cookie.
-    pub(crate) session: Option<SessionId>,
-    pub(crate) permissions: Permissions,
-    /// Whether scopes narrow the permissions of the user or the tenant.
-    pub(crate) is_bounded: bool,
-    /// When the key of the request expires.
-    pub(crate) expires_at: Option<DateTime<Utc>>,
-    /// The caller's name in the audit log.
-    actor: String,
-}
-
-impl Caller {
-    /// Reports whether an external token identifies the caller: neither an API key nor a session.
-    pub(crate) const fn is_by_token(&self) -> bool {
-        self.api_key.is_none() && self.session.is_none()
-    }
-}
-
-impl Identity {
-    /// The identity of a stored key, after its check.
-    fn of_key(found: FoundKey, prefix: &str, permissions: Permissions) -> Self {
-        let actor = match &found.email {
-            Some(email) => format!("{email} via {prefix}"),
-            None => prefix.to_owned(),
-        };
-        let is_bounded = found.is_bounded();
-        Self(Arc::new(Caller {
-            tenant: found.tenant,
-            user: found.user,
-            email: found.email,
-            role: found.role,
-            api_key: Some(prefix.to_owned()),
-            session: None,
-            permissions,
-            is_bounded,
-            expires_at: found.expires_at,
-            actor,
-        }))
-    }
-
-    /// The identity of a member that something other than an API key identifies.
-    fn of_member(found: FoundMember, permissions: Permissions, is_bounded: bool) -> Self {
-        Self(Arc::new(Caller {
-            tenant: found.tenant,
-            user: Some(found.user),
-            actor: format!("{} via token", found.email),
-            email: Some(found.email),
-            role: Some(found.role),
-            api_key: None,
-            session: None,
-            permissions,
-            is_bounded,
-            expires_at: None,
-        }))
-    }
-
-    /// The identity of a stored session, after its check.
-    fn of_session(found: FoundSession, permissions: Permissions) -> Self {
-        Self(Arc::new(Caller {
-            tenant: found.tenant,
-            user: Some(found.user),
-            actor: format!("{} via session", found.email),
-            email: Some(found.email),
-            role: Some(found.role),
-            api_key: None,
-            session: Some(found.id),
-            permissions,
-            is_bounded: false,
-            // The user signed in personally: keys that the user creates may outlast the session.
-            expires_at: None,
-        }))
-    }
-
-    /// The identity of a new session, after the password was verified.
-    pub(crate) fn of_new_session(
-        account: &Account,
-        membership: &AccountMembership,
-        session: SessionId,
-    ) -> Self {
-        let standing =
-            Standing::Member { role: membership.role, is_system_operator: account.is_system_operator };
-        Self(Arc::new(Caller {
-            tenant: membership.tenant,
-            user: Some(account.user),
-            actor: format!("{} via session", account.email),
-            email: Some(account.email.clone()),
-            role: Some(membership.role),
-            api_key: None,
-            session: Some(session),
-            permissions: standing.permissions(None),
-            is_bounded: false,
-            expires_at: None,
-        }))
-    }
-
-    /// The same caller in another session.
-    pub(crate) fn with_session(&self, session: SessionId) -> Self {
-        let known = &self.0;
-        Self(Arc::new(Caller {
-            email: known.email.clone(),
-            api_key: known.api_key.clone(),
-            session: Some(session),
-            actor: known.actor.clone(),
-            ..**known
-        }))
-    }
-
-    /// The tenant in which the request acts.
-    pub(crate) fn tenant(&self) -> TenantId {
-        self.0.tenant
-    }
-
-    /// Reports whether the caller is a system operator.
-    pub(crate) fn operates(&self) -> bool {
-        self.0.permissions.has(Permission::SystemOperate)
-    }
-
-    pub(crate) fn known(&self) -> &Caller {
-        &self.0
-    }
-
-    /// The caller's name in the audit log.
-    pub(crate) fn actor(&self) -> &str {
-        &self.0.actor
-    }
-
-    /// The caller's name in rows: an e-mail, or the prefix of a key of the tenant.
-    fn source(&self) -> &str {
-        self.0.email.as_deref().or(self.0.api_key.as_deref()).unwrap_or(&self.0.actor)
-    }
-
-    /// The name of the rate limit bucket: each key has its own.
-    pub(crate) fn budget(&self) -> &str {
-        self.0.api_key.as_deref().unwrap_or(&self.0.actor)
-    }
-
-    /// The actor of the changes of a request.
-    pub(crate) fn signs(
-        &self,
-        request: &str,
-        address: Option<String>,
-        trace: TraceContext,
-        once: Option<IdempotentRequest>,
-    ) -> RequestActor {
-        RequestActor(Actor {
-            actor: self.actor().to_owned(),
-            source: self.source().to_owned(),
-            request: request.to_owned(),
-            address,
-            trace,
-            once,
-        })
-    }
-}
-
-impl FromRequest for Identity {
-    type Error = ApiError;
-    type Future = Ready<Result<Self, ApiError>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(request.extensions().get::<Self>().cloned().ok_or(ApiError::Unauthenticated(None)))
-    }
-}
-
-/// The actor of a change.
-#[derive(Debug, Clone)]
-pub(crate) struct Actor {
-    /// Name in the audit log.
-    pub(crate) actor: String,
-    /// Name in the row itself.
-    pub(crate) source: String,
-    /// Id of the request.
-    pub(crate) request: String,
-    /// Network address of the client.
-    pub(crate) address: Option<String>,
-    /// Span of the request: effects of the request belong to it.
-    pub(crate) trace: TraceContext,
-    /// Set for a request with an idempotency key.
-    pub(crate) once: Option<IdempotentRequest>,
-}
-
-impl Actor {
-    /// The idempotency key of the request.
-    pub(crate) fn key(&self) -> Option<&str> {
-        self.once.as_ref().map(IdempotentRequest::key)
-    }
-}
-
-impl RequestActor {
-    /// The actor of a change before the caller is known.
-    pub(crate) fn unauthenticated(request: &str, address: Option<String>, trace: TraceContext) -> Self {
-        let nobody = || "nobody".to_owned();
-        Self(Actor {
-            actor: nobody(),
-            source: nobody(),
-            request: request.to_owned(),
-            address,
-            trace,
-            once: None,
-        })
-    }
-}
-
-/// The actor as a request extension.
-#[derive(Debug, Clone)]
-pub(crate) struct RequestActor(pub(crate) Actor);
-
-/// State of authentication.
-#[derive(Debug)]
-pub(crate) struct Identities {
-    /// The environment whose keys are accepted.
-    pub(crate) environment: String,
-    tokens: Option<Tokens>,
-    cache: Cache,
-    rates: Rates,
-    /// Lookups of unknown tokens, by client address.
-    unauthenticated: Rates,
-}
-
-/// Lookups of unknown tokens per second and client address; the burst is twice as many.
-const UNAUTHENTICATED_PER_SECOND: u32 = 50;
-
-impl Identities {
-    /// An empty cache. `rate` is the limit of requests per second and key; 0 for no limit.
-    pub(crate) fn new(environment: String, rate: u32, tokens: Option<Tokens>) -> Self {
-        let unauthenticated = Rates::new(UNAUTHENTICATED_PER_SECOND);
-        Self { environment, tokens, cache: Cache::default(), rates: Rates::new(rate), unauthenticated }
-    }
-
-    /// Counts a request with an unknown token from this address.
-    ///
-    /// # Errors
-    /// Too many such requests.
-    pub(crate) fn admit_unauthenticated(&self, address: Option<IpAddr>) -> Result<(), ApiError> {
-        let taken = self.unauthenticated.take(&address_of(address), monotonic());
-        taken.map_err(|_too_many| ApiError::TooManyUnauthenticated { after_seconds: 1 })
-    }
-
-    /// Takes the count back: the token was valid.
-    pub(crate) fn admit_authenticated(&self, address: Option<IpAddr>) {
-        self.unauthenticated.give_back(&address_of(address));
-    }
-
-    /// Removes a key that this process revoked from the cache.
-    pub(crate) fn forget(&self, prefix: &str) {
-        self.cache.forget(|known| known.api_key.as_deref() == Some(prefix));
-    }
-
-    /// Removes a session that this process ended from the cache.
-    pub(crate) fn forget_session(&self, session: SessionId) {
-        self.cache.forget(|known| known.session == Some(session));
-    }
-
-    /// Removes all identities of a tenant from the cache.
-    pub(crate) fn forget_tenant(&self, tenant: TenantId) {
-        self.cache.forget(|known| known.tenant == tenant);
-    }
-
-    /// Removes all identities of a user from the cache.
-    pub(crate) fn forget_user(&self, user: UserId) {
-        self.cache.forget(|known| known.user == Some(user));
-    }
-}
 
 /// Authenticates a request by its headers, and applies the rate limit. A request with a session
 /// cookie must come from our own pages, and must show the CSRF token if it changes something.
@@ -368,15 +85,6 @@ pub(crate) async fn authenticate(
     Ok(identity)
 }
 
-/// Groups client addresses: IPv6 addresses by the part that a provider assigns to one customer.
-fn address_of(address: Option<IpAddr>) -> String {
-    match address {
-        Some(IpAddr::V4(address)) => address.to_string(),
-        Some(IpAddr::V6(address)) => format!("{:x}", u128::from(address) >> 64),
-        None => "unknown".to_owned(),
-    }
-}
-
 /// Reports whether the sender of these headers still has a permission in the tenant, for long
 /// streams. While the database cannot be reached, the old answer holds.
 pub(crate) async fn may_still(
@@ -418,10 +126,6 @@ async fn recognise(
     Ok(identity)
 }
 
-/// Permission to read the database without a tenant. Only this module creates it.
-#[derive(Debug)]
-pub(crate) struct BeforeTenant(());
-
 /// Credentials of a request, by their form.
 enum Shown<'a> {
     Key(ApiKey),
@@ -460,15 +164,15 @@ fn shown<'a>(
 }
 
 async fn look_up(state: &ApiState, key: &ApiKey) -> Result<Identity, ApiError> {
-    let this = BeforeTenant(());
-    let found = state.recognise(&this, "find_api_key", async |conn: &mut Conn| {
+    let found = state.recognise(&BeforeTenant(()), "find_api_key", async |conn: &mut Conn| {
         Ok(api_keys::find(conn, key.prefix()).await?)
     });
     let found = found.await?;
     let found = found.ok_or_else(|| ApiError::Unauthenticated(Some(KeyRefusal::Wrong.to_string())))?;
     let permissions = judge(&found, key, state.ring())?;
     if found.is_to_be_touched {
-        let touch = state.note(&this, found.tenant, "touch_api_key", async |conn: &mut Conn| {
+        let tenant = TenantOfCaller(found.tenant);
+        let touch = state.note(tenant, "touch_api_key", async |conn: &mut Conn| {
             api_keys::touch(conn, found.tenant, found.id).await
         });
         if let Err(error) = touch.await {

@@ -20,13 +20,10 @@ use sched_model::{Conn, connection::database_clock};
 
 use crate::convert::moment;
 use crate::error::ApiError;
-use crate::identity::RequestActor;
 use crate::state::ApiState;
 
 /// State that requests share.
 type State = web::Data<ApiState>;
-/// The actor of the request's changes.
-type Id = web::ReqData<RequestActor>;
 type Answer<T> = Result<web::Json<T>, ApiError>;
 
 /// The instants of `since` and `until`; relative ones count from the clock of the database.

@@ -191,7 +191,10 @@ impl Server {
         background.spawn("upkeep", upkeep(health, background.token()));
         // They end after the last request.
         background.spawn("write_triggers", batch_writer.run(background.token()));
-        background.spawn("tell_workers", worker_notifier::tell(state.clone(), background.token()));
+        background.spawn(
+            "tell_workers",
+            worker_notifier::tell(state.hints.clone(), state.sessions.clone(), background.token()),
+        );
 
         let result = tokio::select! {
             ended = &mut server => {

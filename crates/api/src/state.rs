@@ -25,7 +25,7 @@ use crate::events::Hub;
 use crate::events::reads::Reads;
 use crate::http::client_address::Network;
 use crate::http::stream_limits::{Limits, StreamSlots};
-use crate::identity::Identities;
+use crate::identity::registry::Identities;
 
 /// Time between two checks of the database.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
@@ -93,7 +93,7 @@ pub(crate) struct ApiState {
     /// Batches triggers.
     pub(crate) triggers: TriggerBatcher,
     /// Queues that workers must still be notified of.
-    pub(crate) hints: WorkerNotifier,
+    pub(crate) hints: Arc<WorkerNotifier>,
     /// One permit per concurrent password hash.
     hashing: Semaphore,
     pub(crate) session_times: SessionTimes,
@@ -141,7 +141,7 @@ impl ApiState {
             stream_patience,
             identities,
             triggers,
-            hints: WorkerNotifier::default(),
+            hints: Arc::default(),
             hashing: Semaphore::new(HASHINGS),
             session_times,
             trusted_proxies,

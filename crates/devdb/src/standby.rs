@@ -5,7 +5,7 @@
 //! of the two servers is the right one: the caller that promotes the second must have ended the
 //! first.
 
-use std::{fs, os::unix::fs::DirBuilderExt, path::Path};
+use std::{fs, os::unix::fs::DirBuilderExt};
 
 use crate::{
     Cluster, DevDbError, OpenOptions,
@@ -30,23 +30,24 @@ impl Cluster {
             fs::remove_dir_all(&new).map_err(DevDbError::file("remove", &new))?;
         }
         fs::DirBuilder::new().mode(0o700).create(&new).map_err(DevDbError::file("create", &new))?;
-        self.copy_to(&new, Account::for_folder(&options.dir)?, name, port)?;
-        fs::rename(&new, &data).map_err(DevDbError::file("move the copy to", &data))?;
-        Self::open(options)
-    }
-
-    fn copy_to(&self, new: &Path, account: Account, name: &str, port: Option<u16>) -> Result<(), DevDbError> {
-        account.take_over(new)?;
-        let host = port.map_or_else(|| self.socket.display().to_string(), |_| "127.0.0.1".to_owned());
-        let server =
-            format!("host='{host}' port={} user=postgres application_name={name}", port.unwrap_or(self.port));
+        let account = Account::for_folder(&options.dir)?;
+        account.take_over(&new)?;
         let program = self.bin("pg_basebackup");
         let mut command = account.command(&program);
-        command.arg("-D").arg(new).args(["-d", &server, "-R", "-X", "stream", "-c", "fast"]);
+        let source = self.replication_source(name, port);
+        command.arg("-D").arg(&new).args(["-d", &source, "-R", "-X", "stream", "-c", "fast"]);
         // With its own slot, the first server keeps the log that the second has not received yet.
         command.args(["-C", "-S", name]);
         let output =
             command.output().map_err(|source| DevDbError::Run { program: program.clone(), source })?;
-        checked(program, &output)
+        checked(program, &output)?;
+        fs::rename(&new, &data).map_err(DevDbError::file("move the copy to", &data))?;
+        Self::open(options)
+    }
+
+    /// The connection string with which the follower `name` reaches this server.
+    fn replication_source(&self, name: &str, port: Option<u16>) -> String {
+        let host = port.map_or_else(|| self.socket.display().to_string(), |_| "127.0.0.1".to_owned());
+        format!("host='{host}' port={} user=postgres application_name={name}", port.unwrap_or(self.port))
     }
 }

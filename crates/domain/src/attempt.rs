@@ -1,10 +1,13 @@
 //! The outcomes of attempts, and the effect of each on the run.
 
+pub mod metric;
+pub mod retry;
+
 pub use sched_vocabulary::attempt::AttemptOutcome;
 use std::time::Duration;
 
-use super::dispatch::DispatchEvent;
-use super::retry::RetryPolicy;
+use self::retry::RetryPolicy;
+use super::run_state::DispatchEvent;
 
 /// A run that loses its worker this often becomes a dead letter, independent of its retry policy:
 /// it may be the cause.
@@ -36,6 +39,15 @@ pub struct Failures {
     pub lost: u32,
 }
 
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttemptEnd<'a> {
+    /// The outcome of the attempt.
+    pub outcome: AttemptOutcome,
+    /// The class of its error, which a retry policy can exclude from retries.
+    pub error_class: Option<&'a str>,
+}
+
 /// The effect of the end of an attempt on its dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
@@ -60,13 +72,8 @@ impl Verdict {
 
 /// Decides the effect of the end of an attempt on its dispatch. `random` (0 to 1) is the jitter.
 #[must_use]
-pub fn decide(
-    outcome: AttemptOutcome,
-    error_class: Option<&str>,
-    before: Failures,
-    policy: &RetryPolicy,
-    random: f64,
-) -> Verdict {
+pub fn decide(end: AttemptEnd<'_>, before: Failures, policy: &RetryPolicy, random: f64) -> Verdict {
+    let AttemptEnd { outcome, error_class } = end;
     let last_word = |event| Verdict { event, wait: None };
     match outcome {
         AttemptOutcome::Completed => last_word(DispatchEvent::Succeed),
@@ -91,8 +98,12 @@ pub fn decide(
 mod tests {
     use super::*;
 
+    fn end(outcome: AttemptOutcome) -> AttemptEnd<'static> {
+        AttemptEnd { outcome, error_class: None }
+    }
+
     fn verdict(outcome: AttemptOutcome, retried: u32, lost: u32, max_attempts: u32) -> DispatchEvent {
-        decide(outcome, None, Failures { retried, lost }, &RetryPolicy::standard(max_attempts), 0.0).event
+        decide(end(outcome), Failures { retried, lost }, &RetryPolicy::standard(max_attempts), 0.0).event
     }
 
     #[test]
@@ -123,10 +134,9 @@ mod tests {
             for max in 1..4 {
                 for retried in 0..max {
                     let event = verdict(*outcome, retried, 0, max);
-                    let next = super::super::dispatch::DispatchStatus::InProgress.apply(event).unwrap();
+                    let next = super::super::run_state::DispatchStatus::InProgress.apply(event).unwrap();
                     let wait = decide(
-                        *outcome,
-                        None,
+                        end(*outcome),
                         Failures { retried, lost: 0 },
                         &RetryPolicy::standard(max),
                         0.5,
@@ -142,7 +152,7 @@ mod tests {
     fn requested_wait_delays_a_retry_and_adds_none() {
         let wait = |outcome, asked: u64| {
             let policy = RetryPolicy { backoff_seconds: 10, ..RetryPolicy::standard(3) };
-            let verdict = decide(outcome, None, Failures::default(), &policy, 0.0);
+            let verdict = decide(end(outcome), Failures::default(), &policy, 0.0);
             verdict.no_retry_before(Duration::from_secs(asked)).wait.map(|wait| wait.as_secs())
         };
         assert_eq!((wait(AttemptOutcome::Failed, 60), wait(AttemptOutcome::Failed, 5)), (Some(60), Some(10)));
@@ -162,8 +172,8 @@ mod tests {
     #[test]
     fn non_retryable_error_is_final() {
         let policy = RetryPolicy { non_retryable: vec!["bad_input".into()], ..RetryPolicy::standard(5) };
-        let event =
-            decide(AttemptOutcome::Failed, Some("bad_input"), Failures::default(), &policy, 0.0).event;
+        let bad_input = AttemptEnd { error_class: Some("bad_input"), ..end(AttemptOutcome::Failed) };
+        let event = decide(bad_input, Failures::default(), &policy, 0.0).event;
         assert_eq!(event, DispatchEvent::GiveUp);
     }
 }

@@ -21,10 +21,10 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use super::attempt::AttemptOutcome;
-use super::dispatch::{DispatchStatus, Trigger};
 use super::ids::{DispatchId, TenantId, Term};
 use super::instance::TermEnd;
 use super::job::JobSettings;
+use super::run_state::{DispatchStatus, Trigger};
 use super::trace::TraceContext;
 use sched_timetable::SkipReason;
 

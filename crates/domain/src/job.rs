@@ -4,18 +4,23 @@
 //! returns all mistakes at once. Facts that only the database knows (does the function exist?) are
 //! checked by the write.
 
+pub mod dependency;
+pub mod template;
+
+pub use super::name::check_name;
 pub use sched_vocabulary::job::{MisfireKind, Scope};
 pub use sched_vocabulary::schedule::OverlapPolicy;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use self::dependency::{After, AfterMode};
 use super::FieldError;
-use super::dependency::{self, After, AfterMode};
+use super::attempt::retry::RetryPolicy;
 use super::ids::TenantId;
-use super::retry::RetryPolicy;
 use sched_timetable::{
     Calendar, CalendarRoll, DstGap, DstOverlap, JobType, ScheduleError, ScheduleSource, Timetable,
     TimetableSource, hash_key,
@@ -188,20 +193,19 @@ impl JobSettings {
         if let Some(runs) = self.max_runs.filter(|runs| *runs < 1) {
             wrong("max_runs", format!("must be at least 1, not {runs}"));
         }
-        range(&mut wrong, "jitter_seconds", Some(self.jitter_seconds), 0, MAX_JITTER_SECONDS);
+        range(&mut wrong, "jitter_seconds", Some(self.jitter_seconds), 0..=MAX_JITTER_SECONDS);
         range(
             &mut wrong,
             "expected_duration_seconds",
             self.expected_duration_seconds,
-            1,
-            MAX_TIMEOUT_SECONDS,
+            1..=MAX_TIMEOUT_SECONDS,
         );
-        range(&mut wrong, "misfire_grace_seconds", self.misfire_grace_seconds, 1, MAX_TIMEOUT_SECONDS);
-        range(&mut wrong, "misfire_cap", Some(self.misfire_cap), 1, 10_000);
-        range(&mut wrong, "max_instances", Some(self.max_instances), 1, 10_000);
-        range(&mut wrong, "priority", self.priority.map(i32::from), 0, 100);
-        range(&mut wrong, "timeout_seconds", self.timeout_seconds, 1, MAX_TIMEOUT_SECONDS);
-        range(&mut wrong, "start_within_seconds", self.start_within_seconds, 1, MAX_START_WITHIN_SECONDS);
+        range(&mut wrong, "misfire_grace_seconds", self.misfire_grace_seconds, 1..=MAX_TIMEOUT_SECONDS);
+        range(&mut wrong, "misfire_cap", Some(self.misfire_cap), 1..=10_000);
+        range(&mut wrong, "max_instances", Some(self.max_instances), 1..=10_000);
+        range(&mut wrong, "priority", self.priority.map(i32::from), 0..=100);
+        range(&mut wrong, "timeout_seconds", self.timeout_seconds, 1..=MAX_TIMEOUT_SECONDS);
+        range(&mut wrong, "start_within_seconds", self.start_within_seconds, 1..=MAX_START_WITHIN_SECONDS);
         for (field, message) in self.retry_policy.iter().flat_map(RetryPolicy::mistakes) {
             wrong(&format!("retry_policy.{field}"), message);
         }
@@ -251,22 +255,14 @@ pub fn seconds(value: i32) -> Duration {
     Duration::from_secs(u64::try_from(value).unwrap_or(0))
 }
 
-/// Checks a stable name: lower-case letters, digits, `.`, `_`, `-`, starting with a letter or
-/// digit.
-pub fn check_name(name: &str, longest: usize) -> Result<(), String> {
-    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let starts_well = name.chars().next().is_some_and(is_plain);
-    let is_well_formed = name.chars().all(|c| is_plain(c) || matches!(c, '.' | '_' | '-'));
-    if starts_well && is_well_formed && name.len() <= longest {
-        return Ok(());
-    }
-    Err(format!(
-        "must be 1 to {longest} lower-case letters, digits, dots, underscores or hyphens, starting with a letter or digit"
-    ))
-}
-
-fn range(wrong: &mut impl FnMut(&str, String), field: &str, value: Option<i32>, low: i32, high: i32) {
-    if let Some(value) = value.filter(|value| !(low..=high).contains(value)) {
+fn range(
+    wrong: &mut impl FnMut(&str, String),
+    field: &str,
+    value: Option<i32>,
+    allowed: RangeInclusive<i32>,
+) {
+    if let Some(value) = value.filter(|value| !allowed.contains(value)) {
+        let (low, high) = allowed.into_inner();
         wrong(field, format!("must be between {low} and {high}, not {value}"));
     }
 }

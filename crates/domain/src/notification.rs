@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::FieldError;
-use super::handler_config::HttpConfig;
+use super::function::handler_config::HttpConfig;
 use super::ids::TenantId;
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -160,6 +160,18 @@ pub struct HoldKey {
     pub kind: MessageKind,
 }
 
+/// A match of a rule with an event.
+#[derive(Debug, Clone, Copy)]
+pub struct RuleMatch {
+    pub key: HoldKey,
+    /// Time of the event.
+    pub at: DateTime<Utc>,
+    /// Shortest time between two messages of the rule; zero for no throttling.
+    pub min_interval_seconds: i32,
+    /// The stored state of the key before this batch of events.
+    pub kept: Option<Hold>,
+}
+
 /// The last message, and the number of events that were throttled since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hold {
@@ -177,17 +189,10 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// Returns the number of throttled events before it if the event at `at` is sent, and `None` if
-    /// it is only counted.
-    ///
-    /// `kept` is the stored state of the key before this batch of events.
-    pub fn tell(
-        &mut self,
-        key: HoldKey,
-        kept: Option<Hold>,
-        at: DateTime<Utc>,
-        min_interval_seconds: i32,
-    ) -> Option<i32> {
+    /// Returns the number of throttled events before it if the event is sent, and `None` if it is
+    /// only counted.
+    pub fn tell(&mut self, matching: RuleMatch) -> Option<i32> {
+        let RuleMatch { key, at, min_interval_seconds, kept } = matching;
         if min_interval_seconds <= 0 {
             return Some(0);
         }
@@ -302,7 +307,9 @@ mod tests {
         };
         let at = |seconds: i64| DateTime::from_timestamp(1_800_000_000 + seconds, 0).unwrap();
         let mut holding = Holding::default();
-        let mut tell = |job, seconds| holding.tell(key(job), None, at(seconds), 60);
+        let matching =
+            |job, seconds| RuleMatch { key: key(job), at: at(seconds), min_interval_seconds: 60, kept: None };
+        let mut tell = |job, seconds| holding.tell(matching(job, seconds));
         assert_eq!(tell(1, 0), Some(0));
         assert_eq!(tell(1, 1), None);
         assert_eq!(tell(2, 2), Some(0), "another job is no repetition");
@@ -315,8 +322,8 @@ mod tests {
 
         // The next batch continues from the stored state; without an interval nothing is stored.
         let mut later = Holding::default();
-        assert_eq!(later.tell(key(1), Some(kept[0].1), at(120), 60), Some(1));
-        assert_eq!(later.tell(key(3), None, at(120), 0), Some(0));
+        assert_eq!(later.tell(RuleMatch { kept: Some(kept[0].1), ..matching(1, 120) }), Some(1));
+        assert_eq!(later.tell(RuleMatch { min_interval_seconds: 0, ..matching(3, 120) }), Some(0));
         assert_eq!(later.kept().len(), 1);
     }
 }

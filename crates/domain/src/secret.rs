@@ -15,7 +15,7 @@ mod seal;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::ids::{ProjectId, TenantId};
-use super::job::check_name;
+use super::name::check_name;
 
 pub use keys::{KeyFileError, SecretKeys, key_line};
 pub use named::{NamedSecret, named_secrets};
@@ -33,6 +33,21 @@ pub struct SecretPlace<'a> {
     /// The project it is for; `None` for the whole tenant.
     pub project: Option<ProjectId>,
     pub name: &'a str,
+}
+
+impl<'a> SecretPlace<'a> {
+    /// A version of the secret.
+    #[must_use]
+    pub fn version(self, version: i64) -> SecretVersion<'a> {
+        SecretVersion { place: self, version }
+    }
+}
+
+/// A version of a secret, to which its value is bound by the encryption.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SecretVersion<'a> {
+    pub place: SecretPlace<'a>,
+    pub version: i64,
 }
 
 /// A value that may be kept as a secret.

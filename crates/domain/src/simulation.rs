@@ -15,6 +15,7 @@
 
 mod hash;
 mod load;
+mod moment;
 mod report;
 mod running;
 mod spread;
@@ -32,13 +33,16 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
 use super::job::OverlapPolicy;
 use load::Load;
+use report::Results;
 use running::Running;
 use sched_timetable::ScheduleError;
 use starts::Starts;
 
 pub use load::Histogram;
-pub use report::{Change, Hour, JobReport, Moment, Peak, Report, Suggestion};
+pub use moment::Moment;
+pub use report::{Hour, JobReport, Peak, Report};
 pub use spread::{SpreadExpression, spread_expression};
+pub use suggest::{Change, Suggestion};
 
 /// Most starts of a simulation, unless the caller wants fewer.
 pub const MOST_STARTS: u64 = 5_000_000;
@@ -203,10 +207,10 @@ pub fn simulate(jobs: &[Simulated<'_>], window: Window, options: Options) -> Res
         upcoming.extend(stream.next().map_err(failed)?.map(|at| Reverse((at, index))));
     }
     let load = load.finish();
-    let running = running.finish();
+    let runs = running.finish();
     let closest: Vec<Option<TimeDelta>> = streams.iter().map(|(_, stream)| stream.closest()).collect();
     let advice = suggest::suggest(jobs, &closest, &load, window)?;
-    Ok(report::assemble(jobs, window, load, running, advice))
+    Ok(Results { load, runs, advice }.report(jobs, window))
 }
 
 fn too_many(jobs: &[Simulated<'_>], load: &Load, limit: u64, until: DateTime<Utc>) -> SimulationError {

@@ -10,5 +10,7 @@ pub mod pauses;
 pub mod projects;
 pub mod queues;
 pub mod resources;
+pub(crate) mod saved;
 pub mod secrets;
+pub(crate) mod stored_json;
 pub mod templates;

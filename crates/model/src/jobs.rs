@@ -14,6 +14,7 @@ mod refusal;
 mod reschedule;
 mod restore;
 mod save;
+mod save_mode;
 mod switch;
 pub mod versions;
 
@@ -24,23 +25,22 @@ use diesel_async::RunQueryDsl;
 
 use super::schema::{projects, scheduled_jobs, task_functions};
 use super::{Conn, DbResult};
-use crate::definitions::dependencies::stored_after;
-use crate::definitions::functions::stored_policy;
+use crate::definitions::stored_json::{stored_after, stored_policy};
 use sched_domain::dependency::AfterMode;
-use sched_domain::dispatch::DispatchStatus;
 use sched_domain::ids::{JobId, ProjectId, TenantId};
 use sched_domain::job::{JobSettings, MisfireKind, OverlapPolicy, Scope};
+use sched_domain::run_state::DispatchStatus;
 use sched_timetable::{CalendarRoll, DstGap, DstOverlap, JobType};
 
-pub(super) use self::delete::end;
 pub use self::delete::{DeleteRequest, Deleted, DeletedJob, delete};
-pub(super) use self::list::literally;
+pub(super) use self::delete::{Deletion, end};
 pub use self::list::{JobStatus, List, Order, Position, Shown, SortBy, count, list};
 pub use self::parsed_calendars::ParsedCalendars;
 pub use self::refusal::SaveError;
 pub use self::reschedule::reschedule_users_of;
 pub use self::restore::{RestoreRequest, Restored, restore};
-pub use self::save::{SaveMode, SavedJob, roll_back, save, save_with};
+pub use self::save::{SavedJob, Saving, Writing, roll_back, save};
+pub use self::save_mode::SaveMode;
 pub use self::switch::{NewPause, Pause, PauseEnd, Switch, SwitchRequest, Switched, switch};
 
 #[derive(Debug, Clone)]

@@ -25,5 +25,14 @@ pub use crate::connection::transaction::transact;
 /// A connection, as daemons name it; they never import the driver for it.
 pub type Conn = diesel_async::AsyncPgConnection;
 
+/// A request for a page of a list.
+#[derive(Debug, Clone, Copy)]
+pub struct PageRequest<K> {
+    /// The position after which the page begins, in the order of the list.
+    pub after: K,
+    /// Most items of the page.
+    pub limit: i64,
+}
+
 /// What every function of this module returns.
 pub type DbResult<T> = Result<T, DbError>;

@@ -215,7 +215,7 @@ diesel::table! {
         claimed_at -> Nullable<Timestamptz>,
         /// Time of the final state; NULL before.
         completed_at -> Nullable<Timestamptz>,
-        /// State; the transitions are those of domain::dispatch.
+        /// State; the transitions are those of domain::run_state.
         status -> Text,
         /// Queue it waits in.
         queue -> Text,

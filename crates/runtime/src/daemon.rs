@@ -59,7 +59,9 @@ where
     F: Future<Output = Result<(), E>>,
     E: Into<ExitError>,
 {
-    match run_with(program, groups, std::env::args_os(), &config::ProcessEnvironment, read, body) {
+    let args = std::env::args_os();
+    let invocation = Invocation { program, groups, args, source: &config::ProcessEnvironment };
+    match invocation.run(read, body) {
         Ok(()) => ExitCode::from(exit::OK),
         Err(error) => {
             // Without standard error there is no other output; the exit code still reports the
@@ -70,25 +72,57 @@ where
     }
 }
 
-/// Same as [`run`], with the given arguments and variables; the caller handles the error.
-///
-/// # Errors
-/// When the configuration is invalid, the process cannot be set up, or the body fails.
-pub fn run_with<C, F, E>(
-    program: &Program,
-    groups: &[&[Setting]],
-    args: impl IntoIterator<Item = OsString>,
-    source: &dyn Source,
-    read: impl FnOnce(&mut Values) -> C,
-    body: impl FnOnce(C, Context) -> F,
-) -> Result<(), ExitError>
-where
-    F: Future<Output = Result<(), E>>,
-    E: Into<ExitError>,
-{
-    match start(program, groups, args, source, read)? {
-        Start::Answer(text) => answer(&text),
-        Start::Run(process, config) => live(program, *process, |context| body(config, context)),
+/// A daemon and the input of its process.
+#[derive(Debug)]
+pub struct Invocation<'a, A> {
+    pub program: &'a Program,
+    /// The daemon's settings, as in [`run`].
+    pub groups: &'a [&'a [Setting]],
+    /// The arguments of the process, the name of the program first.
+    pub args: A,
+    /// The variables of the process.
+    pub source: &'a dyn Source,
+}
+
+impl<A: IntoIterator<Item = OsString>> Invocation<'_, A> {
+    /// Same as [`run`], with the given arguments and variables; the caller handles the error.
+    ///
+    /// # Errors
+    /// When the configuration is invalid, the process cannot be set up, or the body fails.
+    pub fn run<C, F, E>(
+        self,
+        read: impl FnOnce(&mut Values) -> C,
+        body: impl FnOnce(C, Context) -> F,
+    ) -> Result<(), ExitError>
+    where
+        F: Future<Output = Result<(), E>>,
+        E: Into<ExitError>,
+    {
+        let program = self.program;
+        match self.start(read)? {
+            Start::Answer(text) => answer(&text),
+            Start::Run(process, config) => live(program, *process, |context| body(config, context)),
+        }
+    }
+
+    fn start<C>(self, read: impl FnOnce(&mut Values) -> C) -> Result<Start<C>, ExitError> {
+        let of_all = COMMON.iter().copied();
+        let all: Vec<&[Setting]> = self.groups.iter().copied().chain(of_all).collect();
+        let mut values = match config::load(self.program, &all, self.args, self.source) {
+            Ok(values) => values,
+            Err(config::LoadError::Answered { text }) => return Ok(Start::Answer(text)),
+            Err(error) => return Err(error.into()),
+        };
+        let own = read(&mut values);
+        let process = Process {
+            logging: LogSettings::read(&mut values),
+            process: ProcessSettings::read(&mut values),
+            traces: TracesSettings::read(&mut values),
+            tracker: TrackerSettings::read(&mut values),
+        };
+        let effective = values.check_requested().then(|| values.effective());
+        values.finish()?;
+        Ok(effective.map_or(Start::Run(Box::new(process), own), Start::Answer))
     }
 }
 
@@ -105,32 +139,6 @@ struct Process {
     process: ProcessSettings,
     traces: Option<TracesSettings>,
     tracker: Option<TrackerSettings>,
-}
-
-fn start<C>(
-    program: &Program,
-    groups: &[&[Setting]],
-    args: impl IntoIterator<Item = OsString>,
-    source: &dyn Source,
-    read: impl FnOnce(&mut Values) -> C,
-) -> Result<Start<C>, ExitError> {
-    let of_all = COMMON.iter().copied();
-    let all: Vec<&[Setting]> = groups.iter().copied().chain(of_all).collect();
-    let mut values = match config::load(program, &all, args, source) {
-        Ok(values) => values,
-        Err(config::LoadError::Answered { text }) => return Ok(Start::Answer(text)),
-        Err(error) => return Err(error.into()),
-    };
-    let own = read(&mut values);
-    let process = Process {
-        logging: LogSettings::read(&mut values),
-        process: ProcessSettings::read(&mut values),
-        traces: TracesSettings::read(&mut values),
-        tracker: TrackerSettings::read(&mut values),
-    };
-    let effective = values.check_requested().then(|| values.effective());
-    values.finish()?;
-    Ok(effective.map_or(Start::Run(Box::new(process), own), Start::Answer))
 }
 
 fn answer(text: &str) -> Result<(), ExitError> {
@@ -235,7 +243,8 @@ mod tests {
     fn started(args: &[&str], variables: &[(&str, &str)]) -> Result<Start<HealthSettings>, ExitError> {
         let args = std::iter::once("sched-worker").chain(args.iter().copied()).map(OsString::from);
         let source: MapSource = variables.iter().copied().collect();
-        start(&PROGRAM, &[HEALTH], args, &source, HealthSettings::read)
+        let invocation = Invocation { program: &PROGRAM, groups: &[HEALTH], args, source: &source };
+        invocation.start(HealthSettings::read)
     }
 
     #[test]

@@ -4,9 +4,6 @@
 //! server will never accept a rejected document. Unavailability and rejection are logged when they
 //! begin and when they end, and not in between.
 
-#[cfg(test)]
-pub(crate) mod fake;
-
 use std::future::Future;
 use std::time::Duration;
 

@@ -163,18 +163,13 @@ impl<A: Activation> Driver<A> {
         let duration = crate::monotonic_clock::monotonic().saturating_duration_since(started);
         metrics::histogram!("sched_task_duration_seconds", "task" => name).record(duration);
         match result {
-            Ok(report) => self.record_success(name, started, duration, report),
-            Err(error) => self.record_failure(name, duration, &error),
+            Ok(report) => self.record_success(started, duration, report),
+            Err(error) => self.record_failure(duration, &error),
         }
     }
 
-    fn record_success(
-        &self,
-        name: &'static str,
-        started: Instant,
-        duration: Duration,
-        report: Report,
-    ) -> Pause {
+    fn record_success(&self, started: Instant, duration: Duration, report: Report) -> Pause {
+        let name = self.task.name();
         metrics::counter!("sched_task_runs_total", "task" => name, "outcome" => "ok").increment(1);
         let (duration_ms, counts) = (status::millis(duration), &report.counts);
         if report.worked {
@@ -194,7 +189,8 @@ impl<A: Activation> Driver<A> {
         Pause { delay, can_be_woken: true }
     }
 
-    fn record_failure(&self, name: &'static str, duration: Duration, error: &BoxError) -> Pause {
+    fn record_failure(&self, duration: Duration, error: &BoxError) -> Pause {
+        let name = self.task.name();
         metrics::counter!("sched_task_runs_total", "task" => name, "outcome" => "error").increment(1);
         let text = exit::describe(error.as_ref());
         let failures = self.status.borrow().consecutive_failures.saturating_add(1);

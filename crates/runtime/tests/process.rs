@@ -13,7 +13,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sched_runtime::config::{ProcessEnvironment, Program, Setting, Source, Values};
-use sched_runtime::daemon::{self, Context};
+use sched_runtime::daemon::{Context, Invocation};
 use sched_runtime::exit::{self, ExitError};
 
 const PROGRAM: Program = Program::new("sched-worker", "1.2.3", "Runs jobs");
@@ -31,7 +31,8 @@ fn probe() {
     let given = ProcessEnvironment.get(ARGUMENTS).unwrap_or_default();
     let args = std::iter::once("sched-worker").chain(given.split_whitespace()).map(OsString::from);
     let read = |values: &mut Values| values.string("probe-manner");
-    let code = match daemon::run_with(&PROGRAM, &[SETTINGS], args, &ProcessEnvironment, read, body) {
+    let invocation = Invocation { program: &PROGRAM, groups: &[SETTINGS], args, source: &ProcessEnvironment };
+    let code = match invocation.run(read, body) {
         Ok(()) => exit::OK,
         Err(error) => {
             eprintln!("error: {}", error.describe());

@@ -47,6 +47,7 @@ use crate::output::Output;
 use crate::local_install::Folder;
 use installation::Installation;
 use log::Log;
+use once::Once;
 use programs::Programs;
 
 pub(crate) use self::args::DevArgs;
@@ -71,8 +72,9 @@ pub(crate) async fn run(args: DevArgs, globals: &Globals, here: &Path) -> Comman
         installation::clear(&folder, log).await?;
     }
     let mut installation = Installation::prepare(folder, log);
+    let order = Order { args: &args, files: files.as_ref(), programs: &programs, globals };
     let result = tokio::select! {
-        result = live(&mut installation, &args, files, &programs, globals) => result,
+        result = live(&mut installation, order) => result,
         () = shutdown.soft.cancelled() => {
             log.say("Stopping; press Ctrl-C again to kill everything.");
             if args.once { Err(failure(anyhow!("stopped before every job had run"))) } else { Ok(exit::OK) }
@@ -89,22 +91,27 @@ pub(crate) async fn run(args: DevArgs, globals: &Globals, here: &Path) -> Comman
     Ok(code)
 }
 
+/// The command line and the files and programs that it names.
+#[derive(Clone, Copy)]
+struct Order<'a> {
+    args: &'a DevArgs,
+    /// The files of `--apply`.
+    files: Option<&'a Files>,
+    programs: &'a Programs,
+    globals: &'a Globals,
+}
+
 /// Starts the installation and serves until it is stopped.
-async fn live(
-    installation: &mut Installation,
-    args: &DevArgs,
-    files: Option<Files>,
-    programs: &Programs,
-    globals: &Globals,
-) -> CommandResult {
-    let queues = files.as_ref().map(Files::queues).unwrap_or_default();
+async fn live(installation: &mut Installation, order: Order<'_>) -> CommandResult {
+    let Order { args, files, programs, globals } = order;
+    let queues = files.map(Files::queues).unwrap_or_default();
     installation.start(args, programs, queues).await?;
     banner::print(installation, globals);
     let url = installation.api_url().parse().map_err(failure)?;
     let key = private_file::read(&installation.folder().api_key()).map_err(failure)?;
     let key = Some(SecretString::from(key.expose_secret().trim().to_owned()));
     let api = Api::new(ApiPlace { url, key, source: Source::Dev(installation.description()) })?;
-    let work = work(&api, args, files, installation.log(), Output::new(globals.output));
+    let work = work(&api, order, installation.log());
     let (known, mut wanted) = watch::channel(installation.served().clone());
     tokio::select! {
         done = work => done,
@@ -114,14 +121,15 @@ async fn live(
     }
 }
 
-async fn work(api: &Api, args: &DevArgs, files: Option<Files>, log: Log, output: Output) -> CommandResult {
-    let Some(files) = files else { return std::future::pending().await };
+async fn work(api: &Api, order: Order<'_>, log: Log) -> CommandResult {
+    let Some(files) = order.files else { return std::future::pending().await };
     let started = once::database_time(api).await?;
-    apply(api, &files, log).await?;
-    if !args.once {
+    apply(api, files, log).await?;
+    if !order.args.once {
         return std::future::pending().await;
     }
-    once::wait_and_check(api, &files, started, args.once_timeout, log, output).await?;
+    let (limit, output) = (order.args.once_timeout, Output::new(order.globals.output));
+    Once { api, files, started, limit, log, output }.wait_and_check().await?;
     Ok(exit::OK)
 }
 

@@ -51,6 +51,14 @@ pub(crate) struct Output {
     colour: bool,
 }
 
+/// The items of an answer, as a table.
+pub(crate) struct List<'a, T> {
+    pub(crate) items: &'a [T],
+    pub(crate) columns: &'a [Column<T>],
+    /// Message if there are no items; none if it is empty.
+    pub(crate) nothing: &'a str,
+}
+
 impl Output {
     pub(crate) fn new(format: Format) -> Self {
         Self { format, colour: io::stdout().is_terminal() && colour_allowed() }
@@ -63,7 +71,7 @@ impl Output {
         columns: &[Column<T>],
         nothing: &str,
     ) -> Result<(), ExitError> {
-        self.items(&items, items, columns, nothing)
+        self.items(&items, List { items, columns, nothing })
     }
 
     /// Prints a page of the API; JSON and YAML have the whole page.
@@ -73,17 +81,12 @@ impl Output {
         columns: &[Column<T>],
         nothing: &str,
     ) -> Result<(), ExitError> {
-        self.items(page, &page.items, columns, nothing)
+        self.items(page, List { items: &page.items, columns, nothing })
     }
 
     /// Prints the items of a larger answer: tables have the items, JSON and YAML the whole answer.
-    pub(crate) fn items<V: Serialize, T>(
-        self,
-        answer: &V,
-        items: &[T],
-        columns: &[Column<T>],
-        nothing: &str,
-    ) -> Result<(), ExitError> {
+    pub(crate) fn items<V: Serialize, T>(self, answer: &V, list: List<'_, T>) -> Result<(), ExitError> {
+        let List { items, columns, nothing } = list;
         if items.is_empty() && !nothing.is_empty() {
             tell(nothing);
         }
@@ -93,7 +96,7 @@ impl Output {
 
     /// Prints one item as a table with one line.
     pub(crate) fn row<T: Serialize>(self, item: &T, columns: &[Column<T>]) -> Result<(), ExitError> {
-        self.items(item, std::slice::from_ref(item), columns, "")
+        self.items(item, List { items: std::slice::from_ref(item), columns, nothing: "" })
     }
 
     /// Prints all fields of one item, also without `-o wide`.

@@ -124,8 +124,8 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
     let result = match ready {
         Ok(true) => {
             phase.send_replace(Phase::Running);
-            Parts { config, database: database.clone(), board, seen, traces: context.traces }
-                .run(leadership, &mut listeners, &stop, &phase)
+            Parts { config, database: database.clone(), board, seen, traces: context.traces, stop }
+                .run(leadership, &mut listeners, &phase)
                 .await
         }
         Ok(false) => Ok(()),
@@ -148,6 +148,8 @@ struct Parts {
     /// Result of the latest tick.
     seen: Arc<watch::Sender<Option<Outlook>>>,
     traces: Traces,
+    /// Cancelled when the scheduler is to stop.
+    stop: CancellationToken,
 }
 
 impl Parts {
@@ -155,7 +157,6 @@ impl Parts {
         self,
         leadership: Leadership,
         listeners: &mut TaskGroup,
-        stop: &CancellationToken,
         phase: &watch::Sender<Phase>,
     ) -> Result<(), StartError> {
         let election_wake = Arc::new(Notify::new());
@@ -177,9 +178,9 @@ impl Parts {
         let mut election = spawn_owned("election", leadership.run(election_wake, election_stop.clone()));
 
         let ended = tokio::select! {
-            ended = listeners.run_until(stop) => ended.map_err(StartError::from),
-            ended = work.run_until(stop) => ended.map_err(StartError::from),
-            ended = hints.run_until(stop) => ended.map_err(StartError::from),
+            ended = listeners.run_until(&self.stop) => ended.map_err(StartError::from),
+            ended = work.run_until(&self.stop) => ended.map_err(StartError::from),
+            ended = hints.run_until(&self.stop) => ended.map_err(StartError::from),
             _ = &mut election => Err(StartError::Part("the election ended by itself".into())),
         };
         phase.send_replace(Phase::Stopping);

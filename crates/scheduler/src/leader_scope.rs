@@ -15,7 +15,7 @@ use sched_runtime::tasks::{BoxError, TaskGroup};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::leadership::Role;
+use crate::role::Role;
 
 /// Time limit for the tasks of a term to stop; statements are bounded by the same order of time.
 const STOP_WITHIN: Duration = Duration::from_secs(10);

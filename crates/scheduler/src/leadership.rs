@@ -40,7 +40,8 @@ mod heartbeat;
 mod resigning;
 mod vitals;
 
-pub use vitals::{Loss, Role, Vitals};
+pub use crate::role::Role;
+pub use vitals::{Loss, Vitals};
 
 /// Lower bound of the time limit of a heartbeat or a take-over.
 const SHORTEST_LIMIT: Duration = Duration::from_millis(200);

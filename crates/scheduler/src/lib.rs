@@ -6,6 +6,7 @@ mod daemon;
 pub mod leader_scope;
 pub mod leadership;
 pub mod plan;
+mod role;
 mod status;
 pub mod tasks;
 

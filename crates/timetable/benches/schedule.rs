@@ -15,7 +15,7 @@ use std::cell::Cell;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use divan::{Bencher, black_box};
-use sched_timetable::{CronSchedule, CronSpec, DstGap, MisfirePolicy, Schedule, Zone, plan};
+use sched_timetable::{CronSchedule, CronSpec, DstGap, MisfirePolicy, MisfireRules, Schedule, Zone, plan};
 
 /// The text has the same meaning for us and for the bare engine.
 const TYPICAL: [&str; 4] = ["* * * * *", "*/5 * * * *", "0 9 * * MON-FRI", "30 2 1,15 * *"];
@@ -45,18 +45,24 @@ fn schedule(expression: &str, zone: &str, gap: Option<DstGap>) -> Schedule {
     Schedule::Cron(CronSchedule::new(spec, Zone::parse(zone).expect("a zone"), gap, None))
 }
 
-/// Runs at a thousand instants in turn.
-fn in_turn<T>(bencher: Bencher<'_, '_>, start: &str, step: TimeDelta, ask: impl Fn(DateTime<Utc>) -> T) {
-    let (start, turn) = (at(start), Cell::new(0));
+/// A thousand instants at equal distances.
+struct Instants {
+    start: &'static str,
+    step: TimeDelta,
+}
+
+/// Runs at the instants in turn.
+fn in_turn<T>(bencher: Bencher<'_, '_>, instants: &Instants, ask: impl Fn(DateTime<Utc>) -> T) {
+    let (start, turn) = (at(instants.start), Cell::new(0));
     bencher.bench_local(|| {
         turn.set((turn.get() + 1) % 1000);
-        ask(black_box(start + step * turn.get()))
+        ask(black_box(start + instants.step * turn.get()))
     });
 }
 
-fn next_in_turn(bencher: Bencher<'_, '_>, expression: &str, zone: &str, start: &str, step: TimeDelta) {
+fn next_in_turn(bencher: Bencher<'_, '_>, expression: &str, zone: &str, instants: &Instants) {
     let schedule = schedule(expression, zone, None);
-    in_turn(bencher, start, step, |after| schedule.next_after(after).expect("the engine works"));
+    in_turn(bencher, instants, |after| schedule.next_after(after).expect("the engine works"));
 }
 
 fn next_at(bencher: Bencher<'_, '_>, schedule: &Schedule, after: &str) {
@@ -65,38 +71,41 @@ fn next_at(bencher: Bencher<'_, '_>, schedule: &Schedule, after: &str) {
 }
 
 mod next {
-    use super::{Bencher, DstGap, SPARSE, TYPICAL, TimeDelta, in_turn, next_at, next_in_turn, schedule};
+    use super::{
+        Bencher, DstGap, Instants, SPARSE, TYPICAL, TimeDelta, in_turn, next_at, next_in_turn, schedule,
+    };
 
     /// Instants of a year, at all hours.
-    const START: &str = "2026-01-15T12:00:00Z";
-    const STEP: TimeDelta = TimeDelta::hours(9);
+    const YEAR: Instants = Instants { start: "2026-01-15T12:00:00Z", step: TimeDelta::hours(9) };
+    /// The hours around the change to summer time.
+    const GAP: Instants = Instants { start: "2026-03-28T22:00:00Z", step: TimeDelta::seconds(20) };
+    /// The hours around the change back.
+    const OVERLAP: Instants = Instants { start: "2026-10-24T21:00:00Z", step: TimeDelta::seconds(20) };
 
     #[divan::bench(args = TYPICAL)]
     fn bare_engine(bencher: Bencher<'_, '_>, expression: &str) {
         let cron: saffron::Cron = expression.parse().expect("an expression");
-        in_turn(bencher, START, STEP, |after| cron.next_after(after));
+        in_turn(bencher, &YEAR, |after| cron.next_after(after));
     }
 
     #[divan::bench(args = TYPICAL)]
     fn typical_in_utc(bencher: Bencher<'_, '_>, expression: &str) {
-        next_in_turn(bencher, expression, "UTC", START, STEP);
+        next_in_turn(bencher, expression, "UTC", &YEAR);
     }
 
     #[divan::bench(args = TYPICAL)]
     fn typical_in_berlin(bencher: Bencher<'_, '_>, expression: &str) {
-        next_in_turn(bencher, expression, "Europe/Berlin", START, STEP);
+        next_in_turn(bencher, expression, "Europe/Berlin", &YEAR);
     }
 
-    /// The hours around the change to summer time.
     #[divan::bench(args = TYPICAL)]
     fn across_a_gap(bencher: Bencher<'_, '_>, expression: &str) {
-        next_in_turn(bencher, expression, "Europe/Berlin", "2026-03-28T22:00:00Z", TimeDelta::seconds(20));
+        next_in_turn(bencher, expression, "Europe/Berlin", &GAP);
     }
 
-    /// The hours around the change back.
     #[divan::bench(args = TYPICAL)]
     fn across_an_overlap(bencher: Bencher<'_, '_>, expression: &str) {
-        next_in_turn(bencher, expression, "Europe/Berlin", "2026-10-24T21:00:00Z", TimeDelta::seconds(20));
+        next_in_turn(bencher, expression, "Europe/Berlin", &OVERLAP);
     }
 
     #[divan::bench(args = SPARSE)]
@@ -147,14 +156,15 @@ mod parse {
 
 /// Ten years without a scheduler, over the changes of the clocks.
 mod plan_after_ten_years {
-    use super::{Bencher, MisfirePolicy, PLANNED, at, black_box, plan, schedule};
+    use super::{Bencher, MisfirePolicy, MisfireRules, PLANNED, at, black_box, plan, schedule};
 
     fn outage(bencher: Bencher<'_, '_>, expression: &str, policy: MisfirePolicy) {
         let schedule = schedule(expression, "Europe/Berlin", None);
         let (start, now) = (at("2016-07-15T12:00:00Z"), at("2026-07-15T12:00:30Z"));
         let cursor = schedule.next_after(start).expect("the engine works").expect("a fire");
         bencher.bench_local(|| {
-            plan(&schedule, black_box(cursor), black_box(now), policy, None).expect("the engine works")
+            plan(&schedule, black_box(cursor), black_box(now), MisfireRules::new(policy))
+                .expect("the engine works")
         });
     }
 

@@ -28,6 +28,7 @@ mod names;
 mod pitfalls;
 mod reader;
 mod seconds;
+mod special_day;
 mod split;
 mod values;
 

@@ -32,7 +32,7 @@ use sched_vocabulary::schedule::SkipReason;
 
 use super::{
     ScheduleError, Timetable,
-    misfire::{self, Count, MisfirePolicy, SkippedRange, TICK},
+    misfire::{self, Count, MisfirePolicy, MisfireRules, SkippedRange, TICK},
     overlap::{self, Admission, Load},
 };
 
@@ -147,13 +147,14 @@ fn grace(situation: &Situation<'_>) -> TimeDelta {
 fn due_from(situation: &Situation<'_>, begin: DateTime<Utc>) -> Result<misfire::Plan, ScheduleError> {
     let Situation { timetable, now, .. } = *situation;
     if situation.held_by.is_none() {
-        let Situation { misfire, grace, limit, .. } = *situation;
-        return misfire::plan_some(timetable, begin, now, misfire, grace, limit.max(1));
+        let Situation { misfire: policy, grace, limit, .. } = *situation;
+        return misfire::plan(timetable, begin, now, MisfireRules { policy, grace, limit: limit.max(1) });
     }
     // Every due fire is skipped, also one that is due at this very instant: one tick later it would
     // be late.
     let just_after = now.checked_add_signed(TICK).unwrap_or(now);
-    let mut plan = misfire::plan(timetable, begin, just_after, MisfirePolicy::Skip, Some(Duration::ZERO))?;
+    let rules = MisfireRules { grace: Some(Duration::ZERO), ..MisfireRules::new(MisfirePolicy::Skip) };
+    let mut plan = misfire::plan(timetable, begin, just_after, rules)?;
     // A fire that is due one tick from now stays due.
     plan.next = plan.fires.first().copied().or(plan.next);
     plan.fires.clear();

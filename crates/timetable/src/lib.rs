@@ -48,7 +48,7 @@ pub use self::{
     describe::describe,
     error::ScheduleError,
     jitter::jitter,
-    misfire::{Count, MisfirePolicy, Plan, SkippedRange, plan},
+    misfire::{Count, MisfirePolicy, MisfireRules, Plan, SkippedRange, plan},
     preview::{FireTime, MAX_FIRE_TIMES, Preview, preview},
     timetable::{Fire, Timetable, TimetableSource},
     warnings::warnings,

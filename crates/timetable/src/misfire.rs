@@ -105,6 +105,25 @@ impl MisfirePolicy {
     }
 }
 
+/// How a plan treats due fires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MisfireRules {
+    /// Policy for late fires.
+    pub policy: MisfirePolicy,
+    /// How late a fire may be and still be on time; `None` for [`DEFAULT_GRACE`].
+    pub grace: Option<Duration>,
+    /// Most fires of the plan; more than [`MAX_FIRES`] counts as that.
+    pub limit: usize,
+}
+
+impl MisfireRules {
+    /// The policy with the default grace and as many fires as a plan holds.
+    #[must_use]
+    pub fn new(policy: MisfirePolicy) -> Self {
+        Self { policy, grace: None, limit: MAX_FIRES }
+    }
+}
+
 /// A source of fire times: a schedule, or a timetable.
 pub trait Occurrences {
     /// The first fire after an instant. Fails only with a defect of the cron engine.
@@ -180,26 +199,14 @@ impl Count {
 /// Plans the due fires of a job.
 ///
 /// `cursor` is the job's stored next fire time and is a fire even if the current schedule does not
-/// name it. The default of `grace` is [`DEFAULT_GRACE`].
+/// name it.
 pub fn plan(
     schedule: &impl Occurrences,
     cursor: DateTime<Utc>,
     now: DateTime<Utc>,
-    policy: MisfirePolicy,
-    grace: Option<Duration>,
+    rules: MisfireRules,
 ) -> Result<Plan, ScheduleError> {
-    plan_some(schedule, cursor, now, policy, grace, MAX_FIRES)
-}
-
-/// [`plan`] with room for at most `limit` fires, instead of [`MAX_FIRES`].
-pub(super) fn plan_some(
-    schedule: &impl Occurrences,
-    cursor: DateTime<Utc>,
-    now: DateTime<Utc>,
-    policy: MisfirePolicy,
-    grace: Option<Duration>,
-    limit: usize,
-) -> Result<Plan, ScheduleError> {
+    let MisfireRules { policy, grace, limit } = rules;
     let mut plan = Plan { fires: Vec::new(), skipped: Vec::new(), next: Some(cursor) };
     let grace = TimeDelta::from_std(grace.unwrap_or(DEFAULT_GRACE)).unwrap_or(TimeDelta::MAX);
     let on_time_from = now.checked_sub_signed(grace).unwrap_or(DateTime::<Utc>::MIN_UTC);

@@ -11,7 +11,6 @@ use diesel::sql_types::{BigInt, Nullable, SingleValue, Text, Uuid as SqlUuid};
 
 use crate::attempt::AttemptOutcome;
 use crate::dependency::{AfterCondition, AfterMode};
-use crate::dispatch::{DispatchStatus, Settlement, Trigger};
 use crate::function::HandlerType;
 use crate::identity::Role;
 use crate::ids::{
@@ -21,6 +20,7 @@ use crate::ids::{
 use crate::instance::{TermEnd, WorkerStatus};
 use crate::job::{MisfireKind, Scope};
 use crate::notification::{ChannelKind, DeliveryStatus, MessageKind, Occasion};
+use crate::run_state::{DispatchStatus, Settlement, Trigger};
 use crate::schedule::{CalendarRoll, DstGap, DstOverlap, JobType, OverlapPolicy, SkipReason};
 
 /// Lets a type be bound to a column of one SQL type through a plain value, and read back.

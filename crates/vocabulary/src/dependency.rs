@@ -1,6 +1,6 @@
 //! Word lists of dependencies between jobs.
 
-use crate::dispatch::DispatchStatus;
+use crate::run_state::DispatchStatus;
 
 text_enum! {
     /// How a job must end so that another job runs after it. Only the end of a run counts, not the

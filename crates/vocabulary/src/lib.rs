@@ -7,13 +7,13 @@ pub mod attempt;
 #[cfg(feature = "columns")]
 mod columns;
 pub mod dependency;
-pub mod dispatch;
 pub mod function;
 pub mod identity;
 pub mod ids;
 pub mod instance;
 pub mod job;
 pub mod notification;
+pub mod run_state;
 pub mod schedule;
 
 pub use text_enum::UnknownWord;

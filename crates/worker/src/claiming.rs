@@ -16,6 +16,7 @@ use sched_runtime::monotonic_clock::monotonic;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
+use crate::attempt::counters::Attempt;
 use crate::attempt::{executor, result};
 use crate::backend::{ClaimConnection, Claimed, DbError, Wanted};
 use crate::claiming::weights::Group;
@@ -71,7 +72,9 @@ struct Limited {
 
 /// The remaining places of a claim, and its findings so far.
 #[derive(Debug)]
-struct Progress {
+struct Progress<'a> {
+    /// The session that claims.
+    session: &'a Session,
     places: Vec<OwnedSemaphorePermit>,
     /// Number of claimed runs.
     found: usize,
@@ -119,17 +122,17 @@ impl Claiming {
         // From here on, any failure may hide a claim that took effect.
         self.is_unknown = true;
         let mut progress =
-            Progress { places, found: 0, is_contended: false, has_limited: false, room_in: None };
+            Progress { session, places, found: 0, is_contended: false, has_limited: false, room_in: None };
         if std::mem::take(&mut self.is_notified) && self.is_idle && progress.places.len() > 1 {
-            self.take_lone(session, &mut conn, &mut progress).await?;
+            self.take_lone(&mut conn, &mut progress).await?;
         }
         let lone = progress.found;
         let half = self.limited.share_of(progress.places.len());
-        self.take_limited(session, &mut conn, &mut progress, half).await?;
-        self.take_in_turn(session, &mut conn, &mut progress).await?;
+        self.take_limited(&mut conn, &mut progress, half).await?;
+        self.take_in_turn(&mut conn, &mut progress).await?;
         self.limited.is_waiting = progress.has_limited;
         let rest = if progress.has_limited { progress.places.len() } else { 0 };
-        self.take_limited(session, &mut conn, &mut progress, rest).await?;
+        self.take_limited(&mut conn, &mut progress, rest).await?;
         let result = if progress.places.is_empty() {
             "full"
         } else if progress.found > 0 {
@@ -160,14 +163,13 @@ impl Claiming {
     /// group of queues pays for it, because no other run waited.
     async fn take_lone(
         &mut self,
-        session: &Session,
         conn: &mut ClaimConnection,
-        progress: &mut Progress,
+        progress: &mut Progress<'_>,
     ) -> Result<(), DbError> {
-        let sent_at = monotonic();
+        let (session, sent_at) = (progress.session, monotonic());
         let claimed = conn.claim_lone(session.id, &session.worker.config.queues).await?;
         metrics::histogram!("sched_claim_seconds").record(sent_at.elapsed().as_secs_f64());
-        progress.start(session, claimed.into_iter().collect());
+        progress.start(claimed.into_iter().collect());
         Ok(())
     }
 
@@ -175,10 +177,10 @@ impl Claiming {
     /// are taken.
     async fn take_in_turn(
         &mut self,
-        session: &Session,
         conn: &mut ClaimConnection,
-        progress: &mut Progress,
+        progress: &mut Progress<'_>,
     ) -> Result<(), DbError> {
+        let session = progress.session;
         let mut has_work = vec![true; self.groups.len()];
         while !progress.places.is_empty() && has_work.contains(&true) {
             let shares = weights::split(&mut self.groups, &has_work, progress.places.len());
@@ -197,7 +199,7 @@ impl Claiming {
                 *has_work =
                     looked.claimed.len() == places || (looked.shared_by > 1 && !looked.claimed.is_empty());
                 group.used(looked.claimed.len());
-                progress.start(session, looked.claimed);
+                progress.start(looked.claimed);
             }
         }
         Ok(())
@@ -206,11 +208,11 @@ impl Claiming {
     /// Claims up to `places` runs from the queues with limits, unless their pause lasts.
     async fn take_limited(
         &mut self,
-        session: &Session,
         conn: &mut ClaimConnection,
-        progress: &mut Progress,
+        progress: &mut Progress<'_>,
         mut places: usize,
     ) -> Result<(), DbError> {
+        let session = progress.session;
         let queues = &session.worker.config.queues;
         while places > 0 && self.limited.not_before.is_none_or(|instant| instant <= monotonic()) {
             let last = TenantId(uuid::Uuid::nil());
@@ -226,7 +228,7 @@ impl Claiming {
                 self.limited.not_before = Some(monotonic() + pause);
             }
             let may_have_more = looked.shared_by > 1;
-            progress.start(session, looked.claimed);
+            progress.start(looked.claimed);
             if !may_have_more {
                 break;
             }
@@ -247,13 +249,13 @@ impl Limited {
     }
 }
 
-impl Progress {
+impl Progress<'_> {
     /// Starts the claimed runs, each in a place.
-    fn start(&mut self, session: &Session, claimed: Vec<Claimed>) {
+    fn start(&mut self, claimed: Vec<Claimed>) {
         self.found += claimed.len();
-        record(session, &claimed);
+        record(self.session, &claimed);
         for one in claimed {
-            executor::start(session, one, self.places.pop());
+            executor::start(self.session, one, self.places.pop());
         }
     }
 }
@@ -268,12 +270,8 @@ async fn release_unknown(session: &Session, conn: &mut ClaimConnection) -> Resul
     for attempt in conn.unknown(session.id, &worker.counters.running.tokens()).await? {
         tracing::warn!(run.id = %attempt.dispatch_id, job.name = attempt.job_name, "releasing a claim whose answer was lost");
         let never_run = CancellationToken::new();
-        worker.counters.running.insert(
-            attempt.token,
-            attempt.dispatch_id,
-            attempt.job_name.clone(),
-            never_run,
-        );
+        let known = Attempt::new(attempt.dispatch_id, attempt.job_name.clone(), never_run);
+        worker.counters.running.insert(attempt.token, known);
         worker.counters.running.over(attempt.token);
         worker.completer.send(None, result::released_unknown(&attempt), None).await;
     }
@@ -287,8 +285,9 @@ fn record(session: &Session, claimed: &[Claimed]) {
         worker.prefetch.claimed(claimed.len());
     }
     for dispatch in claimed {
-        let (token, id, job) = (dispatch.token, dispatch.dispatch_id, dispatch.job_name.clone());
-        worker.counters.running.insert(token, id, job, session.release.child_token());
+        let (token, cancel) = (dispatch.token, session.release.child_token());
+        let attempt = Attempt::new(dispatch.dispatch_id, dispatch.job_name.clone(), cancel);
+        worker.counters.running.insert(token, attempt);
         if let Some(queue) = &dispatch.limited_queue {
             worker.counters.limited.insert(token, queue.clone());
         }

@@ -4,7 +4,7 @@
 //! by listing every fire, as long as that is a short list.
 
 use chrono::{DateTime, Datelike, TimeDelta, Timelike, Utc};
-use sched_timetable::{Count, CronOptions, CronSchedule, CronSpec, DstGap, JobType, MisfirePolicy, Plan, Schedule, ScheduleError, ScheduleSource, SkipReason, Timetable, TimetableSource, Zone, describe, misfire::{COUNT_LIMIT, DEFAULT_GRACE, MAX_FIRES}};
+use sched_timetable::{Count, CronOptions, CronSchedule, CronSpec, DstGap, JobType, MisfirePolicy, MisfireRules, Plan, Schedule, ScheduleError, ScheduleSource, SkipReason, Timetable, TimetableSource, Zone, describe, misfire::{COUNT_LIMIT, DEFAULT_GRACE, MAX_FIRES}};
 
 use crate::{case::Case, model};
 
@@ -120,7 +120,8 @@ pub(crate) fn plan(schedule: &Schedule, case: &Case) {
     let cursor = first.unwrap_or(case.start);
     // No database's clock shows a year that RFC 3339 cannot write.
     let now = cursor.checked_add_signed(case.outage).filter(|now| now.year() <= 9999).unwrap_or(cursor);
-    let plan = sched_timetable::plan(schedule, cursor, now, case.policy, case.grace)
+    let rules = MisfireRules { grace: case.grace, ..MisfireRules::new(case.policy) };
+    let plan = sched_timetable::plan(schedule, cursor, now, rules)
         .unwrap_or_else(|error| panic!("{schedule:?} from {cursor} to {now} has no plan: {error}"));
 
     assert!(plan.fires.len() <= MAX_FIRES && plan.skipped.len() <= 1, "{plan:?}");

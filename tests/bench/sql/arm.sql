@@ -1,5 +1,6 @@
--- Makes the jobs of bench.due due at one instant, in the state of jobs that have nothing open. Their schedule is a crontab
--- expression that names this second of every hour, so that the next fire is computed as for any cron job.
+-- Sets the jobs of bench.due to be due at one instant, in the state of jobs without open
+-- dispatches. Their schedule is a crontab expression for this second of every hour, so that the
+-- next fire is computed as for any cron job.
 UPDATE scheduled_jobs AS j
 SET next_run_at = {due}, settled_until = {due} - interval '1 second', job_type = 'cron',
     schedule_config = jsonb_build_object('seconds', true,

@@ -1,5 +1,6 @@
--- {count} waiting dispatches, dealt out over the jobs of bench.due, as a scheduler that got no worker would have left them. They may
--- be claimed from {claimable}, where `fire` is the time of each. The jobs' counters say what the scheduler's would.
+-- {count} waiting dispatches, distributed over the jobs of bench.due, as a scheduler without
+-- workers would leave them. They are claimable from {claimable}, where `fire` is the time of each.
+-- The counters of the jobs are those of a scheduler.
 WITH jobs AS (
     SELECT j.tenant_id, j.id, j.task_args, f.queue, row_number() OVER (ORDER BY j.id) - 1 AS k, count(*) OVER () AS of
     FROM bench.due AS d

@@ -1,4 +1,5 @@
--- Finished dispatches: for each past hour from {oldest} hours ago to {newest} one of every job, hour by hour, as they would have been written.
+-- Finished dispatches: one of every job for each past hour, from {oldest} hours ago to {newest}, in
+-- the order in which a scheduler would write them.
 INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, created_at, available_at, claimed_at, completed_at, status, queue,
                           worker_id, claim_token, attempt, triggered_by, scheduler_instance_id, term, args, follows)
 SELECT bench.time_ordered(u.fire), j.tenant_id, j.id, u.fire, u.fire + interval '10 ms', u.fire, u.fire + interval '20 ms',

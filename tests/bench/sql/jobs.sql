@@ -1,4 +1,5 @@
--- Jobs of a tenant, one made every second up to now. All settings not named here are the product's defaults.
+-- Jobs of a tenant, one created every second up to now. All other settings have the defaults of the
+-- product.
 INSERT INTO scheduled_jobs (tenant_id, id, project_id, name, task_function_id, task_args, job_type, schedule_config,
                             overlap_policy, next_run_at, settled_until)
 SELECT bench.tenant({tenant}), bench.time_ordered(now() - make_interval(secs => {count} - n)), bench.tenant({tenant}),

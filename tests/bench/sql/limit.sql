@@ -1,8 +1,9 @@
--- pgbench: one batch of 1,000 due jobs, as somebody would write it by hand. The same joins, the same columns written, the
--- same keys, checks and indexes as the scheduler's tick; the arrays go to the client and back, as the tick's do.
--- What it does not do: compute the next fire of each schedule (it adds an hour), fetch the settings a decision needs, prove
--- its leadership, or tell the workers. The jobs are locked before anything is joined to them: so the planner takes them
--- from the index in order whatever it believes about their number, also in the first executions of a connection.
+-- pgbench: one batch of 1,000 due jobs, written by hand. It has the same joins, written columns,
+-- keys, checks and indexes as the tick of the scheduler, and sends the arrays to the client and
+-- back like the tick. It does not compute the next fire of each schedule (it adds an hour), read
+-- the settings for a decision, prove leadership, or notify workers. It locks the jobs before all
+-- joins. So the planner reads them from the index in order, independent of its estimate of their
+-- number, also in the first executions of a connection.
 BEGIN;
 WITH due AS MATERIALIZED (
     SELECT tenant_id, id, project_id, task_function_id, next_run_at, queue, priority, task_args, last_fire_at, is_paused

@@ -1,5 +1,6 @@
--- pgbench: what limit.sql does, as one statement: nothing travels to the client and back. A scheduler cannot work like this,
--- because it computes the next fire outside of the database; it is the ceiling.
+-- pgbench: limit.sql as one statement, which sends nothing to the client and back. A scheduler
+-- cannot work like this, because it computes the next fire outside of the database. This is the
+-- upper bound.
 WITH due AS MATERIALIZED (
     SELECT tenant_id, id, project_id, task_function_id, next_run_at, queue, priority, task_args, last_fire_at, is_paused
     FROM scheduled_jobs

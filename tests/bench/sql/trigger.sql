@@ -1,4 +1,4 @@
--- What a trigger writes into job_dispatch, of a random job.
+-- The row that a trigger of a random job writes to job_dispatch.
 \set n random(1, 1000)
 INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, available_at, claimable_at, queue, priority, triggered_by, triggered_by_user, trigger_id, args,
                           traceparent)

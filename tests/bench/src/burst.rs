@@ -1,11 +1,13 @@
-//! A burst: the jobs of `bench.due` come due at one instant, and the running leader dispatches them.
+//! A burst: the jobs of `bench.due` become due at one instant, and the running leader dispatches
+//! them.
 //!
-//! What is read afterwards is what the database wrote: the commit timestamp of each dispatch's transaction. PostgreSQL takes that
-//! just before it flushes the commit to disk, so the flush of a commit of that size, measured on the same server in the same
-//! run, is added to the last one ([`Flush`]).
+//! The result is the commit timestamp of each transaction that dispatched. PostgreSQL takes it
+//! right before it flushes the commit to disk. So the time of such a flush, measured on the same
+//! server in the same run, is added to the last timestamp ([`Flush`]).
 //!
-//! Emptying and vacuuming tables makes every session forget its plans. In an installation jobs fire all the time; here those of
-//! [`WARM`] do, a second before, so that the leader plans its statements for them. (pgbench's first transaction does not count either.)
+//! Truncating and vacuuming tables invalidates the plans of every session. In an installation jobs
+//! fire all the time. Here the jobs of [`WARM`] fire a second earlier, so that the leader plans its
+//! statements for them. (The first transaction of pgbench does not count either.)
 
 use std::time::Duration;
 
@@ -13,20 +15,20 @@ use anyhow::{Context, ensure};
 
 use crate::daemon::Scheduler;
 use crate::figures::median;
-use crate::sql::{Db, Micros, SECOND, fill, instant, micros};
+use crate::sql::{Db, Micros, Polling, SECOND, fill, instant, micros};
 
-/// Jobs of one transaction, by the scheduler's default settings and in pgbench's script.
+/// Jobs per transaction, by the default settings of the scheduler and in the script of pgbench.
 pub(crate) const BATCH: usize = 1_000;
 
-/// The names of jobs that fire before the burst begin with this; there need not be any.
+/// Prefix of the names of jobs that fire before the burst. Such jobs are optional.
 pub(crate) const WARM: &str = "warm";
 
-/// How long the commit of one batch takes to reach the disk.
+/// Time in seconds in which the commit of one batch reaches the disk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flush(pub(crate) f64);
 
 impl Flush {
-    /// Measures commits of about as many bytes of log as a batch writes, `rows` of a kilobyte each.
+    /// Measures commits with about as many bytes of WAL as a batch: `rows` rows of a kilobyte each.
     pub(crate) async fn measure(db: &Db, rows: usize) -> anyhow::Result<Self> {
         let mut seconds = Vec::new();
         for _ in 0..9 {
@@ -43,31 +45,31 @@ impl Flush {
     }
 }
 
-/// A burst that was dispatched.
+/// The result of a burst.
 pub(crate) struct Burst {
-    /// When the jobs came due.
+    /// Due time of the jobs.
     pub(crate) due: Micros,
-    /// Seconds from then until the last dispatch was committed and on disk.
+    /// Seconds from the due time until the last dispatch is committed and on disk.
     pub(crate) wall: f64,
-    /// Rows per second of the tick transactions alone, by the scheduler's own measure.
+    /// Rows per second of the tick transactions alone, by the metrics of the scheduler.
     pub(crate) tick_rate: f64,
 }
 
-/// Whether what earlier bursts dispatched goes.
+/// The treatment of dispatches of earlier bursts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Earlier {
-    /// All dispatches are removed: the table is empty.
+    /// All dispatches are removed.
     Empty,
-    /// Those of earlier bursts are removed, the history stays.
+    /// Dispatches of earlier bursts are removed; the history stays.
     KeepHistory,
 }
 
-/// Removes what earlier bursts left behind.
+/// Removes the dispatches of earlier bursts.
 pub(crate) async fn clear(db: &Db, earlier: Earlier) -> anyhow::Result<()> {
     match earlier {
         Earlier::Empty => db.run("TRUNCATE job_dispatch, skipped_fires CASCADE").await?,
         Earlier::KeepHistory => {
-            // Only what waits: the history is finished.
+            // Only waiting dispatches: the history is finished.
             db.run("DELETE FROM job_dispatch WHERE claimable_at IS NOT NULL").await?;
             db.run("VACUUM job_dispatch").await?;
         }
@@ -75,13 +77,13 @@ pub(crate) async fn clear(db: &Db, earlier: Earlier) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sets the cursors of the chosen jobs to `due`, and vacuums what that has left behind.
+/// Sets the cursors of the chosen jobs to `due`, and vacuums the old row versions.
 pub(crate) async fn arm(db: &Db, due: Micros) -> anyhow::Result<()> {
     db.run(&fill(include_str!("../sql/arm.sql"), &[("due", &instant(due))])).await?;
     db.run("VACUUM scheduled_jobs").await
 }
 
-/// Arms the chosen jobs and lets the leader dispatch them.
+/// Arms the chosen jobs, and waits until the leader has dispatched them.
 pub(crate) async fn run(
     db: &Db,
     scheduler: &Scheduler,
@@ -91,7 +93,7 @@ pub(crate) async fn run(
     clear(db, earlier).await?;
     let due = arm_in_time(db).await?;
     let jobs = db.count("SELECT count(*) FROM bench.due").await?;
-    // Late, so that few of the looks that find nothing count.
+    // Shortly before the due time, so that few empty ticks count.
     db.wait_until(due - SECOND / 4).await?;
     let before = scheduler.tick_seconds().await?;
     db.wait_until(due + SECOND).await?;
@@ -99,7 +101,8 @@ pub(crate) async fn run(
         "SELECT (NOT EXISTS (SELECT FROM bench.due JOIN scheduled_jobs USING (tenant_id, id) WHERE next_run_at <= {}))::int",
         instant(due)
     );
-    db.wait_count(&open, 1, Duration::from_secs(1), Duration::from_secs(300)).await?;
+    db.wait_count(&open, 1, Polling { step: Duration::from_secs(1), limit: Duration::from_secs(300) })
+        .await?;
     let after = scheduler.tick_seconds().await?;
     let last = db
         .rows(&format!(
@@ -109,8 +112,8 @@ pub(crate) async fn run(
             instant(due)
         ))
         .await?;
-    let [found, last] = last.first().context("one row")?.as_slice() else {
-        anyhow::bail!("two columns were asked for");
+    let [found, last] = last.first().context("the query has no row")?.as_slice() else {
+        anyhow::bail!("the query has two columns");
     };
     ensure!(found.parse() == Ok(jobs), "{found} of {jobs} jobs were dispatched");
     let last: Micros = last.parse().context("commits have no timestamps")?;
@@ -118,7 +121,8 @@ pub(crate) async fn run(
     Ok(Burst { due, wall, tick_rate: jobs / (after.0 - before.0) })
 }
 
-/// Arms for an instant that is still ahead when everything is done, by more than the leader's poll interval.
+/// Arms the jobs for an instant that is still in the future afterwards, by more than the poll
+/// interval of the leader.
 async fn arm_in_time(db: &Db) -> anyhow::Result<Micros> {
     for lead in [4, 8, 16, 32, 64, 128] {
         let due = (db.now().await? / SECOND + lead) * SECOND;
@@ -128,8 +132,8 @@ async fn arm_in_time(db: &Db) -> anyhow::Result<Micros> {
         if due - db.now().await? > 2 * SECOND {
             return Ok(due);
         }
-        // Some may have been dispatched already; they are armed anew.
+        // Some jobs may have been dispatched already; they are armed again.
         clear(db, Earlier::KeepHistory).await?;
     }
-    anyhow::bail!("making the jobs due takes longer than two minutes")
+    anyhow::bail!("arming the jobs takes longer than two minutes")
 }

@@ -1,4 +1,5 @@
-//! What is plotted of the figures: each curve belongs to one plot of its suite, together with others that are compared with it. Pure but for writing the plots.
+//! The plots of the figures. Each curve belongs to one plot of its suite, together with the curves
+//! that it is compared with. Pure, except for writing the plots.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,27 +7,25 @@ use std::path::Path;
 use plots::Plot;
 use serde_json::{Value, json};
 
-use crate::figures::Figure;
-
-/// So many points of a distribution are drawn at most, besides its last ones.
+/// Maximal number of drawn points of a distribution, besides its tail.
 const DRAWN: usize = 2_000;
-/// The tail of a distribution, of which each point is drawn.
+/// Number of points at the end of a distribution that are all drawn.
 const TAIL: usize = 200;
 
-/// The plots there are.
+/// The plots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Shown {
-    /// How late dispatches are.
+    /// Lateness of dispatches.
     Lateness,
-    /// How long handlers wait.
+    /// Time from a trigger to its handler.
     Waits,
-    /// Throughput by how much is finished.
+    /// Throughput by the number of finished dispatches.
     History,
-    /// Throughput by how many workers there are.
+    /// Throughput by the number of workers.
     Workers,
 }
 
-/// A line of a plot.
+/// A curve of a plot.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Curve {
     shown: Shown,
@@ -35,12 +34,12 @@ pub(crate) struct Curve {
 }
 
 impl Curve {
-    /// A line through few points.
+    /// A curve of few points.
     pub(crate) fn through(shown: Shown, name: impl Into<String>, points: &[(f64, f64)]) -> Self {
         Self { shown, name: name.into(), points: points.to_vec() }
     }
 
-    /// How single values, in milliseconds, are distributed.
+    /// The distribution of single values, in milliseconds.
     pub(crate) fn distribution(shown: Shown, name: impl Into<String>, values: &[f64]) -> Self {
         Self { shown, name: name.into(), points: plots::distribution(values) }
     }
@@ -69,7 +68,7 @@ impl Shown {
                 "% of triggers",
             ),
             Self::History => {
-                Plot::new("Throughput with much behind it", "finished dispatches", "dispatches per second")
+                Plot::new("Throughput with a long history", "finished dispatches", "dispatches per second")
             }
             Self::Workers => Plot::new("Throughput of a fleet", "worker processes", "dispatches per second"),
         }
@@ -83,10 +82,14 @@ impl Shown {
     }
 }
 
-/// Draws every plot that a suite has curves for; returns the names of their files.
-pub(crate) fn draw(into: &Path, suite: &str, figures: &[Figure]) -> anyhow::Result<Vec<String>> {
+/// Draws every plot with curves of a suite; returns the names of the files.
+pub(crate) fn draw<'a>(
+    into: &Path,
+    suite: &str,
+    curves: impl IntoIterator<Item = &'a Curve>,
+) -> anyhow::Result<Vec<String>> {
     let mut plots = BTreeMap::<Shown, Plot>::new();
-    for curve in figures.iter().flat_map(|figure| &figure.curves) {
+    for curve in curves {
         let plot = plots.remove(&curve.shown).unwrap_or_else(|| curve.shown.plot());
         plots.insert(curve.shown, curve.shown.drawn(plot, curve));
     }
@@ -99,7 +102,7 @@ pub(crate) fn draw(into: &Path, suite: &str, figures: &[Figure]) -> anyhow::Resu
     Ok(files)
 }
 
-/// As many points as show the same line, the tail whole.
+/// Removes points that do not change the curve. The tail stays complete.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let every = (points.len() / DRAWN).max(1);
     let tail = points.len().saturating_sub(TAIL);
@@ -110,17 +113,23 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::{Bar, Reference};
+    use crate::figures::{Bar, Figure, Goal, Reference};
 
     #[test]
-    fn curves_that_are_compared_share_a_plot_and_the_tail_is_drawn_whole() {
+    fn compared_curves_share_a_plot_and_keep_their_tails() {
         let values: Vec<f64> = (0..50_000).map(f64::from).collect();
         let drawn = thinned(&plots::distribution(&values));
         assert!((DRAWN..DRAWN + 2 * TAIL).contains(&drawn.len()), "{} points", drawn.len());
         assert_eq!(drawn.last(), Some(&(49_999.0, 100.0)));
 
         let figure = |name: &str, curve| {
-            Figure::new(name, "ms", &[1.0], Reference::none("nothing"), Bar::AtMost(1.0)).curve(curve)
+            Figure::new(
+                name,
+                "ms",
+                &[1.0],
+                Goal { reference: Reference::none("nothing"), bar: Bar::AtMost(1.0) },
+            )
+            .curve(curve)
         };
         let figures = [
             figure("a", Curve::distribution(Shown::Waits, "ours", &values)),
@@ -128,7 +137,7 @@ mod tests {
             figure("c", Curve::through(Shown::Workers, "drain", &[(1.0, 5.0), (2.0, 9.0)])),
         ];
         let folder = tempfile::tempdir().unwrap();
-        let files = draw(folder.path(), "worker", &figures).unwrap();
+        let files = draw(folder.path(), "worker", figures.iter().flat_map(|figure| &figure.curves)).unwrap();
         assert_eq!(files, ["worker-waits.svg", "worker-workers.svg"]);
         let waits = std::fs::read_to_string(folder.path().join("worker-waits.svg")).unwrap();
         assert!(waits.contains("ours") && waits.contains("theirs"));

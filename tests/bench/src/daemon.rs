@@ -1,7 +1,7 @@
 //! The real `sched-scheduler`, as a process with its default settings.
 //!
-//! Found beside the running program, so both come from one build. It is killed with its handle, also by a panic, and by a
-//! guard when the benchmark itself is killed.
+//! The program is beside the running program, so both come from one build. The process is killed
+//! when its handle is dropped, also by a panic, and by a guard when the benchmark itself is killed.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -11,26 +11,26 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use test_support::{Process, http};
 
-use crate::sql::Db;
+use crate::sql::{Db, Polling};
 
-/// How long a scheduler may take to lead.
+/// Time limit until a scheduler leads.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// A running scheduler.
 pub(crate) struct Scheduler {
-    /// The process, to be signalled.
+    /// The process, for signals.
     pub(crate) process: Process,
     health: SocketAddr,
 }
 
-/// The program.
+/// The path of the program.
 pub(crate) fn program() -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name("sched-scheduler");
     ensure!(path.is_file(), "{} is missing; scripts/bench builds it", path.display());
     Ok(path)
 }
 
-/// Starts a scheduler; it may not lead yet.
+/// Starts a scheduler without waiting until it leads.
 pub(crate) async fn start(db: &Db) -> anyhow::Result<Scheduler> {
     start_with(db, &[]).await
 }
@@ -52,7 +52,7 @@ pub(crate) async fn start_leading(db: &Db) -> anyhow::Result<Scheduler> {
     Ok(scheduler)
 }
 
-/// Starts a scheduler that takes one batch at a time and waits until it leads.
+/// Starts a scheduler with one concurrent batch, and waits until it leads.
 pub(crate) async fn start_leading_alone(db: &Db) -> anyhow::Result<Scheduler> {
     let scheduler = start_with(db, &[("SCHEDULER_LANES", "1")]).await?;
     scheduler.wait_leading(db).await?;
@@ -66,13 +66,13 @@ impl Scheduler {
             "SELECT count(*) FROM scheduler_instances WHERE is_leader AND pid = {}",
             self.process.id()
         );
-        db.wait_count(&leads, 1, Duration::from_millis(50), START_LIMIT)
+        db.wait_count(&leads, 1, Polling { step: Duration::from_millis(50), limit: START_LIMIT })
             .await
             .context("the scheduler does not lead")
     }
 
-    /// Seconds its tick transactions have taken so far, from before BEGIN to the answer to COMMIT, by its own measure; and how
-    /// many there were.
+    /// Total seconds and number of its tick transactions, from before BEGIN to the answer to
+    /// COMMIT, by its own metrics.
     pub(crate) async fn tick_seconds(&self) -> anyhow::Result<(f64, f64)> {
         let page = http::get(self.health, "/metrics").await.context("failed to read /metrics")?;
         let value = |series: &str| -> f64 {
@@ -85,7 +85,7 @@ impl Scheduler {
         Ok((value("sched_db_transaction_seconds_sum"), value("sched_db_transaction_seconds_count")))
     }
 
-    /// The most memory it has had resident, in MiB. Linux only.
+    /// Peak resident memory in MiB. Linux only.
     pub(crate) fn peak_memory(&self) -> anyhow::Result<f64> {
         let path = format!("/proc/{}/status", self.process.id());
         let status = fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))?;
@@ -96,7 +96,7 @@ impl Scheduler {
         Ok(kib / 1024.0)
     }
 
-    /// Ends it in order.
+    /// Stops it normally.
     pub(crate) async fn stop(mut self) {
         self.process.stop_gracefully(Duration::from_secs(30)).await;
     }

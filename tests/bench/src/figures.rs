@@ -1,10 +1,10 @@
-//! What was measured: values over repetitions, what they are compared with, and whether they pass. Pure.
+//! The figures: values over repetitions, their references, and whether they pass. Pure.
 
 use serde_json::{Value, json};
 
 use crate::curves::Curve;
 
-/// What a figure must reach.
+/// The condition that a figure must meet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Bar {
     /// The value is at most this.
@@ -19,37 +19,37 @@ pub(crate) enum Bar {
     Exactly(f64),
 }
 
-/// What a figure is compared with.
+/// The reference of a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reference {
-    /// What it is and where it comes from.
+    /// Description with its origin.
     pub(crate) what: String,
-    /// Its value in the figure's unit, where there is one.
+    /// Value in the unit of the figure, if there is one.
     pub(crate) value: Option<f64>,
 }
 
 impl Reference {
-    /// Nothing that could be compared, and why.
+    /// No reference, with the reason.
     pub(crate) fn none(why: &str) -> Self {
         Self { what: why.to_owned(), value: None }
     }
 
-    /// Something measured.
+    /// A measured reference.
     pub(crate) fn value(what: impl Into<String>, value: f64) -> Self {
         Self { what: what.into(), value: Some(value) }
     }
 }
 
-/// Which of several repetitions is judged.
+/// The repetition that decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Judged {
-    /// The one in the middle.
+    /// The median.
     Median,
-    /// The largest: for bounds that must hold always.
+    /// The largest value, for bounds that must hold always.
     Largest,
 }
 
-/// One line of the table.
+/// A line of the table.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {
     pub(crate) name: String,
@@ -58,15 +58,23 @@ pub(crate) struct Figure {
     pub(crate) judged: Judged,
     pub(crate) reference: Reference,
     pub(crate) bar: Bar,
-    /// Measured beside it, without a bar: name, value, unit.
+    /// Further measurements without a bar: name, value, unit.
     pub(crate) also: Vec<(String, f64, &'static str)>,
-    /// What is plotted of it.
+    /// Its curves in plots.
     pub(crate) curves: Vec<Curve>,
 }
 
+/// The reference of a figure, and the bar that decides whether the figure passes.
+#[derive(Debug, Clone)]
+pub(crate) struct Goal {
+    pub(crate) reference: Reference,
+    pub(crate) bar: Bar,
+}
+
 impl Figure {
-    /// A figure of one or more repetitions, judged by the middle one.
-    pub(crate) fn new(name: &str, unit: &'static str, runs: &[f64], reference: Reference, bar: Bar) -> Self {
+    /// A figure of one or more repetitions. The median decides.
+    pub(crate) fn new(name: &str, unit: &'static str, runs: &[f64], goal: Goal) -> Self {
+        let Goal { reference, bar } = goal;
         Self {
             name: name.to_owned(),
             unit,
@@ -79,19 +87,19 @@ impl Figure {
         }
     }
 
-    /// Judged by its worst repetition.
+    /// Lets the largest repetition decide.
     pub(crate) fn by_largest(mut self) -> Self {
         self.judged = Judged::Largest;
         self
     }
 
-    /// With something measured beside it.
+    /// Adds a further measurement.
     pub(crate) fn also(mut self, name: impl Into<String>, value: f64, unit: &'static str) -> Self {
         self.also.push((name.into(), value, unit));
         self
     }
 
-    /// With a line of a plot.
+    /// Adds a curve of a plot.
     pub(crate) fn curve(mut self, curve: Curve) -> Self {
         self.curves.push(curve);
         self
@@ -108,7 +116,7 @@ impl Figure {
         self.reference.value.map(|reference| self.value() / reference)
     }
 
-    /// Whether it reaches its bar; what could not be measured does not.
+    /// Whether the figure reaches its bar. A figure without a value does not.
     pub(crate) fn passes(&self) -> bool {
         match self.bar {
             Bar::AtMost(most) => self.value() <= most,
@@ -164,7 +172,7 @@ impl Figure {
     }
 }
 
-/// A number with about three digits that say something.
+/// Formats a number with about three significant digits.
 pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
@@ -174,13 +182,13 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
-/// The value in the middle, or between the two in the middle; NaN of nothing.
+/// The median; NaN of nothing.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let middle = (percentile(values, 0.5), percentile_above(values, 0.5));
     (middle.0 + middle.1) / 2.0
 }
 
-/// The smallest value that at least this share of the values does not exceed; NaN of nothing.
+/// The smallest value that is at least as large as this share of the values; NaN of nothing.
 pub(crate) fn percentile(values: &[f64], share: f64) -> f64 {
     let rank = (values.len() as f64 * share).ceil() - 1.0;
     at(values, rank)
@@ -214,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_lies_in_the_middle() {
+    fn median_is_the_middle_value() {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
         assert_eq!(median(&[7.0]), 7.0);
@@ -222,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_is_a_value_that_was_measured() {
+    fn percentile_is_one_of_the_values() {
         let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
         assert_eq!((percentile(&hundred, 0.5), percentile(&hundred, 0.99)), (50.0, 99.0));
         assert_eq!(percentile(&[5.0], 0.99), 5.0);
@@ -230,8 +238,10 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_is_reached_or_missed() {
-        let figure = |bar| Figure::new("a", "ms", &[50.0, 60.0, 40.0], Reference::value("b", 100.0), bar);
+    fn each_kind_of_bar_is_checked() {
+        let figure = |bar| {
+            Figure::new("a", "ms", &[50.0, 60.0, 40.0], Goal { reference: Reference::value("b", 100.0), bar })
+        };
         assert!(figure(Bar::AtMost(50.0)).passes() && !figure(Bar::Below(50.0)).passes());
         assert!(figure(Bar::RatioAtMost(0.5)).passes() && !figure(Bar::RatioAtMost(0.49)).passes());
         assert!(figure(Bar::RatioAtLeast(0.5)).passes() && !figure(Bar::RatioAtLeast(0.51)).passes());
@@ -240,8 +250,8 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_value_passes_no_bar() {
-        let nothing = |bar| Figure::new("a", "ms", &[], Reference::value("b", 1.0), bar);
+    fn figure_without_a_value_passes_no_bar() {
+        let nothing = |bar| Figure::new("a", "ms", &[], Goal { reference: Reference::value("b", 1.0), bar });
         for bar in [
             Bar::AtMost(1.0),
             Bar::Below(1.0),
@@ -251,14 +261,24 @@ mod tests {
         ] {
             assert!(!nothing(bar).passes() && !nothing(bar).by_largest().passes(), "{bar:?}");
         }
-        let none = Figure::new("a", "ms", &[1.0], Reference::none("nothing"), Bar::RatioAtLeast(0.1));
-        assert!(!none.passes(), "no ratio without a reference");
+        let none = Figure::new(
+            "a",
+            "ms",
+            &[1.0],
+            Goal { reference: Reference::none("nothing"), bar: Bar::RatioAtLeast(0.1) },
+        );
+        assert!(!none.passes(), "there is no ratio without a reference");
     }
 
     #[test]
-    fn the_file_has_the_fields_that_readers_rely_on() {
-        let figure = Figure::new("a", "ms", &[1.0], Reference::value("b", 2.0), Bar::AtMost(3.0))
-            .also("c", 4.0, "MiB");
+    fn json_has_the_documented_fields() {
+        let figure = Figure::new(
+            "a",
+            "ms",
+            &[1.0],
+            Goal { reference: Reference::value("b", 2.0), bar: Bar::AtMost(3.0) },
+        )
+        .also("c", 4.0, "MiB");
         let json = figure.json();
         assert_eq!(json["name"], "a");
         assert_eq!((json["value"].as_f64(), json["ratio"].as_f64()), (Some(1.0), Some(0.5)));

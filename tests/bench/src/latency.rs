@@ -1,6 +1,6 @@
-//! How long one waits for what: the rows of all three suites that measure waits, as one suite.
+//! The rows of all three suites that measure waiting times, as one suite.
 //!
-//! The rows themselves are those of the scheduler, the worker and the API; nothing is measured here that they do not measure.
+//! It uses the rows of the scheduler, the worker and the API, and has no measurements besides.
 
 use clap::ValueEnum;
 
@@ -9,7 +9,7 @@ use crate::rows::Bench;
 use crate::worker::Peers;
 use crate::{api, rows, worker};
 
-/// A row, or a few that are measured together.
+/// One row, or several that are measured together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Row {
     /// From the due instant to the last commit, 1,000 and 10,000 jobs
@@ -25,7 +25,7 @@ pub(crate) enum Row {
 }
 
 impl Row {
-    /// Measures it.
+    /// Measures the row.
     pub(crate) async fn measure(
         self,
         bench: &Bench<'_>,

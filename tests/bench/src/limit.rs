@@ -1,7 +1,8 @@
-//! What PostgreSQL itself can do: pgbench with hand-written statements on the same tables.
+//! The limit of PostgreSQL: pgbench with hand-written statements on the same tables.
 //!
-//! One connection, prepared statements, the same jobs in the same layout, the same batch. The leader runs meanwhile and has nothing
-//! to do: the jobs' cursors stand two hours ahead, and the script takes them nevertheless.
+//! One connection, prepared statements, the same jobs, the same table layout, the same batch. The
+//! leader runs in the meantime without work: the cursors of the jobs are two hours ahead, and the
+//! script dispatches them nevertheless.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -17,7 +18,7 @@ use crate::sql::{Db, SECOND};
 pub(crate) enum Script {
     /// SELECT, INSERT … unnest, UPDATE … unnest.
     ByHand,
-    /// The same as one statement.
+    /// The same in one statement.
     OneStatement,
 }
 
@@ -30,7 +31,8 @@ impl Script {
     }
 }
 
-/// Rows per second over all batches of the chosen jobs but the first, which pays for a new connection.
+/// Rows per second over all batches of the chosen jobs except the first, which includes the new
+/// connection.
 pub(crate) async fn run(place: &Place, db: &Db, script: Script, into: &Path) -> anyhow::Result<f64> {
     burst::clear(db, Earlier::Empty).await?;
     let due = db.now().await? + 7_200 * SECOND;
@@ -39,7 +41,7 @@ pub(crate) async fn run(place: &Place, db: &Db, script: Script, into: &Path) -> 
     let batches = jobs / BATCH;
     ensure!(batches > 1, "pgbench needs at least two batches of {BATCH}");
     let (file, log) = (into.join("limit.sql"), into.join("limit-log"));
-    std::fs::write(&file, script.text()).context("failed to write pgbench's script")?;
+    std::fs::write(&file, script.text()).context("failed to write the script of pgbench")?;
     let due = db
         .text(&format!("SELECT to_char({}, 'YYYY-MM-DD HH24:MI:SS.USOF')", crate::sql::instant(due)))
         .await?;
@@ -65,7 +67,7 @@ pub(crate) async fn run(place: &Place, db: &Db, script: Script, into: &Path) -> 
     Ok(rows / counted)
 }
 
-/// Reads and removes pgbench's log: the seconds of each transaction in order.
+/// Reads and removes the log of pgbench; returns the seconds of each transaction in order.
 fn transactions(into: &Path) -> anyhow::Result<Vec<f64>> {
     let mut seconds = Vec::new();
     for entry in std::fs::read_dir(into)? {
@@ -74,7 +76,8 @@ fn transactions(into: &Path) -> anyhow::Result<Vec<f64>> {
         if is_log {
             for line in std::fs::read_to_string(&path)?.lines() {
                 // client, transaction, microseconds, script, epoch seconds, and microseconds
-                let elapsed = line.split(' ').nth(2).context("a line of pgbench's log has too few fields")?;
+                let elapsed =
+                    line.split(' ').nth(2).context("a line of the log of pgbench has too few fields")?;
                 seconds.push(elapsed.parse::<f64>()? / 1e6);
             }
             std::fs::remove_file(&path)?;

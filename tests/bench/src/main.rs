@@ -1,9 +1,11 @@
-//! Benchmarks of the real programs against a real, durable PostgreSQL. Run by `scripts/bench`, which builds what is needed.
+//! Benchmarks of the real programs on a real, durable PostgreSQL. Run by `scripts/bench`, which
+//! builds the programs.
 //!
-//! Starts a private server, measures row after row, prints a table, writes it down for programs and for people, and draws plots. A row that cannot be measured is reported and
-//! the others go on; missed bars are shown and are no failure of the run. If the program dies, the server and the daemons
-//! end with it, the rows measured so far are in the file, and the next run removes the data. What is measured and why
-//! it can be trusted is told in `docs/benchmarks.md` and in each row's module.
+//! The program starts a private server and measures row after row. It prints a table, writes the
+//! results as JSON and Markdown, and draws plots. A row that cannot be measured is reported, and
+//! the other rows continue. A missed bar is shown, and is not a failure of the run. If the program
+//! dies, the server and the daemons end with it, the file has the rows so far, and the next run
+//! removes the data. `docs/benchmarks.md` and the module of each row describe the measurements.
 
 mod api;
 mod burst;
@@ -31,10 +33,10 @@ use futures_util::future::LocalBoxFuture;
 
 use crate::figures::Figure;
 use crate::place::Place;
-use crate::report::Machine;
+use crate::report::{Machine, Page};
 use crate::rows::{Bench, Scale};
 
-/// Sessions besides the pools: a thousand workers have a heartbeat each.
+/// Sessions besides those of the pools: each of a thousand workers has a session for its heartbeat.
 const MANY_SESSIONS: &str = "max_connections=1200";
 
 /// Measures sched on this machine.
@@ -47,9 +49,10 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// The scheduler: rates, lateness, fairness, recovery, idle cost. Takes about 25 minutes and 8 GB of disk.
+    /// The scheduler: rates, lateness, fairness, recovery, idle cost. Takes about 25 minutes and 8
+    /// GB of disk.
     ///
-    /// Ends with status 0 when every row was measured, whether its bar was reached or not, and with 1 otherwise.
+    /// Exits with status 0 if every row was measured, whether or not it reached its bar, otherwise with 1.
     Scheduler {
         #[command(flatten)]
         how: How,
@@ -59,20 +62,20 @@ enum Command {
     },
     /// The worker: drains, latency, handlers, idle and large fleets. Takes about an hour and 16 GB of disk.
     ///
-    /// Ends with status 0 when every row was measured, whether its bar was reached or not, and with 1 otherwise.
+    /// Exits with status 0 if every row was measured, whether or not it reached its bar, otherwise with 1.
     Worker {
         #[command(flatten)]
         how: How,
         /// Only this row; may be repeated
         #[arg(long, value_name = "NAME", value_enum)]
         only: Vec<worker::Row>,
-        /// Runs graphile-worker and pg-boss beside; fetches them with npm
+        /// Also measures graphile-worker and pg-boss; installs them with npm
         #[arg(long)]
         peers: bool,
     },
     /// The API: reads behind a long history, triggers, memory. Takes more than ten minutes.
     ///
-    /// Ends with status 0 when every row was measured, whether its bar was reached or not, and with 1 otherwise.
+    /// Exits with status 0 if every row was measured, whether or not it reached its bar, otherwise with 1.
     Api {
         #[command(flatten)]
         how: How,
@@ -80,16 +83,17 @@ enum Command {
         #[arg(long, value_name = "NAME", value_enum)]
         only: Vec<api::Row>,
     },
-    /// What one waits for: fires, handlers, a new leader, answers. Rows of the other suites together, in about half an hour.
+    /// Waiting times: fires, handlers, a new leader, answers. Rows of the other suites together, in
+    /// about half an hour.
     ///
-    /// Ends with status 0 when every row was measured, whether its bar was reached or not, and with 1 otherwise.
+    /// Exits with status 0 if every row was measured, whether or not it reached its bar, otherwise with 1.
     Latency {
         #[command(flatten)]
         how: How,
         /// Only this row; may be repeated
         #[arg(long, value_name = "NAME", value_enum)]
         only: Vec<latency::Row>,
-        /// Runs graphile-worker and pg-boss beside; fetches them with npm
+        /// Also measures graphile-worker and pg-boss; installs them with npm
         #[arg(long)]
         peers: bool,
     },
@@ -97,7 +101,7 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct How {
-    /// Small sizes and few repetitions, in about five minutes: shows that it works, not how fast
+    /// Small sizes and few repetitions, in about five minutes: a smoke test, not a measurement
     #[arg(long)]
     quick: bool,
     /// Folder for the results and, while it runs, the server's data
@@ -105,7 +109,7 @@ struct How {
     into: PathBuf,
 }
 
-/// A row that waits to be measured.
+/// A row that is not measured yet.
 struct Waiting<'a> {
     name: String,
     measured: LocalBoxFuture<'a, anyhow::Result<Vec<Figure>>>,
@@ -164,7 +168,7 @@ fn chosen<'a, R: ValueEnum>(
     rows.into_iter().map(named).collect()
 }
 
-/// Measures row after row, and shows and writes what came of it.
+/// Measures row after row; prints and writes the results.
 async fn measure(
     suite: &str,
     program: &Path,
@@ -179,16 +183,17 @@ async fn measure(
         match AssertUnwindSafe(measured).catch_unwind().await {
             Ok(Ok(measured)) => figures.extend(measured),
             Ok(Err(error)) => failed.push((name.clone(), error)),
-            // What panicked has written why to standard error.
-            Err(_panic) => failed.push((name.clone(), anyhow!("it panicked"))),
+            // The panic message is on standard error.
+            Err(_panic) => failed.push((name.clone(), anyhow!("the row panicked"))),
         }
         report::write(bench.into, suite, &machine, &figures)?;
         eprintln!("  {name} took {:.0} s", started.elapsed().as_secs_f64());
     }
     machine.look_at_load("load after");
     let path = report::write(bench.into, suite, &machine, &figures)?;
-    let plots = curves::draw(bench.into, suite, &figures)?;
-    let page = report::write_page(bench.into, suite, &machine, &figures, &plots)?;
+    let plots = curves::draw(bench.into, suite, figures.iter().flat_map(|figure| &figure.curves))?;
+    let page = Page { name: suite, machine: &machine, figures: &figures, plots: &plots };
+    let page = report::write_page(bench.into, &page)?;
     print!("{}", report::table(&machine, &figures));
     println!("\nwritten to {} and {}; plots: {}", path.display(), page.display(), plots.join(" "));
     for (name, error) in &failed {

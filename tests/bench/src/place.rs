@@ -1,8 +1,9 @@
-//! The server that everything is measured on: private, durable, on loopback, with PostgreSQL's defaults but for what is
-//! written here.
+//! The server of all measurements: private, durable, on loopback, with the defaults of PostgreSQL
+//! except for the settings below.
 //!
-//! The data lies beside the results, is made anew by every run and removed at its end. A run that is killed leaves the folder,
-//! which the next run removes; the server itself ends with its owner in any case (see `devdb`).
+//! The data is beside the results. Every run creates it and removes it at the end. A killed run
+//! leaves the folder, which the next run removes. The server itself ends with its owner in any case
+//! (see `devdb`).
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -12,35 +13,38 @@ use anyhow::{Context, bail};
 use devdb::{Cluster, OpenOptions, StopMode};
 use sched_model::{Database, DatabaseSettings, connection::migrations};
 
-use crate::sql::Db;
+use crate::sql::{Db, Polling};
 
 const TEMPLATE: &str = "bench_template";
-/// The databases that are measured.
+/// The measured databases.
 const NAMES: [&str; 2] = ["bench", "bench_second"];
-/// The database of others beside us, without our schema.
+/// The database of the peers, without the schema of sched.
 const PEER: &str = "bench_peer";
 
-/// Settings besides PostgreSQL's defaults, the same for us, for pgbench and for the peers. Memory as the peers had it; timestamps of commits
-/// because that is what is measured; the rest undoes the small sizes that devdb has for development.
+/// Settings besides the defaults of PostgreSQL, the same for sched, pgbench and the peers. The
+/// memory is that of the published peer results. Commit timestamps are what the benchmark measures.
+/// The other settings undo the small sizes of devdb for development.
 const SETTINGS: [&str; 4] =
     ["shared_buffers=1GB", "wal_level=replica", "max_wal_size=1GB", "track_commit_timestamp=on"];
 
-/// A running server, and the folder it lives in.
+/// A running server and its folder.
 pub(crate) struct Place {
-    /// Settings besides PostgreSQL's defaults.
+    /// Settings besides the defaults of PostgreSQL.
     pub(crate) settings: Vec<String>,
     cluster: Option<Cluster>,
     folder: PathBuf,
-    /// On the server's own database: what is asked here disturbs no count of the measured one.
+    /// Connection to the database `postgres`: queries here do not change the counts of the measured
+    /// database.
     pub(crate) admin: Db,
     _lock: File,
 }
 
 impl Place {
-    /// Starts a fresh server below `into` and makes the migrated template. `more` are settings besides [`SETTINGS`].
+    /// Starts a fresh server below `into` and creates the migrated template. `more` are settings
+    /// besides [`SETTINGS`].
     pub(crate) async fn open(into: &Path, more: &[&str]) -> anyhow::Result<Self> {
         fs::create_dir_all(into).with_context(|| format!("failed to create {}", into.display()))?;
-        let lock = File::create(into.join("lock")).context("failed to make the lock file")?;
+        let lock = File::create(into.join("lock")).context("failed to create the lock file")?;
         if lock.try_lock().is_err() {
             bail!("another benchmark is running in {}", into.display());
         }
@@ -69,21 +73,22 @@ impl Place {
         db.run(include_str!("../sql/setup.sql")).await
     }
 
-    /// A fresh database with the schema and what the benchmark adds to it, the only one of its kind on the server.
+    /// Creates a fresh database with the schema and the additions of the benchmark. It replaces all
+    /// earlier databases of this kind.
     pub(crate) async fn database(&self) -> anyhow::Result<Db> {
-        // Nothing of an earlier row, autovacuum included, runs beside the next.
+        // No work of an earlier row, including autovacuum, may run during the next.
         for name in NAMES {
             self.admin.run(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await?;
         }
         self.create(NAMES[0]).await
     }
 
-    /// Another one beside it.
+    /// Creates a second such database.
     pub(crate) async fn second_database(&self) -> anyhow::Result<Db> {
         self.create(NAMES[1]).await
     }
 
-    /// The URL of a fresh database without anything in it, for others.
+    /// Creates a fresh, empty database for a peer; returns its URL.
     pub(crate) async fn empty_database(&self) -> anyhow::Result<String> {
         self.admin.run(&format!("DROP DATABASE IF EXISTS {PEER} WITH (FORCE)")).await?;
         self.admin.run(&format!("CREATE DATABASE {PEER}")).await?;
@@ -92,14 +97,21 @@ impl Place {
     }
 
     async fn create(&self, name: &str) -> anyhow::Result<Db> {
-        // The sessions that made the template may take a moment to end.
+        // The sessions that created the template may take a moment to end.
         let quiet = format!("SELECT (count(*) = 0)::int FROM pg_stat_activity WHERE datname = '{TEMPLATE}'");
-        self.admin.wait_count(&quiet, 1, Duration::from_millis(20), Duration::from_secs(10)).await?;
+        self.admin
+            .wait_count(
+                &quiet,
+                1,
+                Polling { step: Duration::from_millis(20), limit: Duration::from_secs(10) },
+            )
+            .await?;
         self.admin.run(&format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}")).await?;
         Db::connect(&url_of(self.cluster()?, name)?).await
     }
 
-    /// Lets autovacuum run, as it does unless told otherwise, or keeps it from starting anything. What it has begun goes on.
+    /// Switches autovacuum on, which is the default, or prevents new autovacuum work. Running work
+    /// continues.
     pub(crate) async fn set_autovacuum(&self, is_on: bool) -> anyhow::Result<()> {
         let set = if is_on { "RESET autovacuum" } else { "SET autovacuum = off" };
         self.admin.run(&format!("ALTER SYSTEM {set}")).await?;
@@ -116,7 +128,7 @@ impl Place {
             .context("no process id in postmaster.pid")
     }
 
-    /// A program of the server's installation.
+    /// The path of a program of the server installation.
     pub(crate) fn bin(&self, program: &str) -> anyhow::Result<PathBuf> {
         Ok(self.cluster()?.bin(program))
     }

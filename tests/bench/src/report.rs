@@ -1,4 +1,5 @@
-//! The results: a table for people, on the screen and as Markdown, a file for programs, and what they were measured on.
+//! The results: a table on the screen and as Markdown, a JSON file, and the facts about the
+//! machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,17 +10,17 @@ use serde_json::Value;
 use crate::figures::{Figure, number};
 use crate::place::Place;
 
-/// What everything was measured on.
+/// The facts about the machine and the software.
 #[derive(Debug)]
 pub(crate) struct Machine(Vec<(&'static str, String)>);
 
 impl Machine {
-    /// Asks the program that is measured, the server and the system.
+    /// Reads the facts from the measured program, the server and the system.
     pub(crate) async fn look(place: &Place, program: &Path, is_quick: bool) -> anyhow::Result<Self> {
         let ours = std::process::Command::new(program)
             .arg("--version")
             .output()
-            .context("failed to ask for the version")?;
+            .context("failed to read the version")?;
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
         let mut facts = vec![
             ("sched", String::from_utf8_lossy(&ours.stdout).trim().to_owned()),
@@ -31,14 +32,14 @@ impl Machine {
             ("kernel", file("/proc/sys/kernel/osrelease")),
         ];
         if is_quick {
-            facts.push(("note", "--quick: too small for the bars to mean anything".to_owned()));
+            facts.push(("note", "--quick: too small for meaningful bars".to_owned()));
         }
         let mut machine = Self(facts);
         machine.look_at_load("load before");
         Ok(machine)
     }
 
-    /// How busy the machine is, ourselves included.
+    /// Adds the current load of the machine, which includes the benchmark.
     pub(crate) fn look_at_load(&mut self, when: &'static str) {
         self.0.push((when, file("/proc/loadavg")));
     }
@@ -56,24 +57,24 @@ async fn durability(place: &Place) -> anyhow::Result<String> {
     Ok(shown.join(" "))
 }
 
-/// What the kernel tells in a file; elsewhere than on Linux nothing.
+/// The text of a file of the kernel; empty on systems other than Linux.
 fn file(path: &str) -> String {
     fs::read_to_string(path).map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
 }
 
-/// What the kernel tells under a name in a file of names and values.
+/// The value of a name in a file of the kernel with names and values.
 fn told(path: &str, name: &str) -> String {
     value(&file(path), name)
 }
 
-/// The value of the first line with that name.
+/// The value of the first line with this name.
 fn value(text: &str, name: &str) -> String {
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
     let found = lines.find(|(key, _)| key.trim() == name);
     found.map_or_else(|| "unknown".to_owned(), |(_, value)| value.trim().to_owned())
 }
 
-/// Writes the file: an array of figures.
+/// Writes the JSON file, an array of figures.
 pub(crate) fn write(
     into: &Path,
     name: &str,
@@ -96,42 +97,49 @@ pub(crate) fn write(
     Ok(path)
 }
 
-/// Writes the same for people: the machine, a table of Markdown, the plots.
-pub(crate) fn write_page(
-    into: &Path,
-    name: &str,
-    machine: &Machine,
-    figures: &[Figure],
-    plots: &[String],
-) -> anyhow::Result<PathBuf> {
-    let path = into.join(name).with_extension("md");
-    fs::write(&path, page(name, machine, figures, plots))
-        .with_context(|| format!("failed to write {}", path.display()))?;
+/// The results of a suite.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Page<'a> {
+    /// Name of the suite.
+    pub(crate) name: &'a str,
+    pub(crate) machine: &'a Machine,
+    pub(crate) figures: &'a [Figure],
+    /// File names of the plots.
+    pub(crate) plots: &'a [String],
+}
+
+/// Writes the results as Markdown: the machine, a table, the plots.
+pub(crate) fn write_page(into: &Path, page: &Page<'_>) -> anyhow::Result<PathBuf> {
+    let path = into.join(page.name).with_extension("md");
+    fs::write(&path, page.markdown()).with_context(|| format!("failed to write {}", path.display()))?;
     Ok(path)
 }
 
-fn page(name: &str, machine: &Machine, figures: &[Figure], plots: &[String]) -> String {
-    let mut text = format!("# {name}\n\n");
-    for (name, value) in &machine.0 {
-        text.push_str(&format!("- {name}: {value}\n"));
-    }
-    text.push_str(&format!("\n| {} |\n|{}\n", HEAD.join(" | "), "---|".repeat(HEAD.len())));
-    for figure in figures {
-        text.push_str(&format!("| {} |\n", line(figure).join(" | ")));
-        for (name, value, unit) in &figure.also {
-            text.push_str(&format!("| | {} {unit} | | | | | {name} |\n", number(*value)));
+impl Page<'_> {
+    fn markdown(&self) -> String {
+        let Self { name, machine, figures, plots } = *self;
+        let mut text = format!("# {name}\n\n");
+        for (name, value) in &machine.0 {
+            text.push_str(&format!("- {name}: {value}\n"));
         }
+        text.push_str(&format!("\n| {} |\n|{}\n", HEAD.join(" | "), "---|".repeat(HEAD.len())));
+        for figure in figures {
+            text.push_str(&format!("| {} |\n", line(figure).join(" | ")));
+            for (name, value, unit) in &figure.also {
+                text.push_str(&format!("| | {} {unit} | | | | | {name} |\n", number(*value)));
+            }
+        }
+        for plot in plots {
+            text.push_str(&format!("\n![{plot}]({plot})\n"));
+        }
+        text
     }
-    for plot in plots {
-        text.push_str(&format!("\n![{plot}]({plot})\n"));
-    }
-    text
 }
 
-/// The columns.
+/// The heads of the columns.
 const HEAD: [&str; 7] = ["name", "value", "ratio", "bar", "pass", "spread", "reference"];
 
-/// The table.
+/// The table for the screen.
 pub(crate) fn table(machine: &Machine, figures: &[Figure]) -> String {
     let mut text = String::new();
     for (name, value) in &machine.0 {
@@ -181,15 +189,20 @@ fn line(figure: &Figure) -> [String; 7] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::{Bar, Reference};
+    use crate::figures::{Bar, Goal, Reference};
 
     #[test]
-    fn a_page_has_the_machine_every_figure_and_every_plot() {
+    fn page_has_the_machine_every_figure_and_every_plot() {
         let machine = Machine(vec![("PostgreSQL", "15.18".to_owned())]);
-        let figure =
-            Figure::new("drain", "1/s", &[9.0], Reference::value("pgbench", 10.0), Bar::RatioAtLeast(0.7))
-                .also("with defaults", 4.0, "1/s");
-        let page = page("worker", &machine, &[figure], &["worker-waits.svg".to_owned()]);
+        let figure = Figure::new(
+            "drain",
+            "1/s",
+            &[9.0],
+            Goal { reference: Reference::value("pgbench", 10.0), bar: Bar::RatioAtLeast(0.7) },
+        )
+        .also("with defaults", 4.0, "1/s");
+        let plots = ["worker-waits.svg".to_owned()];
+        let page = Page { name: "worker", machine: &machine, figures: &[figure], plots: &plots }.markdown();
         for wanted in [
             "- PostgreSQL: 15.18\n",
             "| drain | 9.00 1/s | 0.90 | ratio >= 0.70 | yes | 1 run | 10.0 1/s: pgbench |\n",
@@ -201,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_are_read_from_what_the_kernel_tells() {
+    fn facts_are_read_from_files_of_the_kernel() {
         let text = "processor\t: 0\nmodel name\t: AMD EPYC\nprocessor\t: 1\nmodel name\t: other\n";
         assert_eq!(value(text, "model name"), "AMD EPYC");
         assert_eq!(value("MemTotal:       24684084 kB\n", "MemTotal"), "24684084 kB");

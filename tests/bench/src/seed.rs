@@ -1,7 +1,7 @@
-//! Filling a database: tenants, jobs, finished dispatches.
+//! Fills a database with tenants, jobs and finished dispatches.
 //!
-//! Written by SQL, naming only the columns that matter; everything else is the default that the migrations give. So jobs are
-//! what the product makes of them, whatever columns come later.
+//! It uses SQL that names only the relevant columns; all other columns have the defaults of the
+//! migrations. So the jobs are valid with later columns too.
 
 use std::ops::RangeInclusive;
 
@@ -9,28 +9,29 @@ use anyhow::Context;
 
 use crate::sql::{Db, fill};
 
-/// Jobs to make.
+/// Jobs to create.
 pub(crate) struct Jobs<'a> {
     /// Number of the tenant, from 1.
     pub(crate) tenant: usize,
-    /// First part of their names.
+    /// Prefix of their names.
     pub(crate) prefix: &'a str,
-    /// How many.
+    /// Number of jobs.
     pub(crate) count: usize,
     /// Kind of schedule.
     pub(crate) job_type: &'a str,
     /// SQL of the schedule's configuration; `n` counts the jobs.
     pub(crate) config: &'a str,
-    /// What becomes of a fire while another is open.
+    /// The overlap policy.
     pub(crate) overlap: &'a str,
     /// SQL of the first fire; `n` counts the jobs.
     pub(crate) next: &'a str,
-    /// SQL of how long before it everything is settled.
+    /// SQL of the interval between `settled_until` and the first fire.
     pub(crate) settled_before: &'a str,
 }
 
 impl Default for Jobs<'_> {
-    /// Jobs of the first tenant that fire far from now: every thirty days, the next time in 1 to 30 days.
+    /// Jobs of the first tenant with fires in the far future: every thirty days, next in 1 to 30
+    /// days.
     fn default() -> Self {
         Self {
             tenant: 1,
@@ -45,12 +46,12 @@ impl Default for Jobs<'_> {
     }
 }
 
-/// Makes tenants 1 to `count`, each with a project, a queue and a function.
+/// Creates tenants 1 to `count`, each with a project, a queue and a function.
 pub(crate) async fn tenants(db: &Db, count: usize) -> anyhow::Result<()> {
     db.run(&fill(include_str!("../sql/tenants.sql"), &[("tenants", &count.to_string())])).await
 }
 
-/// Makes jobs.
+/// Creates jobs.
 pub(crate) async fn jobs(db: &Db, jobs: &Jobs<'_>) -> anyhow::Result<()> {
     let statement = fill(
         include_str!("../sql/jobs.sql"),
@@ -68,7 +69,7 @@ pub(crate) async fn jobs(db: &Db, jobs: &Jobs<'_>) -> anyhow::Result<()> {
     db.run(&statement).await
 }
 
-/// Chooses the jobs that bursts make due: those whose name begins so.
+/// Chooses the jobs with this prefix of the name for bursts.
 pub(crate) async fn choose_due(db: &Db, prefix: &str) -> anyhow::Result<()> {
     db.run(&format!(
         "TRUNCATE bench.due;
@@ -78,7 +79,7 @@ pub(crate) async fn choose_due(db: &Db, prefix: &str) -> anyhow::Result<()> {
     .await
 }
 
-/// Chooses jobs that lie as far apart as possible among all.
+/// Chooses jobs that are spread evenly over all jobs.
 pub(crate) async fn choose_scattered(db: &Db, count: usize) -> anyhow::Result<()> {
     db.run(&format!(
         "TRUNCATE bench.due;
@@ -88,8 +89,9 @@ pub(crate) async fn choose_scattered(db: &Db, count: usize) -> anyhow::Result<()
     .await
 }
 
-/// Gives every job a finished dispatch for each of some past hours, from the first to the last of `hours` ago, the oldest first. Keys and checks are taken away meanwhile and made again
-/// from their own definitions; the rows refer to nothing that does not exist, so the foreign keys need not be asked.
+/// Inserts a finished dispatch of every job for each past hour of `hours`, the oldest first. Keys
+/// and indexes are dropped in the meantime and created again from their definitions. Foreign keys
+/// are not checked, because all referenced rows exist.
 pub(crate) async fn history(db: &Db, hours: RangeInclusive<usize>) -> anyhow::Result<()> {
     let keys = db
         .rows(
@@ -128,7 +130,8 @@ pub(crate) async fn history(db: &Db, hours: RangeInclusive<usize>) -> anyhow::Re
     settle(db).await
 }
 
-/// What a server that has run for a while has done already: vacuumed, analysed, written down.
+/// Brings the tables into the state of a server that has run for a while: vacuumed, analysed, with
+/// a checkpoint.
 pub(crate) async fn settle(db: &Db) -> anyhow::Result<()> {
     db.run("VACUUM ANALYZE scheduled_jobs").await?;
     db.run("VACUUM ANALYZE job_dispatch").await?;

@@ -1,21 +1,22 @@
-//! Plain SQL on one database: what the benchmark arranges and what it reads.
+//! Plain SQL on one database, to prepare and to read measurements.
 //!
-//! Other code than that under test, on a connection of its own. Instants are whole microseconds since 1970 by the database's
-//! clock ([`Micros`]); no clock of this process is ever compared with them. Nothing is kept: a benchmark that dies leaves a
-//! database that goes with its server.
+//! It is independent of the code under test and has a separate connection. Instants are whole
+//! microseconds since 1970 by the clock of the database ([`Micros`]); they are never compared with
+//! a clock of this process. It cleans nothing up: the databases of a dead benchmark are removed
+//! with the server.
 
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage, Statement};
 
-/// An instant of the database's clock: microseconds since 1970.
+/// An instant of the clock of the database, in microseconds since 1970.
 pub(crate) type Micros = i64;
 
-/// Microseconds of a second.
+/// Microseconds per second.
 pub(crate) const SECOND: Micros = 1_000_000;
 
-/// One database and a connection to it.
+/// A database and a connection to it.
 pub(crate) struct Db {
     client: Client,
     url: String,
@@ -34,12 +35,12 @@ impl Db {
         Ok(Self { client, url: url.to_owned() })
     }
 
-    /// How daemons reach it.
+    /// The URL for daemons.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// Runs statements for their effect.
+    /// Executes statements.
     pub(crate) async fn run(&self, statements: &str) -> anyhow::Result<()> {
         self.client
             .batch_execute(statements)
@@ -47,13 +48,13 @@ impl Db {
             .with_context(|| format!("failed to run: {}", beginning(statements)))
     }
 
-    /// Makes the user and the key that the API is asked with.
+    /// Creates the user and the key for requests to the API.
     pub(crate) async fn install_key(&self) -> anyhow::Result<()> {
         test_support::identity::install(&self.client).await;
         Ok(())
     }
 
-    /// Prepares a statement with one parameter, a text.
+    /// Prepares a statement with one text parameter.
     pub(crate) async fn prepare(&self, statement: &str) -> anyhow::Result<Prepared<'_>> {
         let prepared = self.client.prepare(statement).await;
         let statement = prepared.with_context(|| format!("failed to prepare: {}", beginning(statement)))?;
@@ -66,7 +67,7 @@ impl Db {
             .client
             .simple_query(query)
             .await
-            .with_context(|| format!("failed to ask: {}", beginning(query)))?;
+            .with_context(|| format!("failed to query: {}", beginning(query)))?;
         let row = |message| match message {
             SimpleQueryMessage::Row(row) => {
                 Some((0..row.len()).map(|column| row.get(column).unwrap_or_default().to_owned()).collect())
@@ -76,7 +77,7 @@ impl Db {
         Ok(messages.into_iter().filter_map(row).collect())
     }
 
-    /// The one value of a query.
+    /// The single value of a query.
     pub(crate) async fn text(&self, query: &str) -> anyhow::Result<String> {
         let rows = self.rows(query).await?;
         rows.into_iter()
@@ -85,13 +86,13 @@ impl Db {
             .with_context(|| format!("no row from: {}", beginning(query)))
     }
 
-    /// The one value of a query, a number.
+    /// The single value of a query, a number.
     pub(crate) async fn number(&self, query: &str) -> anyhow::Result<f64> {
         let text = self.text(query).await?;
-        text.parse().with_context(|| format!("{text:?} is no number, from: {}", beginning(query)))
+        text.parse().with_context(|| format!("{text:?} is not a number, from: {}", beginning(query)))
     }
 
-    /// The first column of a query, numbers.
+    /// The first column of a query, as numbers.
     pub(crate) async fn numbers(&self, query: &str) -> anyhow::Result<Vec<f64>> {
         let rows = self.rows(query).await?;
         let parsed: Result<Vec<f64>, _> =
@@ -99,33 +100,28 @@ impl Db {
         parsed.with_context(|| format!("not all numbers, from: {}", beginning(query)))
     }
 
-    /// The one value of a query, a whole number.
+    /// The single value of a query, a whole number.
     pub(crate) async fn count(&self, query: &str) -> anyhow::Result<i64> {
         let text = self.text(query).await?;
-        text.parse().with_context(|| format!("{text:?} is no count, from: {}", beginning(query)))
+        text.parse().with_context(|| format!("{text:?} is not a whole number, from: {}", beginning(query)))
     }
 
-    /// The database's clock.
+    /// Reads the clock of the database.
     pub(crate) async fn now(&self) -> anyhow::Result<Micros> {
         self.count(&format!("SELECT {}", micros("clock_timestamp()"))).await
     }
 
-    /// Waits until the database's clock shows `instant`.
+    /// Waits until the clock of the database reaches `instant`.
     pub(crate) async fn wait_until(&self, instant: Micros) -> anyhow::Result<()> {
         let left = instant - self.now().await?;
-        // An instant that has passed needs no waiting.
+        // A past instant needs no wait.
         tokio::time::sleep(Duration::from_micros(u64::try_from(left).unwrap_or(0))).await;
         Ok(())
     }
 
-    /// Waits until a count is at least `least`, looking every `step`.
-    pub(crate) async fn wait_count(
-        &self,
-        query: &str,
-        least: i64,
-        step: Duration,
-        limit: Duration,
-    ) -> anyhow::Result<()> {
+    /// Waits until a count is at least `least`.
+    pub(crate) async fn wait_count(&self, query: &str, least: i64, polling: Polling) -> anyhow::Result<()> {
+        let Polling { step, limit } = polling;
         let mut seen = 0;
         let found = tokio::time::timeout(limit, async {
             loop {
@@ -146,14 +142,23 @@ impl Db {
     }
 }
 
-/// A statement that was prepared.
+/// A repeated query.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Polling {
+    /// Pause between two queries.
+    pub(crate) step: Duration,
+    /// Time limit.
+    pub(crate) limit: Duration,
+}
+
+/// A prepared statement.
 pub(crate) struct Prepared<'a> {
     client: &'a Client,
     statement: Statement,
 }
 
 impl Prepared<'_> {
-    /// Executes it and reads its rows to the end; how many.
+    /// Executes the statement and reads all rows; returns their number.
     pub(crate) async fn rows(&self, parameter: &str) -> anyhow::Result<usize> {
         Ok(self.client.query(&self.statement, &[&parameter]).await?.len())
     }
@@ -164,12 +169,12 @@ pub(crate) fn instant(at: Micros) -> String {
     format!("(timestamptz 'epoch' + {at} * interval '1 microsecond')")
 }
 
-/// The SQL that makes [`Micros`] of an expression.
+/// The SQL that converts an expression to [`Micros`].
 pub(crate) fn micros(expression: &str) -> String {
     format!("(extract(epoch FROM {expression}) * 1000000)::bigint")
 }
 
-/// Puts values into a statement in the places `{name}`.
+/// Replaces the placeholders `{name}` of a statement by values.
 pub(crate) fn fill(statement: &str, values: &[(&str, &str)]) -> String {
     values
         .iter()
@@ -185,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_place_of_a_statement_is_filled_and_other_braces_stay() {
+    fn every_placeholder_is_filled_and_other_braces_stay() {
         let filled = fill("SELECT {a}, {b}, {a}, '{\"k\": 1}'", &[("a", "1"), ("b", "'x'")]);
         assert_eq!(filled, "SELECT 1, 'x', 1, '{\"k\": 1}'");
     }

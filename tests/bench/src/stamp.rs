@@ -1,12 +1,13 @@
-//! The machine's monotonic clock, which all its processes share.
+//! The monotonic clock of the machine, which all processes share.
 //!
-//! A worker stamps the start of a handler with it and the benchmark the commit of the trigger: the difference needs no other clock.
+//! A worker stamps the start of a handler with it, and the benchmark the commit of the trigger, so
+//! the difference needs no other clock.
 
 use nix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds since some instant that is the same for all processes of this machine.
+/// Nanoseconds since an instant that is the same for all processes of the machine.
 pub(crate) fn now() -> i64 {
-    // Refused only for clocks that do not exist.
+    // The call fails only for unknown clocks.
     clock_gettime(ClockId::CLOCK_MONOTONIC)
         .map_or(0, |at| at.tv_sec().saturating_mul(1_000_000_000).saturating_add(at.tv_nsec()))
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sched_runtime::monotonic_clock;
 use serde_json::{Value, json};
-use test_support::http::{self, Answer};
+use test_support::http::{self, Answer, Request};
 use tokio::time::sleep;
 
 use crate::jobs;
@@ -105,15 +105,17 @@ impl Client {
             Deed::Cancel => self.cancel().await,
             Deed::CancelJob { job } => {
                 let path = format!("/api/v1/jobs/changed-{job}/cancel");
-                let answer = self.ask("POST", &path, &[], Some(&json!({}))).await;
-                self.note("cancel-job", &format!("changed-{job}"), answer.as_ref(), json!({}));
+                let answer = self.ask(Request::post(&path, &json!({}))).await;
+                self.note(
+                    answer.as_ref(),
+                    json!({"action": "cancel-job", "target": format!("changed-{job}")}),
+                );
             }
             Deed::Retry => self.retry().await,
             Deed::Peek { page } => self.peek(page).await,
             Deed::StepDown => {
-                let answer =
-                    self.ask("POST", "/api/v1/schedulers/leader/step-down", &[], Some(&json!({}))).await;
-                self.note("step-down", "leader", answer.as_ref(), json!({}));
+                let answer = self.ask(Request::post("/api/v1/schedulers/leader/step-down", &json!({}))).await;
+                self.note(answer.as_ref(), json!({"action": "step-down", "target": "leader"}));
             }
             Deed::Again => {}
         }
@@ -124,15 +126,11 @@ impl Client {
         let Some(trigger) = self.triggers.get(number).cloned() else { return true };
         let path = format!("/api/v1/jobs/{}/trigger", trigger.job);
         for _ in 0..TRIES {
-            let answer =
-                self.ask("POST", &path, &[("idempotency-key", &trigger.key)], Some(&json!({}))).await;
+            let answer = self
+                .ask(Request::post(&path, &json!({})).with_headers(&[("idempotency-key", &trigger.key)]))
+                .await;
             let body = answer.as_ref().map(body_of).unwrap_or_default();
-            self.note(
-                "trigger",
-                &trigger.job,
-                answer.as_ref(),
-                json!({"key": trigger.key, "id": body["run_id"]}),
-            );
+            self.note(answer.as_ref(), json!({"action": "trigger", "target": &trigger.job, "key": trigger.key, "id": body["run_id"]}));
             if answer.is_some_and(|answer| answer.status == 202) {
                 if let Some(trigger) = self.triggers.get_mut(number) {
                     trigger.dispatch = body["run_id"].as_str().map(str::to_owned);
@@ -148,66 +146,68 @@ impl Client {
         let name = format!("made-{}-{}", self.number, self.made);
         self.made += 1;
         let answer = self
-            .ask(
-                "POST",
-                "/api/v1/jobs",
-                &[],
-                Some(&jobs::made(&name, seconds, monotonic_clock::wall().into())),
-            )
+            .ask(Request::post("/api/v1/jobs", &jobs::made(&name, seconds, monotonic_clock::wall().into())))
             .await;
         let body = answer.as_ref().map(body_of).unwrap_or_default();
-        self.note("create", &name, answer.as_ref(), json!({"id": body["id"]}));
+        self.note(answer.as_ref(), json!({"action": "create", "target": &name, "id": body["id"]}));
     }
 
     async fn apply(&mut self, job: usize, choice: u64) {
         let spec = jobs::changed(job, choice);
-        let answer = self.ask("POST", "/api/v1/apply", &[], Some(&json!({"jobs": [spec]}))).await;
-        self.note(
-            "apply",
-            &format!("changed-{job}"),
-            answer.as_ref(),
-            json!({"state": spec["schedule_config"].to_string()}),
-        );
+        let answer = self.ask(Request::post("/api/v1/apply", &json!({"jobs": [spec]}))).await;
+        self.note(answer.as_ref(), json!({"action": "apply", "target": format!("changed-{job}"), "state": spec["schedule_config"].to_string()}));
     }
 
     async fn change(&mut self, job: usize, how: &str, body: Value) {
         let path = format!("/api/v1/jobs/changed-{job}/{how}");
         let body = (!body.is_null()).then_some(body);
-        let answer = self.ask("POST", &path, &[], body.as_ref()).await;
+        let answer =
+            self.ask(Request { method: "POST", path: &path, headers: &[], body: body.as_ref() }).await;
         let told = answer.as_ref().map(body_of).unwrap_or_default();
-        let more = json!({"id": told["id"], "version": told["version"], "state": how});
-        self.note("change", &format!("changed-{job}"), answer.as_ref(), more);
+        let target = format!("changed-{job}");
+        let more = json!({"action": "change", "target": target, "id": told["id"], "version": told["version"], "state": how});
+        self.note(answer.as_ref(), more);
     }
 
     async fn switch(&mut self, what: usize, how: &str, body: Option<Value>) {
         let Some((collection, name)) = SWITCHED.get(what) else { return };
-        let answer =
-            self.ask("POST", &format!("/api/v1/{collection}/{name}/{how}"), &[], body.as_ref()).await;
-        self.note("switch", &format!("{collection}/{name}"), answer.as_ref(), json!({"state": how}));
+        let answer = self
+            .ask(Request {
+                method: "POST",
+                path: &format!("/api/v1/{collection}/{name}/{how}"),
+                headers: &[],
+                body: body.as_ref(),
+            })
+            .await;
+        self.note(
+            answer.as_ref(),
+            json!({"action": "switch", "target": format!("{collection}/{name}"), "state": how}),
+        );
     }
 
     async fn cancel(&mut self) {
         let Some(dispatch) = self.triggers.iter().rev().find_map(|trigger| trigger.dispatch.clone()) else {
             return;
         };
-        let answer =
-            self.ask("POST", &format!("/api/v1/runs/{dispatch}/cancel"), &[], Some(&json!({}))).await;
+        let answer = self.ask(Request::post(&format!("/api/v1/runs/{dispatch}/cancel"), &json!({}))).await;
         let body = answer.as_ref().map(body_of).unwrap_or_default();
-        self.note("cancel", &dispatch, answer.as_ref(), json!({"id": dispatch, "state": body["state"]}));
+        self.note(
+            answer.as_ref(),
+            json!({"action": "cancel", "target": &dispatch, "id": dispatch, "state": body["state"]}),
+        );
     }
 
     async fn retry(&mut self) {
-        let Some(page) = self.ask("GET", "/api/v1/dead-letters?limit=1", &[], None).await else { return };
+        let Some(page) = self.ask(Request::get("/api/v1/dead-letters?limit=1")).await else { return };
         let page = body_of(&page);
         let Some(dead) =
             page["items"][0]["run_id"].as_str().or_else(|| page["items"][0]["dispatch"]["id"].as_str())
         else {
             return;
         };
-        let answer =
-            self.ask("POST", &format!("/api/v1/dead-letters/{dead}/retry"), &[], Some(&json!({}))).await;
+        let answer = self.ask(Request::post(&format!("/api/v1/dead-letters/{dead}/retry"), &json!({}))).await;
         let body = answer.as_ref().map(body_of).unwrap_or_default();
-        self.note("retry", dead, answer.as_ref(), json!({"id": body["run_id"]}));
+        self.note(answer.as_ref(), json!({"action": "retry", "target": dead, "id": body["run_id"]}));
     }
 
     /// Reads as a user of the other tenant, or reads the other tenant's resources as a user of the
@@ -225,7 +225,7 @@ impl Client {
         let bearer = self.office.their_bearer.clone();
         let theirs = [("authorization", bearer.as_str())];
         let headers: &[(&str, &str)] = if is_by_us { &[] } else { &theirs };
-        let answer = self.ask("GET", &path, headers, None).await;
+        let answer = self.ask(Request::get(&path).with_headers(headers)).await;
         let body = answer.as_ref().map(body_of).unwrap_or_default();
         let is_theirs = |item: &Value| {
             let name = item["job"].as_str().or_else(|| item["name"].as_str());
@@ -242,12 +242,13 @@ impl Client {
             (false, _) => "nothing",
         };
         let tenant = if is_by_us { "default" } else { "other" };
-        let more = json!({"tenant": tenant, "is_foreign": is_foreign, "state": state});
-        self.note("peek", &path, answer.as_ref(), more);
+        let more = json!({"action": "peek", "target": path, "tenant": tenant, "is_foreign": is_foreign, "state": state});
+        self.note(answer.as_ref(), more);
     }
 
-    fn note(&self, action: &str, target: &str, answer: Option<&Answer>, more: Value) {
-        let mut line = json!({"at": now(), "client": self.number, "action": action, "target": target, "tenant": "default",
+    /// Logs an action with its response. `more` has at least the fields `action` and `target`.
+    fn note(&self, answer: Option<&Answer>, more: Value) {
+        let mut line = json!({"at": now(), "client": self.number, "tenant": "default",
                               "status": answer.map(|answer| answer.status)});
         if let (Some(line), Some(more)) = (line.as_object_mut(), more.as_object()) {
             line.extend(more.clone());
@@ -257,16 +258,10 @@ impl Client {
 
     /// Sends a request to one API, and to another when the first does not answer. A request that
     /// may have been received is not sent twice.
-    async fn ask(
-        &mut self,
-        method: &str,
-        path: &str,
-        headers: &[(&str, &str)],
-        body: Option<&Value>,
-    ) -> Option<Answer> {
+    async fn ask(&mut self, request: Request<'_>) -> Option<Answer> {
         for _ in 0..self.office.apis.len() {
             let api = self.office.apis.get(self.api % self.office.apis.len()).copied()?;
-            match http::request(api, method, path, headers, body).await {
+            match http::request(api, request).await {
                 Ok(answer) => return Some(answer),
                 Err(error) => {
                     self.api += 1;

@@ -4,6 +4,9 @@
 //! Nothing here chooses the faults. A fault that cannot take place (a disk that must not be filled,
 //! a session that does not exist) is logged as left out, and does not count as a fault.
 
+pub(crate) mod drains;
+pub(crate) mod snapshot;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,12 +16,11 @@ use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::clocks::Clocks;
+use crate::fleet::clocks::Clocks;
 use crate::fleet::{Fleet, Order, word};
 use crate::place::Place;
 use crate::plan::{Fault, Kind, Target, Weather, What};
-use crate::timeline::{Lines, now};
-use crate::{drains, snapshot};
+use crate::timeline::{FaultRecord, Lines, now};
 
 /// Number of attempts to drain a worker, with pauses in between.
 const DRAIN_TRIES: usize = 12;
@@ -69,9 +71,12 @@ impl Victims {
                 if let Some(daemon) = self.fleet.of(target) {
                     match daemon.way.cut() {
                         0 => self.timeline.left_out("cut", &daemon.name, "it has no connection"),
-                        open => {
-                            self.timeline.fault("cut", &daemon.name, now(), &format!("{open} connections"))
-                        }
+                        open => self.timeline.fault(FaultRecord {
+                            kind: "cut",
+                            target: &daemon.name,
+                            began: now(),
+                            detail: &format!("{open} connections"),
+                        }),
                     }
                 }
             }
@@ -81,7 +86,12 @@ impl Victims {
             What::Pooler(pause) => {
                 let began = now();
                 self.pooler.lock().await.restart(pause).await;
-                self.timeline.fault("pooler", "pgbouncer", began, &format!("{pause:?}"));
+                self.timeline.fault(FaultRecord {
+                    kind: "pooler",
+                    target: "pgbouncer",
+                    began,
+                    detail: &format!("{pause:?}"),
+                });
             }
             What::DiskFull(lasts) => return self.fill(lasts).await,
             What::Rolling(kind) => self.roll(kind).await,
@@ -108,7 +118,12 @@ impl Victims {
         let was_felt = daemon.way.make(weather, lasting).await;
         let kind = weather.word();
         if was_felt {
-            self.timeline.fault(kind, &daemon.name, began, &format!("{weather:?} {lasts:?}"));
+            self.timeline.fault(FaultRecord {
+                kind,
+                target: &daemon.name,
+                began,
+                detail: &format!("{weather:?} {lasts:?}"),
+            });
         } else {
             self.timeline.left_out(kind, &daemon.name, "nothing passed meanwhile");
         }
@@ -118,7 +133,12 @@ impl Victims {
         let _turn = self.server.lock().await;
         let began = now();
         if self.place.restart(mode, pause).await? {
-            self.timeline.fault(kind, "postgres", began, &format!("{pause:?}"));
+            self.timeline.fault(FaultRecord {
+                kind,
+                target: "postgres",
+                began,
+                detail: &format!("{pause:?}"),
+            });
         } else {
             self.timeline.left_out(kind, "postgres", "it did not run");
         }
@@ -136,7 +156,12 @@ impl Victims {
         };
         match ending.await {
             Ok(0) => self.timeline.left_out("terminate", "postgres", "it had no sessions"),
-            Ok(ended) => self.timeline.fault("terminate", "postgres", began, &format!("{ended} sessions")),
+            Ok(ended) => self.timeline.fault(FaultRecord {
+                kind: "terminate",
+                target: "postgres",
+                began,
+                detail: &format!("{ended} sessions"),
+            }),
             Err(error) => self.timeline.left_out("terminate", "postgres", &format!("{error:#}")),
         }
     }
@@ -147,7 +172,12 @@ impl Victims {
         if !self.place.has_own_disk {
             self.timeline.left_out("disk-full", "postgres", "mounting is not allowed here");
         } else if self.place.fill(lasts).await? {
-            self.timeline.fault("disk-full", "postgres", began, &format!("{lasts:?}"));
+            self.timeline.fault(FaultRecord {
+                kind: "disk-full",
+                target: "postgres",
+                began,
+                detail: &format!("{lasts:?}"),
+            });
         } else {
             self.timeline.left_out("disk-full", "postgres", "the disk was not full");
         }
@@ -167,7 +197,12 @@ impl Victims {
         let name = What::Rolling(kind).word(self.fleet.has_other_build);
         let build = if self.fleet.has_other_build { "the other build" } else { "the same build" };
         if renewed > 0 {
-            self.timeline.fault(name, word(kind), began, &format!("{renewed} with {build}"));
+            self.timeline.fault(FaultRecord {
+                kind: name,
+                target: word(kind),
+                began,
+                detail: &format!("{renewed} with {build}"),
+            });
         } else {
             self.timeline.left_out(name, word(kind), "none of them ran");
         }
@@ -197,7 +232,8 @@ impl Victims {
         let began = now();
         sleep(lasts).await;
         // Logged before the revocation: after it the worker may claim.
-        self.timeline.fault_of(Some(process), "drain", &daemon.name, (began, &worker));
+        let fault = FaultRecord { kind: "drain", target: &daemon.name, began, detail: &worker };
+        self.timeline.fault_of(Some(process), fault);
         drains::take_back(&self.place, &apis, Some(process)).await;
     }
 
@@ -205,16 +241,19 @@ impl Victims {
         let mut began = None;
         let held = snapshot::hold(&self.place, lasts, || began = Some(now())).await;
         match (began, held) {
-            (Some(began), Ok(())) => {
-                self.timeline.fault("snapshot", "postgres", began, &format!("{lasts:?}"))
-            }
+            (Some(began), Ok(())) => self.timeline.fault(FaultRecord {
+                kind: "snapshot",
+                target: "postgres",
+                began,
+                detail: &format!("{lasts:?}"),
+            }),
             (Some(began), Err(error)) => {
-                self.timeline.fault(
-                    "snapshot",
-                    "postgres",
+                self.timeline.fault(FaultRecord {
+                    kind: "snapshot",
+                    target: "postgres",
                     began,
-                    &format!("{lasts:?}, cut short: {error:#}"),
-                );
+                    detail: &format!("{lasts:?}, cut short: {error:#}"),
+                });
             }
             (None, Err(error)) => self.timeline.left_out("snapshot", "postgres", &format!("{error:#}")),
             (None, Ok(())) => {}
@@ -232,7 +271,12 @@ impl Victims {
         clocks.set(&daemon.name, seconds)?;
         sleep(lasts).await;
         clocks.set(&daemon.name, 0)?;
-        self.timeline.fault("clock", &daemon.name, began, &format!("{seconds:+} s, then back"));
+        self.timeline.fault(FaultRecord {
+            kind: "clock",
+            target: &daemon.name,
+            began,
+            detail: &format!("{seconds:+} s, then back"),
+        });
         Ok(())
     }
 }

@@ -55,7 +55,7 @@ impl Follower {
         let (seen, mut is_open) = watch::channel((0, 0));
         let mut following = JoinSet::new();
         following.spawn(follow(apis, Arc::clone(&told), seen));
-        timeout(LIMIT, is_open.changed()).await.context("the stream of events does not open")??;
+        timeout(LIMIT, is_open.changed()).await.context("the event stream does not open")??;
         Ok(Self { told, seen: is_open, _following: following })
     }
 
@@ -114,7 +114,7 @@ async fn read(
     let (mut text, mut buffer, mut is_begun) = (Vec::new(), vec![0; 64 * 1024], false);
     loop {
         let length = timeout(if is_begun { SILENCE } else { ANSWER }, stream.read(&mut buffer)).await??;
-        ensure!(length > 0, "it has ended");
+        ensure!(length > 0, "the stream has ended");
         text.extend_from_slice(buffer.get(..length).unwrap_or_default());
         if !is_begun {
             let Some(head) = cut(&mut text, b"\r\n\r\n") else { continue };
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_counts_once_it_is_whole() {
+    fn only_complete_messages_are_read() {
         let mut text = b"id: 5a.1f.2.0\nevent: open\ndata: {}\n\nid: 5a.2".to_vec();
         let message = cut(&mut text, b"\n\n").unwrap();
         assert_eq!(

@@ -9,28 +9,21 @@
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "what is indexed here is JSON, which gives null where there is nothing"
+    reason = "only JSON is indexed here, which gives null for a missing field"
 )]
 
-mod again;
 mod clients;
-mod clocks;
-mod dice;
-mod drains;
-mod enough;
 mod failover;
 mod faults;
 mod fleet;
 mod follower;
 mod jobs;
-mod mutants;
 mod place;
 mod plan;
 mod report;
 mod run;
 mod settle;
 mod setup;
-mod snapshot;
 mod soak;
 mod timeline;
 mod upgrade;
@@ -83,7 +76,7 @@ struct Cli {
     #[arg(long, value_name = "FOLDER")]
     other_build: Option<PathBuf>,
     /// Breaks the product in this way, and exits with status 0 when the checker reports it
-    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(mutants::MUTANTS.iter().map(|mutant| mutant.name)))]
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(run::mutants::MUTANTS.iter().map(|mutant| mutant.name)))]
     mutant: Option<String>,
     /// Checks the kept run in this folder again, and runs nothing
     #[arg(long, value_name = "FOLDER")]
@@ -115,7 +108,7 @@ pub async fn chaos() -> anyhow::Result<ExitCode> {
         None => {}
     }
     if let Some(folder) = &cli.check {
-        return again::check(&cli, folder).await;
+        return run::again::check(&cli, folder).await;
     }
     let length = Duration::from_secs_f64(cli.minutes.clamp(0.1, 24.0 * 60.0) * 60.0);
     // The tests' wait functions are not `Send`.

@@ -67,7 +67,7 @@ impl Place {
         let into = into.canonicalize()?;
         let lock = File::create(into.join("lock"))?;
         if lock.try_lock().is_err() {
-            bail!("another run is going on in {}", into.display());
+            bail!("another run is in progress in {}", into.display());
         }
         let folder = into.join("run");
         if folder.exists() {
@@ -141,7 +141,7 @@ impl Place {
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
         match last {
-            Some(error) => Err(error).context("PostgreSQL does not start any more"),
+            Some(error) => Err(error).context("PostgreSQL does not start again"),
             None => Ok(()),
         }
     }
@@ -234,7 +234,7 @@ pub(crate) async fn leave(place: Arc<Place>, is_kept: bool) -> anyhow::Result<()
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let place = Arc::into_inner(place).context("something still uses the folder")?;
+    let place = Arc::into_inner(place).context("the folder is still in use")?;
     place.close(is_kept).await
 }
 

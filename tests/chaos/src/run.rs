@@ -2,6 +2,10 @@
 //!
 //! Ctrl-C and SIGTERM stop it normally, with status 130 and no verdict.
 
+pub(crate) mod again;
+mod enough;
+pub(crate) mod mutants;
+
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,16 +21,18 @@ use tokio::time::sleep;
 
 use crate::Cli;
 use crate::clients::{Client, Office};
-use crate::clocks::Clocks;
-use crate::enough::{self, Wanted};
-use crate::faults::{self, Victims};
+use crate::faults::{self, Victims, drains};
+use crate::fleet::clocks::Clocks;
 use crate::fleet::{Choice, Fleet, program};
 use crate::follower::Follower;
-use crate::mutants::{self, Mutant};
 use crate::place::{self, Place};
 use crate::plan::{self, CLIENTS, Kind};
 use crate::timeline::{self, Lines, now};
-use crate::{drains, report, settle, setup, watch};
+use crate::watch::{self, Progress};
+use crate::{report, settle, setup};
+
+use self::enough::Wanted;
+use self::mutants::Mutant;
 
 /// Time that a woken worker may need to act on a busy machine, in seconds.
 pub(crate) const WAKE: f64 = 5.0;
@@ -43,7 +49,7 @@ pub(crate) async fn run(cli: &Cli, length: Duration) -> anyhow::Result<ExitCode>
     println!("seed {}, {:.1} minutes, intensity {:?}", cli.seed, cli.minutes, cli.intensity);
     let place = Arc::new(Place::open(&cli.into, cli.may_mount, &place::BUSY).await?);
     if !place.has_own_disk {
-        println!("the disk is never full in this run: mounting one is not allowed here");
+        println!("the disk is never full in this run: mounting is not allowed here");
     }
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let outcome = tokio::select! {
@@ -65,7 +71,7 @@ pub(crate) async fn run(cli: &Cli, length: Duration) -> anyhow::Result<ExitCode>
         }
     };
     if is_kept && let Err(error) = place.dump().await {
-        eprintln!("the database is not written down: {error:#}");
+        eprintln!("the database cannot be dumped: {error:#}");
     }
     let folder = place.file("");
     place::leave(place, is_kept).await?;
@@ -97,7 +103,7 @@ async fn mutate(place: Arc<Place>, mutant: Option<&'static Mutant>, after: Durat
     let attempt =
         async || place.client().await?.batch_execute(mutant.then).await.map_err(anyhow::Error::from);
     while let Err(error) = attempt().await {
-        eprintln!("the mutant is not done yet: {error:#}");
+        eprintln!("the mutant is not installed yet: {error:#}");
         sleep(Duration::from_millis(500)).await;
     }
 }
@@ -126,7 +132,12 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
 
     let mutant = cli.mutant.as_deref().and_then(mutants::named);
     if let Some(mutant) = mutant {
-        place.client().await?.batch_execute(mutant.install).await.context("the mutant cannot be made")?;
+        place
+            .client()
+            .await?
+            .batch_execute(mutant.install)
+            .await
+            .context("the mutant cannot be installed")?;
     }
     let office = Arc::new(Office { apis, answers: answers.clone(), their_bearer });
     let victims = Arc::new(Victims {
@@ -138,18 +149,20 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
         rolling: Mutex::new(()),
         clock: Mutex::new(()),
     });
-    let faults = plan::faults(cli.seed, length, cli.intensity);
+    let faults = plan::draw::faults(cli.seed, length, cli.intensity);
     let planned = faults.len();
     let start = monotonic_clock::monotonic();
     let mut watching = JoinSet::new();
     watching.spawn(watch::roles(schedulers, answers.clone()));
-    watching.spawn(watch::progress(place.clone(), timeline.clone(), answers.clone(), planned, length));
+    let (shown, sent) = (timeline.clone(), answers.clone());
+    let progress = Progress { place: place.clone(), timeline: shown, answers: sent, planned, length };
+    watching.spawn(progress.print());
     // Early enough that delayed fires are decided before every schedule is paused.
     watching.spawn(mutate(place.clone(), mutant, length / 6));
     let mut clients = JoinSet::new();
     for number in 0..CLIENTS {
         let client = Client::new(number, office.clone());
-        clients.spawn(client.run(plan::deeds(cli.seed, number, length), move || start.elapsed()));
+        clients.spawn(client.run(plan::draw::deeds(cli.seed, number, length), move || start.elapsed()));
     }
     faults::inject(&victims, faults.clone(), || start.elapsed()).await?;
     let mut clients: Vec<Client> = clients.join_all().await;
@@ -164,7 +177,7 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
     follower.stop(&place.client().await?).await?;
     watching.shutdown().await;
     let Some(Victims { fleet, pooler, .. }) = Arc::into_inner(victims) else {
-        anyhow::bail!("a fault goes on")
+        anyhow::bail!("a fault is still in progress")
     };
     let ends = fleet.end().await;
     drop(pooler);
@@ -207,7 +220,7 @@ pub(crate) async fn decide(
 ) -> Vec<Verdict> {
     let mut verdicts = run.verdicts(sql).await;
     verdicts.push(Verdict::new(
-        "stop: every daemon ends in order with status 0",
+        "stop: every daemon exits in order with status 0",
         plan::SCHEDULERS + plan::WORKERS + plan::APIS,
         ends,
     ));

@@ -38,14 +38,22 @@ pub(crate) async fn settle(
     is_broken: bool,
 ) -> anyhow::Result<()> {
     for client in clients {
-        ensure!(client.finish().await, "a trigger is not answered without faults");
+        ensure!(client.finish().await, "a trigger has no answer although there are no faults");
     }
     let firing = sql.query(FIRING, &[]).await?;
     let api = *office.apis.first().context("no API")?;
     // Runs that wait in them must end too.
     for (collection, name) in SWITCHED {
-        let answer =
-            http::request(api, "POST", &format!("/api/v1/{collection}/{name}/resume"), &[], None).await?;
+        let answer = http::request(
+            api,
+            http::Request {
+                method: "POST",
+                path: &format!("/api/v1/{collection}/{name}/resume"),
+                headers: &[],
+                body: None,
+            },
+        )
+        .await?;
         ensure!(
             answer.status == 200 || is_broken,
             "{name} of the {collection} is not resumed: {}",
@@ -74,7 +82,7 @@ pub(crate) async fn settle(
     }
     // The checker reports the remaining problems.
     if seen.is_empty() {
-        bail!("nothing was looked at");
+        bail!("the open dispatches were not read");
     }
     println!("not settled after {limit:?}: {seen}");
     Ok(())
@@ -92,7 +100,7 @@ async fn pause(
         let path = format!("/api/v1/jobs/{job}/pause");
         let headers: &[(&str, &str)] = if tenant == "default" { &[] } else { &theirs };
         let body = json!({"reason": "the end", "until": "never"});
-        let answer = http::request(api, "POST", &path, headers, Some(&body)).await?;
+        let answer = http::request(api, http::Request::post(&path, &body).with_headers(headers)).await?;
         ensure!(answer.status == 200 || is_broken, "a job is not paused: {}", answer.body);
     }
     Ok(())

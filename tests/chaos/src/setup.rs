@@ -35,14 +35,14 @@ pub(crate) async fn arrange(sql: &Client) -> anyhow::Result<String> {
         &[&THEIR_USER, &key.prefix(), &&hash[..]],
     )
     .await
-    .context("failed to make the other tenant")?;
+    .context("failed to create the other tenant")?;
     sql.batch_execute(
         "INSERT INTO queues (tenant_id, name, max_running, updated_at) SELECT id, 'narrow', 2, now() - interval '1 minute' FROM tenants WHERE slug = 'default';
          INSERT INTO queues (tenant_id, name) SELECT id, 'side' FROM tenants WHERE slug = 'default';
          INSERT INTO projects (tenant_id, id, name, display_name) SELECT id, gen_random_uuid(), 'side', 'Side' FROM tenants WHERE slug = 'default'",
     )
     .await
-    .context("failed to make the queues and the project")?;
+    .context("failed to create the queues and the project")?;
     Ok(format!("Bearer {}", key.text().expose_secret()))
 }
 
@@ -58,7 +58,8 @@ pub(crate) async fn populate(
 }
 
 async fn apply(api: SocketAddr, manifest: &Value, headers: &[(&str, &str)]) -> anyhow::Result<()> {
-    let answer = http::request(api, "POST", "/api/v1/apply", headers, Some(manifest)).await?;
-    ensure!(answer.status == 200, "the jobs are refused: {}", answer.body);
+    let answer =
+        http::request(api, http::Request::post("/api/v1/apply", manifest).with_headers(headers)).await?;
+    ensure!(answer.status == 200, "the jobs are rejected: {}", answer.body);
     Ok(())
 }

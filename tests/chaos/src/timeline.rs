@@ -37,6 +37,17 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Value>> {
     Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
 }
 
+/// A fault that is over, as the timeline records it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FaultRecord<'a> {
+    pub(crate) kind: &'a str,
+    /// Name of the daemon or server.
+    pub(crate) target: &'a str,
+    /// Begin, in seconds since the epoch.
+    pub(crate) began: f64,
+    pub(crate) detail: &'a str,
+}
+
 /// A file of JSON lines.
 #[derive(Debug)]
 pub(crate) struct Lines {
@@ -77,31 +88,20 @@ impl Lines {
     }
 
     /// Adds a fault that is over.
-    pub(crate) fn fault(&self, kind: &str, target: &str, began: f64, detail: &str) {
-        self.fault_of(None, kind, target, (began, detail));
+    pub(crate) fn fault(&self, fault: FaultRecord<'_>) {
+        self.fault_of(None, fault);
     }
 
     /// Adds a fault of a process; the fault is over.
-    pub(crate) fn fault_of(
-        &self,
-        process: Option<i32>,
-        kind: &str,
-        target: &str,
-        (began, detail): (f64, &str),
-    ) {
+    pub(crate) fn fault_of(&self, process: Option<i32>, fault: FaultRecord<'_>) {
+        let FaultRecord { kind, target, began, detail } = fault;
         self.count_fault(kind);
         self.add(&json!({"kind": kind, "target": target, "process": process, "began": began, "ended": now(), "detail": detail}));
     }
 
     /// Adds that a process was ordered to end, and its exit code, if it has one.
-    pub(crate) fn end_of(
-        &self,
-        process: i32,
-        kind: &str,
-        target: &str,
-        (began, detail): (f64, &str),
-        status: Option<i32>,
-    ) {
+    pub(crate) fn end_of(&self, process: i32, fault: FaultRecord<'_>, status: Option<i32>) {
+        let FaultRecord { kind, target, began, detail } = fault;
         self.count_fault(kind);
         self.add(&json!({"kind": kind, "target": target, "process": process, "began": began, "ended": now(), "detail": detail,
                          "status": status}));

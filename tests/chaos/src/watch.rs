@@ -55,35 +55,44 @@ async fn term_of(scheduler: SocketAddr) -> Option<i64> {
     (status["status"]["role"] == "leader").then(|| status["status"]["term"].as_i64())?
 }
 
-/// Prints the progress of the run, until it is dropped.
-pub(crate) async fn progress(
-    place: Arc<Place>,
-    timeline: Arc<Lines>,
-    answers: Arc<Lines>,
-    planned: usize,
-    length: Duration,
-) {
-    const FIGURES: &str = "SELECT (SELECT count(*) FROM job_dispatch WHERE trigger_id IS NULL), (SELECT count(*) FROM job_execution_log),
-        (SELECT count(*) FROM job_dispatch WHERE completed_at IS NULL),
-        coalesce((SELECT extract(epoch FROM max(now() - next_run_at)) FROM scheduled_jobs WHERE next_run_at < now() AND is_enabled), 0)::double precision";
-    let began = monotonic_clock::monotonic();
-    loop {
-        sleep(TELL).await;
-        let figures = async { anyhow::Ok(place.client().await?.query_one(FIGURES, &[]).await?) };
-        let figures = match timeout(PRESENT, figures).await {
-            Ok(Ok(row)) => {
-                let (fires, attempts, open, lag): (i64, i64, i64, f64) =
-                    (row.get(0), row.get(1), row.get(2), row.get(3));
-                format!("{fires} fires, {attempts} attempts, {open} open, lag {lag:.1} s")
-            }
-            _ => "the database is away".to_owned(),
-        };
-        println!(
-            "{:>4} of {} s: {} of {planned} faults, {figures}, {} answers",
-            began.elapsed().as_secs(),
-            length.as_secs(),
-            timeline.faults(),
-            answers.count()
-        );
+/// The progress of a run.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    pub(crate) place: Arc<Place>,
+    pub(crate) timeline: Arc<Lines>,
+    pub(crate) answers: Arc<Lines>,
+    /// Number of planned faults.
+    pub(crate) planned: usize,
+    /// Length of the run.
+    pub(crate) length: Duration,
+}
+
+impl Progress {
+    /// Prints the progress periodically, until it is dropped.
+    pub(crate) async fn print(self) {
+        let Self { place, timeline, answers, planned, length } = self;
+        const FIGURES: &str = "SELECT (SELECT count(*) FROM job_dispatch WHERE trigger_id IS NULL), (SELECT count(*) FROM job_execution_log),
+            (SELECT count(*) FROM job_dispatch WHERE completed_at IS NULL),
+            coalesce((SELECT extract(epoch FROM max(now() - next_run_at)) FROM scheduled_jobs WHERE next_run_at < now() AND is_enabled), 0)::double precision";
+        let began = monotonic_clock::monotonic();
+        loop {
+            sleep(TELL).await;
+            let figures = async { anyhow::Ok(place.client().await?.query_one(FIGURES, &[]).await?) };
+            let figures = match timeout(PRESENT, figures).await {
+                Ok(Ok(row)) => {
+                    let (fires, attempts, open, lag): (i64, i64, i64, f64) =
+                        (row.get(0), row.get(1), row.get(2), row.get(3));
+                    format!("{fires} fires, {attempts} attempts, {open} open, lag {lag:.1} s")
+                }
+                _ => "the database is away".to_owned(),
+            };
+            println!(
+                "{:>4} of {} s: {} of {planned} faults, {figures}, {} answers",
+                began.elapsed().as_secs(),
+                length.as_secs(),
+                timeline.faults(),
+                answers.count()
+            );
+        }
     }
 }

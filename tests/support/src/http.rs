@@ -51,7 +51,7 @@ impl Answer {
 ///
 /// When there is no response; a response with any status is a success.
 pub async fn get(server: SocketAddr, path: &str) -> io::Result<Answer> {
-    request(server, "GET", path, &[], None).await
+    request(server, Request::get(path)).await
 }
 
 /// `POST` of JSON to a path.
@@ -60,21 +60,49 @@ pub async fn get(server: SocketAddr, path: &str) -> io::Result<Answer> {
 ///
 /// When there is no response; a response with any status is a success.
 pub async fn post(server: SocketAddr, path: &str, body: &Value) -> io::Result<Answer> {
-    request(server, "POST", path, &[], Some(body)).await
+    request(server, Request::post(path, body)).await
 }
 
-/// Any method, with additional headers.
+/// A request of any method.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// Method, in capitals.
+    pub method: &'a str,
+    /// Path with the query.
+    pub path: &'a str,
+    /// Additional headers, as pairs of name and value.
+    pub headers: &'a [(&'a str, &'a str)],
+    /// JSON body.
+    pub body: Option<&'a Value>,
+}
+
+impl<'a> Request<'a> {
+    /// `GET` of a path.
+    #[must_use]
+    pub const fn get(path: &'a str) -> Self {
+        Self { method: "GET", path, headers: &[], body: None }
+    }
+
+    /// `POST` of JSON to a path.
+    #[must_use]
+    pub const fn post(path: &'a str, body: &'a Value) -> Self {
+        Self { method: "POST", path, headers: &[], body: Some(body) }
+    }
+
+    /// The request with these additional headers.
+    #[must_use]
+    pub const fn with_headers(self, headers: &'a [(&'a str, &'a str)]) -> Self {
+        Self { headers, ..self }
+    }
+}
+
+/// Sends a request.
 ///
 /// # Errors
 ///
 /// When there is no response; a response with any status is a success.
-pub async fn request(
-    server: SocketAddr,
-    method: &str,
-    path: &str,
-    headers: &[(&str, &str)],
-    body: Option<&Value>,
-) -> io::Result<Answer> {
+pub async fn request(server: SocketAddr, request: Request<'_>) -> io::Result<Answer> {
+    let Request { method, path, headers, body } = request;
     let mut text = format!("{method} {path} HTTP/1.0\r\nhost: {server}\r\naccept: application/json\r\n");
     for (name, value) in headers {
         text.push_str(&format!("{name}: {value}\r\n"));
@@ -119,6 +147,8 @@ fn parse(bytes: &[u8]) -> Option<Answer> {
 
 #[cfg(test)]
 mod tests {
+    use scripted_http::{Response, Server};
+
     use super::*;
 
     #[test]
@@ -132,25 +162,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_that_may_have_a_body_says_how_long_it_is_also_without_one() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
         for (method, body, says) in [
             ("POST", None, Some("0")),
             ("PUT", Some(serde_json::json!({})), Some("2")),
             ("GET", None, None),
             ("DELETE", Some(serde_json::json!({})), Some("2")),
         ] {
-            let served = async {
-                let (mut stream, _) = listener.accept().await.unwrap();
-                let mut text = vec![0; 4096];
-                let length = stream.read(&mut text).await.unwrap();
-                stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
-                String::from_utf8_lossy(&text[..length]).into_owned()
-            };
-            let (text, answer) = tokio::join!(served, request(address, method, "/", &[], body.as_ref()));
-            assert_eq!(answer.unwrap().status, 200);
-            let said = text.lines().find_map(|line| line.strip_prefix("content-length: "));
-            assert_eq!(said, says, "{method}");
+            let server = Server::start(Response::new(200));
+            let sent = Request { method, path: "/", headers: &[], body: body.as_ref() };
+            let answer = request(server.address(), sent).await.unwrap();
+            assert_eq!(answer.status, 200);
+            assert_eq!(server.requests()[0].header("content-length"), says, "{method}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod database;
+pub mod fixture;
 pub mod http;
 pub mod identity;
 mod pair;
@@ -10,19 +11,18 @@ mod ports;
 mod process;
 mod program;
 mod proxy;
-mod receiver;
 mod server;
 mod state;
 mod wait;
 
 pub use cluster::{URL_VARIABLE, server_program, throw_away};
 pub use database::{AnyError, TestDatabase, connect};
+pub use fixture::Fixture;
 pub use pair::Pair;
 pub use pooler::Pooler;
 pub use ports::free_port;
 pub use process::{Finished, Launch, Process};
 pub use proxy::{Proxy, socket_of};
-pub use receiver::{Received, Receiver};
 pub use server::OwnServer;
 pub use state::{is_running, process_state};
 pub use tokio_postgres::Client;

@@ -106,7 +106,13 @@ impl Proxy {
             listener.local_addr().unwrap_or_else(|error| panic!("a proxy without an address: {error}"));
         let (weather, cuts) = (watch::channel(Weather::Fair).0, watch::channel(0).0);
         let mut accepting = JoinSet::new();
-        accepting.spawn(accept(listener, socket, weather.subscribe(), cuts.subscribe(), trap.clone()));
+        let route = Route {
+            server: socket,
+            weather: weather.subscribe(),
+            cuts: cuts.subscribe(),
+            trap: trap.clone(),
+        };
+        accepting.spawn(route.accept(listener));
         Self { url: url_through(address, url), trap, weather, cuts, _accepting: accepting }
     }
 
@@ -143,43 +149,44 @@ impl Proxy {
     }
 }
 
-async fn accept(
-    listener: TcpListener,
+/// The way of connections through the proxy, and the faults on it.
+#[derive(Debug, Clone)]
+struct Route {
+    /// Socket of the server.
     server: PathBuf,
     weather: watch::Receiver<Weather>,
     cuts: watch::Receiver<u32>,
     trap: Arc<Trap>,
-) {
-    let mut connections = JoinSet::new();
-    loop {
-        // The client notices a failed accept.
-        let Ok((client, _)) = listener.accept().await else { continue };
-        while connections.try_join_next().is_some() {}
-        connections.spawn(carry(client, server.clone(), weather.clone(), cuts.clone(), trap.clone()));
-    }
 }
 
-/// Forwards one connection until either side closes it or the proxy cuts it.
-async fn carry(
-    client: TcpStream,
-    server: PathBuf,
-    weather: watch::Receiver<Weather>,
-    mut cuts: watch::Receiver<u32>,
-    trap: Arc<Trap>,
-) {
-    cuts.mark_unchanged();
-    // Without a server the client's connection ends, as it would without the proxy.
-    let Ok(server) = UnixStream::connect(server).await else { return };
-    // Otherwise a small piece waits for the acknowledgement of the previous one, which takes 40 ms.
-    if client.set_nodelay(true).is_err() {
-        return;
+impl Route {
+    async fn accept(self, listener: TcpListener) {
+        let mut connections = JoinSet::new();
+        loop {
+            // The client notices a failed accept.
+            let Ok((client, _)) = listener.accept().await else { continue };
+            while connections.try_join_next().is_some() {}
+            connections.spawn(self.clone().carry(client));
+        }
     }
-    let (from_client, to_client) = client.into_split();
-    let (from_server, to_server) = server.into_split();
-    tokio::select! {
-        () = pump(from_client, to_server, weather.clone(), Some(&trap)) => {}
-        () = pump(from_server, to_client, weather, None) => {}
-        _ = cuts.changed() => {}
+
+    /// Forwards one connection until either side closes it or the proxy cuts it.
+    async fn carry(self, client: TcpStream) {
+        let Self { server, weather, mut cuts, trap } = self;
+        cuts.mark_unchanged();
+        // Without a server the client's connection ends, as it would without the proxy.
+        let Ok(server) = UnixStream::connect(server).await else { return };
+        // Otherwise a small piece waits for the acknowledgement of the previous one, which takes 40 ms.
+        if client.set_nodelay(true).is_err() {
+            return;
+        }
+        let (from_client, to_client) = client.into_split();
+        let (from_server, to_server) = server.into_split();
+        tokio::select! {
+            () = pump(from_client, to_server, weather.clone(), Some(&trap)) => {}
+            () = pump(from_server, to_client, weather, None) => {}
+            _ = cuts.changed() => {}
+        }
     }
 }
 

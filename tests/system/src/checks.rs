@@ -1,24 +1,16 @@
-//! The invariants of the protocol as SQL: one statement counts what each of them speaks about, another returns the rows that break it.
+//! The invariants of the protocol as SQL. One statement counts the items that an invariant covers,
+//! another returns the rows that violate it.
 //!
-//! Read-only, and other code than that under test. What the tables alone do not tell is in `effects` and `finished`.
+//! Read-only, and independent of the code under test. `effects` and `finished` check invariants
+//! that need more than tables.
 
 use test_support::Client;
 
+use crate::invariant::Invariant;
 use crate::skip_checks::TRUE_SKIPS;
 use crate::verdict::Verdict;
 
-/// What has to hold.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Invariant {
-    /// Its number in the protocol, and what it says.
-    pub(crate) name: &'static str,
-    /// How many things it was held against.
-    pub(crate) checked: &'static str,
-    /// The rows that break it.
-    pub(crate) broken: &'static str,
-}
-
-/// What the tables of the product and of the witness tell.
+/// The invariants of the tables of the product and of the witness.
 pub(crate) const OF_HISTORY: &[Invariant] = &[
     Invariant {
         name: "1: terms never overlap in time",
@@ -45,7 +37,7 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
          WHERE i.term IS NULL OR t.term IS NULL",
     },
     Invariant {
-        name: "1: every dispatch of the schedule carries a term there has been, and its holder",
+        name: "1: every dispatch of the schedule has an existing term and the holder of the term",
         checked: "SELECT count(*) FROM job_dispatch WHERE triggered_by = 'scheduler'",
         broken: "SELECT d.id FROM job_dispatch d LEFT JOIN leader_terms t ON t.term = d.term AND t.instance_id = d.scheduler_instance_id
          WHERE d.triggered_by = 'scheduler' AND t.term IS NULL",
@@ -63,7 +55,7 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
          WHERE s.term IS NOT NULL AND (t.term IS NULL OR s.at > t.ended_at OR s.at < t.started_at)",
     },
     Invariant {
-        name: "2: every fire time for which the books are settled has a dispatch or lies in a skip (interval jobs anchored at their creation)",
+        name: "2: every fire time up to settled_until has a dispatch or is in a skip (interval jobs anchored at their creation)",
         checked: "SELECT coalesce(sum(greatest(floor(extract(epoch FROM settled_until - created_at) / (schedule_config->>'seconds')::numeric), 0)), 0)::bigint
          FROM scheduled_jobs WHERE job_type = 'interval' AND id IN (SELECT job_id FROM witness.unchanged_jobs) AND NOT schedule_config ? 'anchor'",
         broken: "SELECT j.name, fire.at FROM scheduled_jobs j
@@ -71,13 +63,13 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
          CROSS JOIN LATERAL generate_series(j.created_at + p.period, j.settled_until, p.period) AS fire (at)
          WHERE j.job_type = 'interval' AND j.id IN (SELECT job_id FROM witness.unchanged_jobs) AND NOT j.schedule_config ? 'anchor'
            AND fire.at >= coalesce(j.start_at, '-infinity') AND fire.at < coalesce(j.end_at, 'infinity')
-           -- After its last run a job has no fire times.
+           -- A job has no fire times after its last run.
            AND (j.fired_count < j.max_runs) IS NOT FALSE
            AND NOT EXISTS (SELECT 1 FROM job_dispatch d WHERE d.job_id = j.id AND d.scheduled_for = fire.at AND d.trigger_id IS NULL)
            AND NOT EXISTS (SELECT 1 FROM skipped_fires s WHERE s.job_id = j.id AND fire.at BETWEEN s.first_fire_at AND s.last_fire_at)",
     },
     Invariant {
-        name: "2: books are settled up to the cursor and no further",
+        name: "2: settled_until is directly before the cursor",
         checked: "SELECT count(*) FROM scheduled_jobs WHERE next_run_at IS NOT NULL",
         broken: "SELECT j.name, j.settled_until, j.next_run_at FROM scheduled_jobs j
          CROSS JOIN LATERAL (SELECT make_interval(secs => (j.schedule_config->>'seconds')::double precision) AS period) p
@@ -92,7 +84,7 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
     },
     TRUE_SKIPS,
     Invariant {
-        name: "2: the ledger has no gap (what is due while no scheduler runs is none)",
+        name: "2: the ledger has no gap (fire times without a running scheduler are none)",
         checked: "SELECT count(*) FROM occurrence_ledger",
         broken: "SELECT kind, job_name, at, detail FROM ledger_gaps WHERE kind <> 'overdue'",
     },
@@ -130,12 +122,12 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
          WHERE j.active_dispatches <> (SELECT count(*) FROM job_dispatch d WHERE d.job_id = j.id AND d.completed_at IS NULL)",
     },
     Invariant {
-        name: "5: queued_dispatches is the number of dispatches in line, and no line stands where there is room",
+        name: "5: queued_dispatches is the number of queued dispatches, and none is queued while the job has room",
         checked: "SELECT count(*) FROM scheduled_jobs",
         broken: "SELECT j.name, j.queued_dispatches FROM scheduled_jobs j
          WHERE j.queued_dispatches <> (SELECT count(*) FROM job_dispatch d WHERE d.job_id = j.id AND d.claimable_at = 'infinity')
             OR (j.queued_dispatches > 0 AND j.active_dispatches - j.queued_dispatches < j.max_instances
-                -- What a pause holds stands in line too.
+                -- Dispatches of a paused project or function are also queued.
                 AND NOT EXISTS (SELECT 1 FROM projects o WHERE o.id = j.project_id AND o.is_paused)
                 AND NOT EXISTS (SELECT 1 FROM task_functions f WHERE f.id = j.task_function_id AND f.is_paused))",
     },
@@ -145,7 +137,8 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
          WHERE l.status <> 'LOST' AND j.overlap_policy <> 'allow' AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)",
         broken: "WITH attempts AS (SELECT l.job_id, l.id, l.started_at, l.completed_at FROM job_execution_log l
                            JOIN scheduled_jobs j ON j.id = l.job_id WHERE l.status <> 'LOST' AND j.overlap_policy <> 'allow' AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)),
-         -- How many run whenever one begins; who ends at that instant does not.
+         -- The number of running attempts whenever one begins; an attempt that ends at that instant
+         -- does not count.
          running AS (SELECT e.job_id, e.id, e.change, sum(e.change) OVER (PARTITION BY e.job_id ORDER BY e.at, e.change) AS count
                        FROM (SELECT job_id, id, started_at AS at, 1 AS change FROM attempts
                              UNION ALL SELECT job_id, id, greatest(completed_at, started_at), -1 FROM attempts) e)
@@ -160,7 +153,7 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
                            FROM (SELECT * FROM job_execution_log UNION ALL SELECT * FROM maintenance.job_execution_log) l
                            JOIN job_dispatch d ON d.id = l.dispatch_id
                            JOIN queues q ON q.tenant_id = d.tenant_id AND q.name = d.queue
-                           -- Under the present limit.
+                           -- Only attempts under the current limit.
                            WHERE l.status <> 'LOST' AND q.max_running IS NOT NULL AND l.started_at > q.updated_at),
          running AS (SELECT e.name, e.id, e.max_running, e.change, sum(e.change) OVER (PARTITION BY e.tenant_id, e.name ORDER BY e.at, e.change) AS count
                        FROM (SELECT tenant_id, name, max_running, id, started_at AS at, 1 AS change FROM attempts
@@ -168,7 +161,7 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
          SELECT r.name, r.id FROM running r WHERE r.change = 1 AND r.count > r.max_running",
     },
     Invariant {
-        name: "6: no transition but a legal one, and none out of a final state",
+        name: "6: every transition is legal, and none leaves a final state",
         checked: "SELECT count(*) FROM witness.transitions WHERE was <> became",
         broken: "SELECT t.dispatch_id, t.was, t.became FROM witness.transitions t
          WHERE t.was <> t.became AND (t.was, t.became) NOT IN (
@@ -177,14 +170,14 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
              ('IN_PROGRESS', 'CANCELLED'), ('IN_PROGRESS', 'DEAD_LETTER'))",
     },
     Invariant {
-        name: "6: each transition begins where the one before ended",
+        name: "6: each transition begins in the state in which the previous one ended",
         checked: "SELECT count(*) FROM witness.transitions",
         broken: "SELECT dispatch_id, was, before FROM (
              SELECT dispatch_id, was, lag(became) OVER (PARTITION BY dispatch_id ORDER BY id) AS before FROM witness.transitions) t
          WHERE before <> was",
     },
     Invariant {
-        name: "6: a dispatch is in a state in which its last attempt can have left it",
+        name: "6: the state of a dispatch is possible after its last attempt",
         checked: "SELECT count(DISTINCT dispatch_id) FROM job_execution_log",
         broken: "SELECT d.id, d.status, l.status FROM job_dispatch d
          JOIN (SELECT DISTINCT ON (dispatch_id) dispatch_id, status FROM
@@ -198,7 +191,7 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
              ('FAILED', 'IN_PROGRESS'), ('TIMEOUT', 'IN_PROGRESS'), ('LOST', 'IN_PROGRESS'), ('RELEASED', 'IN_PROGRESS'))",
     },
     Invariant {
-        name: "6: what was given up is a dead letter, and nothing else is; what runs it again is one dispatch, and is named",
+        name: "6: exactly the exhausted dispatches are dead letters, and the retry of one is a single, recorded dispatch",
         checked: "SELECT count(*) FROM dead_letters",
         broken: "SELECT d.id, d.status, l.dispatch_id FROM job_dispatch d FULL JOIN dead_letters l ON l.dispatch_id = d.id
          WHERE (d.status IS NOT DISTINCT FROM 'DEAD_LETTER') <> (l.dispatch_id IS NOT NULL)
@@ -215,7 +208,7 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
                 AND max(l.attempt) FILTER (WHERE l.status = 'COMPLETED') = max(l.attempt))",
     },
     Invariant {
-        name: "8: every dispatch is named by a claim of its worker from the commit on by which it runs",
+        name: "8: every running dispatch is named by a claim of its worker, from the commit of the claim on",
         checked: "SELECT count(*) FROM witness.claims",
         broken: "SELECT dispatch_id, attempt, worker_id, at FROM witness.claims WHERE NOT is_named
          UNION ALL SELECT d.id, d.attempt, d.worker_id, NULL FROM job_dispatch d WHERE d.status = 'IN_PROGRESS' AND NOT EXISTS (
@@ -234,7 +227,7 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
          HAVING count(*) > coalesce((coalesce(j.retry_policy, f.retry_policy)->>'max_attempts')::integer, 3)",
     },
     Invariant {
-        name: "9: no retry earlier than the backoff says",
+        name: "9: no retry before the end of its backoff",
         checked: "SELECT count(*) FROM job_execution_log l JOIN scheduled_jobs j ON j.id = l.job_id AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)
          WHERE l.status IN ('FAILED', 'TIMEOUT', 'LOST')",
         broken: "SELECT a.dispatch_id, a.attempt FROM (
@@ -253,7 +246,7 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
                CASE b.kind WHEN 'fixed' THEN 1 WHEN 'linear' THEN a.failures ELSE 2 ^ (a.failures - 1) END))",
     },
     Invariant {
-        name: "max_runs: the schedule never fires more often than that",
+        name: "max_runs: the schedule never fires more often",
         checked: "SELECT count(*) FROM scheduled_jobs",
         broken: "SELECT name, fired_count FROM scheduled_jobs j WHERE fired_count > max_runs
             OR fired_count <> (SELECT count(*) FROM job_dispatch d WHERE d.job_id = j.id AND d.trigger_id IS NULL)",
@@ -263,7 +256,7 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
         checked: "SELECT count(*) FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id WHERE d.trigger_id IS NULL AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)",
         broken: "SELECT d.id FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id
          WHERE d.trigger_id IS NULL AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)
-           -- One that was handed back is available when that happened.
+           -- A released dispatch is available from its release.
            AND (d.attempt = 0 OR (d.attempt = 1 AND d.status NOT IN ('PENDING', 'CANCELLED')))
            AND d.available_at NOT BETWEEN d.scheduled_for AND d.scheduled_for + make_interval(secs => j.jitter_seconds)",
     },
@@ -275,7 +268,7 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
     },
 ];
 
-/// What is broken, each with some of the rows that break it; nothing when all is well.
+/// The violated invariants, each with some violating rows.
 pub(crate) async fn broken(sql: &Client, invariants: impl IntoIterator<Item = &Invariant>) -> Vec<String> {
     let mut broken = Vec::new();
     for invariant in invariants {
@@ -287,13 +280,14 @@ pub(crate) async fn broken(sql: &Client, invariants: impl IntoIterator<Item = &I
     broken
 }
 
-/// What became of each invariant.
+/// Checks each invariant.
 pub(crate) async fn decide(sql: &Client, invariants: &[Invariant]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for invariant in invariants {
         let checked = sql.query_one(invariant.checked, &[]).await;
-        let checked: i64 =
-            checked.unwrap_or_else(|error| panic!("{}: nothing to check: {error:?}", invariant.name)).get(0);
+        let checked: i64 = checked
+            .unwrap_or_else(|error| panic!("the items of {} cannot be counted: {error:?}", invariant.name))
+            .get(0);
         let (violations, rows) = rows_of(sql, invariant).await;
         verdicts.push(Verdict {
             invariant: invariant.name.to_owned(),
@@ -306,7 +300,7 @@ pub(crate) async fn decide(sql: &Client, invariants: &[Invariant]) -> Vec<Verdic
     verdicts
 }
 
-/// How many rows break an invariant, and some of them.
+/// The number of rows that violate an invariant, and some of them.
 async fn rows_of(sql: &Client, invariant: &Invariant) -> (i64, Vec<String>) {
     let statement = format!("SELECT v::text, count(*) OVER () FROM ({}) v LIMIT 5", invariant.broken);
     let rows = sql.query(&statement, &[]).await;
@@ -315,7 +309,7 @@ async fn rows_of(sql: &Client, invariant: &Invariant) -> (i64, Vec<String>) {
     (rows.first().map_or(0, |row| row.get(1)), rows.iter().map(|row| row.get(0)).collect())
 }
 
-/// The invariants by name.
+/// The names of the invariants.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     OF_HISTORY.iter().map(|invariant| invariant.name)
 }

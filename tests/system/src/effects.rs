@@ -1,9 +1,10 @@
-//! What jobs do in the world, written down by themselves and forced to disk: a job that runs twice leaves two traces, whatever the
-//! database says about it.
+//! The effects of jobs. Jobs log them and force the log to disk. A job that runs twice leaves two
+//! traces, independent of the database.
 //!
-//! The command of such a job writes a line when it begins, one for each tenth of a second that it lives, and one when it has done its
-//! work. The checker matches these with the attempts: what is reported as done was done, nothing was done that no attempt accounts
-//! for, and no two attempts of a dispatch worked at the same time.
+//! The command of such a job writes a line at its begin, a line for each tenth of a second, and a
+//! line at the end of its work. The checker matches the lines with the attempts: the work of every
+//! completed attempt was done, every effect belongs to an attempt, and no two attempts of a
+//! dispatch worked at the same time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,64 +15,66 @@ use test_support::{Client, wait_for};
 use crate::PATIENCE;
 use crate::verdict::Verdict;
 
-/// How long after it wakes a worker that was frozen may need to kill what it has no right to any more, in seconds.
+/// Time that a worker needs after a freeze to kill attempts whose lease it has lost, in seconds.
 const WAKE: f64 = 1.5;
 
-/// How long a program may show signs of life after its attempt was over, in seconds: the end is written down once the program is gone,
-/// so this is for the clocks of the two alone.
+/// Time for which a program may write after the end of its attempt, in seconds. The end is recorded
+/// after the exit of the program, so this covers only the difference of the two clocks.
 const AFTERLIFE: f64 = 0.25;
 
-/// The log that the jobs of a test write to.
+/// The effect log of the jobs of a test.
 #[derive(Debug)]
 pub struct Effects {
     path: PathBuf,
     wake: f64,
-    /// Removed with the value.
+    /// The folder is removed when the value is dropped.
     _folder: Option<TempDir>,
 }
 
-/// One effect: what one attempt did.
+/// The effect of one process of an attempt.
 #[derive(Debug, Clone)]
 struct Effect {
     dispatch: String,
     attempt: i32,
     pid: i32,
     began: f64,
-    /// The last sign of life.
+    /// Time of the latest line.
     seen: f64,
     is_complete: bool,
 }
 
-/// From when to when, in seconds since the epoch, a process was frozen or kept from acting otherwise.
+/// A span in which a process was frozen or could not act for another reason. Times are seconds
+/// since the epoch.
 #[derive(Debug, Clone, Copy)]
 pub struct Frozen {
-    /// The process.
+    /// Id of the process.
     pub process: i32,
-    /// When it was frozen.
+    /// Begin of the freeze.
     pub from: f64,
-    /// When it could act again.
+    /// End of the freeze.
     pub until: f64,
 }
 
 impl Effects {
-    /// An empty log.
+    /// Creates an empty log.
     ///
     /// # Panics
-    /// When there is no room for it.
+    /// When the folder cannot be created.
     #[must_use]
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder for the effect log");
         Self { path: folder.path().join("effects"), wake: WAKE, _folder: Some(folder) }
     }
 
-    /// The log at `path`, which stays; on a machine so busy that who wakes may need `wake` seconds to act.
+    /// Takes the log at `path`, which is kept. `wake` is the time in seconds that a worker on this
+    /// machine needs to act after a freeze.
     #[must_use]
     pub fn at(path: &Path, wake: f64) -> Self {
         Self { path: path.to_owned(), wake, _folder: None }
     }
 
-    /// The command of a job that works for as many tenths of a second as `$work` says after `prepare` has run, which may look at
-    /// `$SCHED_ATTEMPT`.
+    /// The command of a job. It runs `prepare`, which may use `$SCHED_ATTEMPT`, and then works for
+    /// `$work` tenths of a second.
     #[must_use]
     pub fn command(&self, prepare: &str) -> String {
         let log = self.mark();
@@ -84,19 +87,19 @@ impl Effects {
         )
     }
 
-    /// What stands in the environment or in the command line of every process of such a job.
+    /// A text in the environment or command line of every process of such a job.
     #[must_use]
     pub fn mark(&self) -> String {
         self.path.display().to_string()
     }
 
-    /// How many lines of a kind (`begin`, `alive`, `end`) there are.
+    /// Number of lines of a kind (`begin`, `alive`, `end`).
     #[must_use]
     pub fn count(&self, kind: &str) -> usize {
         self.read().lines().filter(|line| line.split(' ').next() == Some(kind)).count()
     }
 
-    /// Waits until there are `least` lines of a kind.
+    /// Waits for `least` lines of a kind.
     pub async fn wait(&self, kind: &str, least: usize) {
         wait_for(&format!("{least} lines of {kind:?} in the effect log"), PATIENCE, async || {
             match self.count(kind) {
@@ -115,9 +118,10 @@ impl Effects {
         let mut effects = BTreeMap::<(String, i32, i32), Effect>::new();
         for line in self.read().lines() {
             let words: Vec<&str> = line.split(' ').collect();
-            let [kind, dispatch, attempt, pid, at] = words[..] else { panic!("{line:?} is no effect") };
-            let number = |word: &str| word.parse::<i32>().expect("a number");
-            let (attempt, pid, at) = (number(attempt), number(pid), at.parse::<f64>().expect("an instant"));
+            let [kind, dispatch, attempt, pid, at] = words[..] else { panic!("{line:?} is not an effect") };
+            let number = |word: &str| word.parse::<i32>().expect("the field is a number");
+            let (attempt, pid, at) =
+                (number(attempt), number(pid), at.parse::<f64>().expect("the field is an instant"));
             let effect = effects.entry((dispatch.to_owned(), attempt, pid)).or_insert_with(|| Effect {
                 dispatch: dispatch.to_owned(),
                 attempt,
@@ -132,11 +136,11 @@ impl Effects {
         effects.into_values().collect()
     }
 
-    /// What the effects say against the history, each with the rule it breaks; nothing when all is well. A worker that is frozen
-    /// cannot kill its work, so what that work overlaps with while it is, or just afterwards, is nobody's fault.
+    /// The violations that the effects show, each with its rule. A frozen worker cannot kill its
+    /// work. An overlap with that work during the freeze or shortly after it is excused.
     ///
     /// # Panics
-    /// When the database cannot be asked.
+    /// When a query fails.
     pub async fn broken(&self, sql: &Client, frozen: &[Frozen]) -> Vec<String> {
         let verdicts = self.verdicts(sql, frozen).await;
         verdicts
@@ -148,10 +152,11 @@ impl Effects {
             .collect()
     }
 
-    /// The same, with how many effects and attempts each rule was held against.
+    /// Like [`Self::broken`], with the number of effects and attempts that each rule was checked
+    /// against.
     ///
     /// # Panics
-    /// When the database cannot be asked.
+    /// When a query fails.
     pub async fn verdicts(&self, sql: &Client, frozen: &[Frozen]) -> Vec<Verdict> {
         let effects = self.effects();
         let attempts = attempts(sql).await;
@@ -167,14 +172,15 @@ impl Effects {
     }
 }
 
-/// Why something that should not be is nobody's fault.
+/// The freezes that excuse a violation.
 struct Excuse<'a> {
     frozen: &'a [Frozen],
     wake: f64,
 }
 
 impl Excuse<'_> {
-    /// Whether the worker that was to prevent what went on from one instant to another was frozen all that time, or had just woken.
+    /// Whether the worker of the attempt was frozen from `from` to `until`, or for all of that time
+    /// except the wake time.
     fn holds(&self, attempt: Option<&Attempt>, from: f64, until: f64) -> bool {
         let Some(process) = attempt.and_then(|attempt| attempt.process) else { return false };
         let mut of_it = self.frozen.iter().filter(|frozen| frozen.process == process);
@@ -182,14 +188,14 @@ impl Excuse<'_> {
     }
 }
 
-/// What the history says of an attempt.
+/// An attempt in the history.
 struct Attempt {
     status: String,
     /// Seconds since the epoch; `None` while it runs.
     ended: Option<f64>,
-    /// Process of the worker that had it.
+    /// Process of its worker.
     process: Option<i32>,
-    /// How long it may take, with its grace, in seconds; `None` where that was changed meanwhile.
+    /// Time-out plus grace, in seconds; `None` if the settings have changed.
     limit: Option<f64>,
 }
 
@@ -203,12 +209,12 @@ fn verdict(rule: &str, checked: usize, rows: Vec<String>) -> Verdict {
     Verdict::new(&format!("effects: {rule}"), checked, rows)
 }
 
-/// What the history says of the attempt that an effect belongs to.
+/// The attempt of an effect in the history.
 fn attempt_of<'a>(effect: &Effect, attempts: &'a Attempts) -> Option<&'a Attempt> {
     attempts.get(&(effect.dispatch.clone(), effect.attempt))
 }
 
-/// Effects of one dispatch that were there at the same time.
+/// Effects of one dispatch that overlap in time.
 fn overlaps(effects: &[Effect], attempts: &Attempts, excuse: &Excuse<'_>) -> Verdict {
     let mut of_dispatch = BTreeMap::<&str, Vec<&Effect>>::new();
     for effect in effects {
@@ -222,7 +228,7 @@ fn overlaps(effects: &[Effect], attempts: &Attempts, excuse: &Excuse<'_>) -> Ver
                 if !is_later || earlier.seen <= later.began {
                     continue;
                 }
-                // The later one may run; whoever had the earlier was to end it.
+                // The later one may run; the worker of the earlier one should have ended that one.
                 if excuse.holds(attempt_of(earlier, attempts), later.began, earlier.seen) {
                     excused += 1;
                 } else {
@@ -231,10 +237,10 @@ fn overlaps(effects: &[Effect], attempts: &Attempts, excuse: &Excuse<'_>) -> Ver
             }
         }
     }
-    verdict("two of one dispatch overlap", effects.len(), rows).with_excused(excused)
+    verdict("two effects of one dispatch overlap", effects.len(), rows).with_excused(excused)
 }
 
-/// Attempts that ran more than once.
+/// Attempts with several effects.
 fn repeated(effects: &[Effect]) -> Verdict {
     let mut counted = BTreeMap::<(&str, i32), usize>::new();
     for effect in effects {
@@ -245,18 +251,18 @@ fn repeated(effects: &[Effect]) -> Verdict {
     verdict("an attempt ran more than once", effects.len(), rows)
 }
 
-/// Work that nobody knows of.
+/// Effects without an attempt in the history.
 fn unaccounted(effects: &[Effect], attempts: &Attempts) -> Verdict {
     let unknown =
         effects.iter().filter(|effect| !attempts.contains_key(&(effect.dispatch.clone(), effect.attempt)));
     verdict(
-        "one that no attempt accounts for",
+        "an effect without an attempt",
         effects.len(),
         unknown.map(|effect| format!("{effect:?}")).collect(),
     )
 }
 
-/// Attempts that are said to be done and were not.
+/// Completed attempts without a complete effect.
 fn undone(effects: &[Effect], attempts: &Attempts) -> Verdict {
     let done: BTreeSet<(&str, i32)> = effects
         .iter()
@@ -266,10 +272,10 @@ fn undone(effects: &[Effect], attempts: &Attempts) -> Verdict {
     let completed: Vec<_> = attempts.iter().filter(|(_, attempt)| attempt.status == "COMPLETED").collect();
     let undone = completed.iter().filter(|((dispatch, attempt), _)| !done.contains(&(&**dispatch, *attempt)));
     let rows = undone.map(|((dispatch, attempt), _)| {
-        format!("attempt {attempt} of {dispatch} is COMPLETED and was not done")
+        format!("attempt {attempt} of {dispatch} is COMPLETED, and its work was not done")
     });
     let rows = rows.collect();
-    verdict("an attempt is COMPLETED and was not done", completed.len(), rows)
+    verdict("an attempt is COMPLETED without a complete effect", completed.len(), rows)
 }
 
 /// Programs that outlive their attempts.
@@ -290,7 +296,7 @@ fn undead(effects: &[Effect], attempts: &Attempts, excuse: &Excuse<'_>) -> Verdi
     verdict("a program outlives its attempt", effects.len(), rows).with_excused(excused)
 }
 
-/// Programs that go on when their time is up and their grace is over.
+/// Programs that run past their time-out and grace.
 fn endless(effects: &[Effect], attempts: &Attempts, excuse: &Excuse<'_>) -> Verdict {
     let (mut checked, mut rows, mut excused) = (0, Vec::new(), 0);
     for effect in effects {
@@ -304,17 +310,18 @@ fn endless(effects: &[Effect], attempts: &Attempts, excuse: &Excuse<'_>) -> Verd
         if excuse.holds(attempt, over, effect.seen) {
             excused += 1;
         } else {
-            rows.push(format!("{effect:?}, which had {limit} s"));
+            rows.push(format!("{effect:?}, with a limit of {limit} s"));
         }
     }
-    verdict("a program goes on past its time-out", checked, rows).with_excused(excused)
+    verdict("a program runs past its time-out", checked, rows).with_excused(excused)
 }
 
 type Attempts = BTreeMap<(String, i32), Attempt>;
 
-/// The attempts of all dispatches whose handler writes effects, with how they ended; running ones included.
+/// The attempts of all dispatches whose handler writes effects, including running attempts.
 async fn attempts(sql: &Client) -> Attempts {
-    // When an attempt was over is told by the witness: in the history its start is dated by the claim, whose answer may have taken its time.
+    // The end of an attempt comes from the witness. In the history, the start is the time of the
+    // claim, whose answer may have been late.
     let statement = "
         WITH ends AS (
             SELECT dispatch_id, at, row_number() OVER (PARTITION BY dispatch_id ORDER BY id) AS attempt
@@ -353,7 +360,8 @@ mod tests {
         Attempt { status: "LOST".to_owned(), ended: Some(ended), process: Some(process), limit: None }
     }
 
-    /// The first attempt was worker 7's until 13, and its program lived from 10 to 20; the second began at 15.
+    /// The first attempt belonged to worker 7 until 13, and its program ran from 10 to 20. The
+    /// second began at 15.
     fn decided(frozen: &[Frozen]) -> [(i64, i64); 2] {
         let effects = [effect(1, 10.0, 20.0), effect(2, 15.0, 16.0)];
         let attempts = [("d".to_owned(), 1), ("d".to_owned(), 2)].into_iter();
@@ -364,21 +372,21 @@ mod tests {
     }
 
     #[test]
-    fn only_the_freeze_of_the_worker_that_had_the_work_excuses_and_only_while_it_lasts() {
+    fn only_a_freeze_of_the_worker_of_the_attempt_excuses_an_overlap() {
         assert_eq!(decided(&[]), [(0, 1), (0, 1)]);
         let of_it = Frozen { process: 7, from: 12.0, until: 19.5 };
         assert_eq!(decided(&[of_it]), [(1, 0), (1, 0)]);
         assert_eq!(decided(&[Frozen { process: 9, ..of_it }]), [(0, 1), (0, 1)], "another worker");
+        assert_eq!(decided(&[Frozen { from: 16.0, ..of_it }]), [(0, 1), (0, 1)], "the freeze began too late");
         assert_eq!(
-            decided(&[Frozen { from: 16.0, ..of_it }]),
+            decided(&[Frozen { until: 18.0, ..of_it }]),
             [(0, 1), (0, 1)],
-            "frozen when it was too late"
+            "the worker was awake for two seconds"
         );
-        assert_eq!(decided(&[Frozen { until: 18.0, ..of_it }]), [(0, 1), (0, 1)], "awake for two seconds");
     }
 
     #[test]
-    fn a_program_has_its_time_its_grace_and_what_the_machine_needs_and_no_longer() {
+    fn program_may_run_for_its_timeout_grace_and_wake_time() {
         let attempts: Attempts =
             [(("d".to_owned(), 1), Attempt { limit: Some(6.0), ..had_by(7, 30.0) })].into_iter().collect();
         let said = |seen: f64, frozen: &[Frozen]| {

@@ -1,25 +1,30 @@
-//! Whether daemons that were told to end during a run did so in order, whatever was done to the installation besides.
+//! Checks that daemons exited in order when a run stopped them during the faults.
 //!
-//! A fault excuses only an end that it may have been in the way of: one of that daemon, or of the database, that was not over well before the daemon was told. And
-//! whoever has just begun cannot listen yet. Pure.
+//! A failed stop is excused by a fault of that daemon or of the database that was not over well
+//! before the stop. It is also excused if the process had just started, because it cannot handle
+//! the signal yet. Pure.
 
 use serde_json::Value;
 
 use crate::verdict::Verdict;
 
-/// How long after a fault its consequences may be in the way, in seconds: a wait for a connection that is gone, and what a busy machine needs.
+/// Time after a fault in which its consequences may delay a stop, in seconds: a wait for a broken
+/// connection, and the needs of a busy machine.
 const AFTERMATH: f64 = 5.0;
 
-/// How long a process may take to listen for being told to end, in seconds: until then that kills it, whatever the program is.
+/// Time from the start of a process until it handles SIGTERM, in seconds. Before that, the signal
+/// kills any program.
 const DEAF: f64 = 2.0;
 
-/// What is told to a daemon so that it ends.
+/// Kinds of orders that stop a daemon.
 const ENDS: [&str; 2] = ["term", "renew"];
-/// Lines of the timeline that are in nobody's way: what was not done, and what was done to nobody or has a line for each.
+/// Kinds of lines that excuse nothing: a fault that did not take place, a fault without a victim,
+/// or a fault with a separate line for each daemon.
 const HARMLESS: [&str; 7] =
     ["left-out", "start", "exit", "snapshot", "clock", "rolling-same-build", "rolling-other-build"];
 
-/// What became of daemons that were told to end; `pooled` reach the database through the pooler.
+/// Judges the exits of daemons that were stopped during the faults. `pooled` reach the database
+/// through the pooler.
 pub(crate) fn ended_when_told(faults: &[Value], pooled: &[String]) -> Verdict {
     let told: Vec<&Value> = faults.iter().filter(|fault| is_one_of(fault, &ENDS)).collect();
     let (mut rows, mut excused) = (Vec::new(), 0);
@@ -30,7 +35,7 @@ pub(crate) fn ended_when_told(faults: &[Value], pooled: &[String]) -> Verdict {
             rows.push(format!("{} at {}: {}", end["target"], end["began"], end["detail"]));
         }
     }
-    let rule = "stop: every daemon that was told to end meanwhile did, with status 0";
+    let rule = "stop: every daemon that was stopped during the faults exited with status 0";
     Verdict::new(rule, told.len(), rows).with_excused(excused)
 }
 
@@ -38,7 +43,7 @@ fn is_one_of(fault: &Value, kinds: &[&str]) -> bool {
     fault["kind"].as_str().is_some_and(|kind| kinds.contains(&kind))
 }
 
-/// Whether this is the start of a process that was killed by being told to end, just after it.
+/// Whether this is the start of a process that the signal killed shortly afterwards.
 fn is_start_of(line: &Value, end: &Value) -> bool {
     let was_killed = end["detail"].as_str().is_some_and(|detail| detail.starts_with("signal: 15 "));
     let is_same = line["kind"] == "start" && line["process"] == end["process"];
@@ -49,9 +54,9 @@ fn instant(line: &Value, name: &str) -> f64 {
     line[name].as_f64().unwrap_or(f64::NAN)
 }
 
-/// Whether a fault was in the way of an end.
+/// Whether a fault may have disturbed a stop.
 fn excuses(fault: &Value, end: &Value, pooled: &[String]) -> bool {
-    // A daemon is told one thing after the other, so that it is told to end is in the way of nothing.
+    // A daemon gets one order after the other, so another stop excuses nothing.
     if is_one_of(fault, &HARMLESS) || is_one_of(fault, &ENDS) {
         return false;
     }
@@ -85,10 +90,10 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_in_the_way_of_an_end_excuses_it() {
+    fn only_a_fault_during_a_stop_or_shortly_before_it_excuses_a_failure() {
         assert_eq!(decided(json!(0), None), (1, 0, 0));
         assert_eq!(decided(json!(1), None), (1, 0, 1));
-        assert_eq!(decided(Value::Null, None), (1, 0, 1), "it was killed");
+        assert_eq!(decided(Value::Null, None), (1, 0, 1), "the daemon was killed");
         for (kind, target) in [("hold", "worker-0"), ("crash", "postgres"), ("fail-over", "database")] {
             assert_eq!(
                 decided(json!(1), Some((kind, target, 102.0, 109.0))),
@@ -111,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_just_begun_cannot_listen_yet() {
+    fn stop_right_after_the_start_of_a_process_is_excused() {
         let decided = |started: f64, detail: &str| {
             let lines = [
                 json!({"kind": "start", "target": "api-0", "process": 7, "began": started, "ended": started}),
@@ -122,7 +127,11 @@ mod tests {
             (verdict.excused, verdict.violations)
         };
         assert_eq!(decided(99.5, "signal: 15 (SIGTERM), 1s"), (1, 0));
-        assert_eq!(decided(97.0, "signal: 15 (SIGTERM), 1s"), (0, 1), "it had time to");
-        assert_eq!(decided(99.5, "signal: 11 (SIGSEGV), 1s"), (0, 1), "that is no answer");
+        assert_eq!(
+            decided(97.0, "signal: 15 (SIGTERM), 1s"),
+            (0, 1),
+            "the process had enough time to handle the signal"
+        );
+        assert_eq!(decided(99.5, "signal: 11 (SIGSEGV), 1s"), (0, 1), "another signal is not excused");
     }
 }

@@ -1,8 +1,9 @@
-//! A run that is over, and everything that is known of it: the tables, the effects, what clients were answered, which faults there were, and when
-//! jobs should have fired according to an oracle that is not our code.
+//! The check of a finished run, with all its data: the tables, the effects, the answers to clients,
+//! the faults, and the fire times that an independent oracle expects.
 //!
-//! What lies outside the database is loaded into a schema of its own there, so that each question is one statement. Expected fire times are matched with
-//! dispatches or skips, these with attempts, these with effects. Decides and reports; the product's tables are only read.
+//! Data from outside the database is loaded into a separate schema, so that each check is one
+//! statement. The checks match expected fire times with dispatches or skips, dispatches with
+//! attempts, and attempts with effects. The tables of the product are only read.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,10 +13,11 @@ use serde_json::Value;
 use test_support::Client;
 
 use crate::finished_checks::{OF_RUN, OF_STREAM};
-use crate::lateness::{self, Outage};
+use crate::lateness::{self, Fault, Outage};
 use crate::{Effects, Frozen, Verdict, checks, ends};
 
-/// How far beyond what is settled the oracle looks, in seconds: to the next fire of each job.
+/// Span after now for which the oracle computes fire times, in seconds. It covers the next fire of
+/// each job.
 const AHEAD: i64 = 300;
 
 const SCHEMA: &str = "
@@ -33,18 +35,20 @@ const SCHEMA: &str = "
         $$ SELECT ('x' || lpad(split_part(position_, '.', number), 16, '0'))::bit(64)::bigint $$;
     CREATE VIEW run.told AS SELECT line, connection, event_type, run.part(position, 2) AS transaction_id, run.part(position, 3) AS id
         FROM run.stream WHERE message = 'event';
-    -- From the first message, which stands before all events that follow, to the last event that was there when the follower was told to stop.
+    -- From the first message, which precedes all later events, to the last event at the time when
+    -- the follower was stopped.
     CREATE VIEW run.followed AS SELECT run.part(o.position, 2) AS from_transaction, run.part(o.position, 3) AS from_id,
                run.part(u.position, 2) AS until_transaction, run.part(u.position, 3) AS until_id
         FROM (SELECT position FROM run.stream WHERE message = 'open' ORDER BY line LIMIT 1) o,
              (SELECT position FROM run.stream WHERE message = 'until' ORDER BY line DESC LIMIT 1) u;
-    -- What became of attempts that were lost, and which daemon had each.
+    -- The lost attempts, and the daemon of each.
     CREATE VIEW run.lost AS SELECT l.dispatch_id, l.attempt, l.worker_id, l.started_at, l.completed_at, w.process_id, (
             SELECT s.target FROM run.faults s WHERE s.kind = 'start' AND s.process = w.process_id AND s.began <= l.completed_at
             ORDER BY s.began DESC LIMIT 1) AS worker
         FROM (SELECT * FROM job_execution_log UNION ALL SELECT * FROM maintenance.job_execution_log) l
         LEFT JOIN witness.workers w ON w.worker_id = l.worker_id WHERE l.status = 'LOST';
-    -- Ends after which others were to run, and whether each of them is a run of its own; of several jobs that all have to end only the last is.
+    -- Ends that trigger dependent jobs, and whether each end is a separate run. A job that depends
+    -- on several ends runs only after the last one.
     CREATE VIEW run.followed_ends AS SELECT d.job_id, e.id AS dispatch_id, e.completed_at AS at,
             j.after_mode = 'any' OR (SELECT count(*) FROM job_dependencies o WHERE o.tenant_id = d.tenant_id AND o.job_id = d.job_id) = 1 AS is_each_a_run
         FROM job_dependencies d JOIN scheduled_jobs j ON j.tenant_id = d.tenant_id AND j.id = d.job_id
@@ -52,8 +56,8 @@ const SCHEMA: &str = "
          AND ((d.condition IN ('success', 'completion') AND e.status = 'COMPLETED')
               OR (d.condition IN ('failure', 'completion') AND e.status IN ('FAILED', 'TIMEOUT', 'DEAD_LETTER')))
         WHERE d.job_id IN (SELECT job_id FROM witness.unchanged_jobs);
-    -- A scheduler that was frozen tells what it knew then, until it has looked.
-    -- The one with the latest term leads; each of the others has to have been.
+    -- A scheduler that was frozen reports its state before the freeze until it reads the database
+    -- again. The scheduler with the latest term leads; each of the others must have been frozen.
     CREATE VIEW run.doubled AS SELECT a.at, a.target, a.state, NOT EXISTS (
             SELECT FROM (
                 SELECT l.name, row_number() OVER (ORDER BY l.term DESC) AS nth, rank() OVER (ORDER BY l.term DESC) AS rank
@@ -64,7 +68,8 @@ const SCHEMA: &str = "
                    AND a.at BETWEEN f.began AND f.ended + interval '2 seconds'))) AS is_excused
         FROM run.answers a WHERE a.action = 'roles' AND a.is_foreign;";
 
-/// Fire times of the schedule and what became of them, where that took longer than any excuse asks for: when they were due, and when they were recorded.
+/// Fire times that were recorded later than any excuse allows, with their due time and the time of
+/// the record.
 const LATE: &str = "
     SELECT j.name, extract(epoch FROM f.due)::double precision, extract(epoch FROM f.made)::double precision, f.what FROM (
         SELECT job_id, scheduled_for AS due, created_at AS made, 'dispatched' AS what FROM job_dispatch WHERE trigger_id IS NULL
@@ -72,25 +77,27 @@ const LATE: &str = "
     JOIN scheduled_jobs j ON j.id = f.job_id AND j.scope = 'project'
     WHERE f.made > f.due + $1::double precision * interval '1 second'";
 
-/// Attempts that were lost with their worker, which was killed: when that was, and when they were taken from it.
-const BEREFT: &str = "
+/// Attempts that were lost because their worker was killed, with the time of the kill and the time
+/// at which the leader ended them.
+const ORPHAN_ATTEMPTS: &str = "
     SELECT l.dispatch_id::text, l.attempt, extract(epoch FROM max(f.began))::double precision, extract(epoch FROM l.completed_at)::double precision
     FROM run.lost l JOIN run.faults f ON f.kind = 'kill' AND f.process = l.process_id AND f.began BETWEEN l.started_at AND l.completed_at
     GROUP BY 1, 2, 4";
-/// How long the lease of a worker that is killed may still last, in seconds.
+/// Maximal rest of the lease of a killed worker, in seconds.
 const WORKER_LEASE: f64 = 5.0;
 
-/// An attempt that was lost with its worker; instants are in seconds since the epoch.
-struct Bereft {
+/// An attempt that was lost with its worker. Times are seconds since the epoch.
+struct OrphanAttempt {
     what: String,
     killed: f64,
     taken: f64,
 }
 
-/// What is said of attempts that were lost with their workers, of which `kills` were killed; some of these had nothing to lose.
-fn recovered(bereft: &[Bereft], kills: usize, outages: &[Outage], schedulers: &[String]) -> Verdict {
+/// Judges the attempts of killed workers. `kills` is the number of kills, some of workers without
+/// attempts.
+fn recovered(orphans: &[OrphanAttempt], kills: usize, outages: &[Outage], schedulers: &[String]) -> Verdict {
     let (mut rows, mut excused) = (Vec::new(), 0);
-    for Bereft { what, killed, taken } in bereft {
+    for OrphanAttempt { what, killed, taken } in orphans {
         let due = killed + WORKER_LEASE;
         if *taken <= due + lateness::STRETCH {
             continue;
@@ -101,11 +108,11 @@ fn recovered(bereft: &[Bereft], kills: usize, outages: &[Outage], schedulers: &[
             rows.push(format!("{what}, {:.1} s after its worker was killed", taken - killed));
         }
     }
-    let rule = "8: what a killed worker ran is taken from it within its lease and 15 s, wherever the database and a scheduler were left alone for so long";
+    let rule = "8: attempts of a killed worker end within its lease and 15 s, if the database and a scheduler had no fault for so long";
     Verdict::new(rule, kills, rows).with_excused(excused)
 }
 
-/// The jobs whose fire times the oracle is asked for, with all they have been set to. What is built in is left out.
+/// The jobs for the oracle, with all versions of their settings. Built-in jobs are left out.
 const JOBS: &str = "
     WITH input AS (SELECT (extract(epoch FROM now()) * 1000000)::bigint + $1::bigint * 1000000 AS until)
     SELECT jsonb_build_object('until', input.until, 'jobs', (
@@ -118,46 +125,48 @@ const JOBS: &str = "
         FROM scheduled_jobs j WHERE j.scope = 'project'))::text
     FROM input";
 
-/// What is known of a run besides its database.
+/// The data of a run besides its database.
 #[derive(Debug)]
 pub struct FinishedRun {
-    /// What jobs did.
+    /// The effects of the jobs.
     pub effects: Effects,
-    /// The faults that took place: JSON lines with `kind`, `target`, `detail`, `process` where it was done to one, and `began` and `ended` in seconds
-    /// since the epoch.
+    /// File with the faults that took place: JSON lines with `kind`, `target`, `detail`, `began`
+    /// and `ended`. A fault of a process also has `process`. Times are seconds since the epoch.
     pub timeline: PathBuf,
-    /// What clients were answered: JSON lines with the columns of `run.answers`, `at` in seconds since the epoch.
+    /// File with the answers to clients: JSON lines with the columns of `run.answers`; `at` is in
+    /// seconds since the epoch.
     pub answers: PathBuf,
-    /// What whoever followed the stream of events was told, if anybody did: JSON lines with the columns of `run.stream`, `at` in seconds since the epoch.
+    /// File with the messages of the event stream, if a client followed it: JSON lines with the
+    /// columns of `run.stream`; `at` is in seconds since the epoch.
     pub stream: Option<PathBuf>,
-    /// The names of all schedulers, of which any may lead; empty where no fault strikes a single one.
+    /// The names of all schedulers; empty if no fault affects a single scheduler.
     pub schedulers: Vec<String>,
     /// The names of the daemons that reach the database through the pooler.
     pub pooled: Vec<String>,
-    /// When the last fault was over, in seconds since the epoch.
+    /// End of the last fault, in seconds since the epoch.
     pub quiet_at: f64,
-    /// The Python that has what the oracle needs.
+    /// Python with the packages of the oracle.
     pub python: PathBuf,
 }
 
-/// Whether every daemon ran until it was told or made to end.
+/// Checks that no daemon exited without an order or a fault.
 fn ended_by_themselves(faults: &[Value]) -> Verdict {
     let of_exit = faults.iter().filter(|fault| fault["kind"] == "exit");
     let rows =
         of_exit.map(|fault| format!("{} ended by itself: {}", fault["target"], fault["detail"])).collect();
-    Verdict::new("stop: no daemon ended by itself", faults.len(), rows)
+    Verdict::new("stop: no daemon exited without an order", faults.len(), rows)
 }
 
-/// Makes the schema for what is known of a run besides its database, with nothing in it.
+/// Creates the empty schema `run`.
 pub(crate) async fn prepare(sql: &Client) {
-    sql.batch_execute(SCHEMA).await.expect("a schema for what is known of the run");
+    sql.batch_execute(SCHEMA).await.expect("the schema can be created");
 }
 
 impl FinishedRun {
-    /// Decides every invariant.
+    /// Checks every invariant.
     ///
     /// # Panics
-    /// When something that is known of the run cannot be read, or the oracle does not understand a schedule.
+    /// When data of the run cannot be read, or when the oracle does not understand a schedule.
     pub async fn verdicts(&self, sql: &Client) -> Vec<Verdict> {
         prepare(sql).await;
         let faults = lines(&self.timeline);
@@ -214,36 +223,41 @@ impl FinishedRun {
         let pooled = self.pooled.iter().find(|name| self.schedulers.contains(name));
         let pooled = pooled.map_or("", String::as_str);
         let outage = |fault: &Value| {
-            let (kind, target) = (fault["kind"].as_str()?, fault["target"].as_str()?);
-            Outage::of(kind, target, fault["began"].as_f64()?, fault["ended"].as_f64()?, pooled)
+            let fault = Fault {
+                kind: fault["kind"].as_str()?,
+                target: fault["target"].as_str()?,
+                began: fault["began"].as_f64()?,
+                ended: fault["ended"].as_f64()?,
+            };
+            Outage::of(fault, pooled)
         };
         faults.iter().filter_map(outage).collect()
     }
 
-    /// Whether what a worker ran that was killed was taken from it when its lease was over, unless faults kept everybody from that; `None` when no
-    /// worker was killed.
+    /// Checks that the attempts of killed workers are ended once the lease has expired, unless
+    /// faults prevent it. `None` if no worker was killed.
     async fn recovery(&self, sql: &Client, faults: &[Value], outages: &[Outage]) -> Option<Verdict> {
         let is_kill = |fault: &&Value| {
             fault["kind"] == "kill"
                 && fault["target"].as_str().is_some_and(|target| target.starts_with("worker-"))
         };
         let kills = faults.iter().filter(is_kill).count();
-        let rows = sql.query(BEREFT, &[]).await.expect("the lost attempts can be read");
-        let bereft: Vec<Bereft> = rows
+        let rows = sql.query(ORPHAN_ATTEMPTS, &[]).await.expect("the lost attempts can be read");
+        let orphans: Vec<OrphanAttempt> = rows
             .iter()
             .map(|row| {
                 let (dispatch, attempt): (String, i32) = (row.get(0), row.get(1));
-                Bereft {
+                OrphanAttempt {
                     what: format!("attempt {attempt} of {dispatch}"),
                     killed: row.get(2),
                     taken: row.get(3),
                 }
             })
             .collect();
-        (kills > 0 || !bereft.is_empty()).then(|| recovered(&bereft, kills, outages, &self.schedulers))
+        (kills > 0 || !orphans.is_empty()).then(|| recovered(&orphans, kills, outages, &self.schedulers))
     }
 
-    /// Whether fire times were decided about in time, unless faults kept everybody from that.
+    /// Checks that fire times are handled in time, unless faults prevent it.
     async fn timeliness(&self, sql: &Client, outages: &[Outage]) -> Verdict {
         let late = sql.query(LATE, &[&lateness::STRETCH]).await.expect("the fire times can be read");
         let (mut rows, mut excused) = (Vec::new(), 0);
@@ -258,11 +272,11 @@ impl FinishedRun {
         }
         let count = "SELECT count(*) FROM job_dispatch WHERE trigger_id IS NULL";
         let count: i64 = sql.query_one(count, &[]).await.expect("the dispatches can be counted").get(0);
-        let rule = "2: fire times are decided about in time (15 s), wherever the database and a scheduler were left alone for so long";
+        let rule = "2: fire times are handled in time (15 s), if the database and a scheduler had no fault for so long";
         Verdict::new(rule, usize::try_from(count).unwrap_or(0), rows).with_excused(excused)
     }
 
-    /// Asks the oracle when every job should have fired.
+    /// Computes the expected fire times with the oracle, and loads them.
     async fn expect_fires(&self, sql: &Client) {
         let jobs: String = sql.query_one(JOBS, &[&AHEAD]).await.expect("the jobs can be read").get(0);
         let told = ask(&self.python, jobs);
@@ -270,10 +284,12 @@ impl FinishedRun {
             (Vec::new(), Vec::<i64>::new(), Vec::<i64>::new(), Vec::new());
         for line in told.lines() {
             let words: Vec<&str> = line.split(' ').collect();
-            let [id, at, version, is_excluded] = words[..] else { panic!("the oracle says {line:?}") };
+            let [id, at, version, is_excluded] = words[..] else {
+                panic!("unexpected line of the oracle: {line:?}")
+            };
             ids.push(id.to_owned());
-            instants.push(at.parse().expect("microseconds"));
-            versions.push(version.parse().expect("a version"));
+            instants.push(at.parse().expect("the instant is in microseconds"));
+            versions.push(version.parse().expect("the version is a number"));
             exclusions.push(is_excluded == "1");
         }
         let into_fires = "INSERT INTO run.fires
@@ -283,17 +299,17 @@ impl FinishedRun {
             .await
             .expect("the fire times can be loaded");
         sql.batch_execute(
-            // The product has no use for these; the checker of a long run has.
+            // The product does not need these indexes; the check of a long run does.
             "CREATE INDEX ON job_execution_log (dispatch_id); CREATE INDEX ON maintenance.job_execution_log (dispatch_id);
              CREATE INDEX ON witness.transitions (dispatch_id);
              ANALYZE run.fires; ANALYZE job_dispatch; ANALYZE skipped_fires; ANALYZE job_execution_log",
         )
         .await
-        .expect("indexes and statistics");
+        .expect("indexes and statistics can be created");
     }
 }
 
-/// What the oracle answers to `jobs`.
+/// Runs the oracle for `jobs`; returns its output.
 fn ask(python: &Path, jobs: String) -> String {
     let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("checker/oracle.py");
     let mut child = Command::new(python)
@@ -302,13 +318,13 @@ fn ask(python: &Path, jobs: String) -> String {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap_or_else(|error| panic!("cannot run the oracle with {}: {error}", python.display()));
-    let mut stdin = child.stdin.take().expect("its standard input");
-    // It writes before it has read everything.
+    let mut stdin = child.stdin.take().expect("the oracle has a standard input");
+    // The oracle writes before it has read everything.
     let writer = thread::spawn(move || stdin.write_all(jobs.as_bytes()));
     let output = child.wait_with_output().expect("the oracle ends");
-    writer.join().expect("no panic").expect("the oracle reads");
+    writer.join().expect("the writer does not panic").expect("the oracle reads its input");
     assert!(output.status.success(), "the oracle failed ({})", output.status);
-    String::from_utf8(output.stdout).expect("text")
+    String::from_utf8(output.stdout).expect("the output is text")
 }
 
 /// The objects of a file of JSON lines.
@@ -320,7 +336,7 @@ fn lines(path: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// When workers were frozen.
+/// The freezes of workers.
 fn frozen(faults: &[Value]) -> Vec<Frozen> {
     let of_worker = faults.iter().filter(|fault| {
         fault["kind"] == "freeze"
@@ -331,9 +347,9 @@ fn frozen(faults: &[Value]) -> Vec<Frozen> {
             process: fault["process"]
                 .as_i64()
                 .and_then(|id| i32::try_from(id).ok())
-                .expect("the id of a process"),
-            from: fault["began"].as_f64().expect("an instant"),
-            until: fault["ended"].as_f64().expect("an instant"),
+                .expect("the line has a process id"),
+            from: fault["began"].as_f64().expect("the time is a number"),
+            until: fault["ended"].as_f64().expect("the time is a number"),
         })
         .collect()
 }
@@ -343,15 +359,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_killed_worker_ran_has_to_be_taken_from_it_in_time() {
-        let bereft = |taken: f64| [Bereft { what: "attempt 1".to_owned(), killed: 100.0, taken }];
+    fn attempts_of_a_killed_worker_must_end_in_time() {
+        let orphans = |taken: f64| [OrphanAttempt { what: "attempt 1".to_owned(), killed: 100.0, taken }];
         let said = |taken: f64, outages: &[Outage]| {
-            let verdict = recovered(&bereft(taken), 3, outages, &["scheduler-0".to_owned()]);
+            let verdict = recovered(&orphans(taken), 3, outages, &["scheduler-0".to_owned()]);
             (verdict.checked, verdict.excused, verdict.violations)
         };
         assert_eq!(said(120.0, &[]), (3, 0, 0));
         assert_eq!(said(120.1, &[]), (3, 0, 1));
-        let outage = Outage::of("crash", "postgres", 110.0, 112.0, "").unwrap();
+        let crash = Fault { kind: "crash", target: "postgres", began: 110.0, ended: 112.0 };
+        let outage = Outage::of(crash, "").unwrap();
         assert_eq!(said(120.1, &[outage]), (3, 1, 0));
     }
 }

@@ -1,13 +1,14 @@
-//! The invariants that take more than the product's tables: expected fire times, answers of the API, the end of the faults.
+//! The invariants that need data besides the tables of the product: expected fire times, answers of
+//! the API, the end of the faults.
 //!
-//! They speak about the schema `run`, which `finished` fills.
+//! They read the schema `run`, which `finished` fills.
 
-use crate::checks::Invariant;
+use crate::invariant::Invariant;
 
-/// What a run tells besides its tables.
+/// The invariants of a run.
 pub(crate) const OF_RUN: &[Invariant] = &[
     Invariant {
-        name: "2: every fire time that the oracle expects has exactly one dispatch or lies in exactly one skip",
+        name: "2: every fire time of the oracle has exactly one dispatch or is in exactly one skip",
         checked: "SELECT count(*) FROM run.fires f JOIN scheduled_jobs j ON j.id = f.job_id WHERE f.at <= j.settled_until",
         broken: "SELECT j.name, f.at, f.version, fates.dispatches, fates.skips, j.settled_until
                  FROM run.fires f JOIN scheduled_jobs j ON j.id = f.job_id
@@ -18,26 +19,27 @@ pub(crate) const OF_RUN: &[Invariant] = &[
                  WHERE f.at <= j.settled_until AND fates.dispatches + fates.skips <> 1",
     },
     Invariant {
-        name: "2: every dispatch of a schedule stands at a fire time that the oracle expects",
+        name: "2: every dispatch of a schedule has a fire time of the oracle",
         checked: "SELECT count(*) FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id AND j.scope = 'project' WHERE d.trigger_id IS NULL",
         broken: "SELECT j.name, d.scheduled_for, d.id FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id AND j.scope = 'project'
                  WHERE d.trigger_id IS NULL
                    AND NOT EXISTS (SELECT FROM run.fires f WHERE f.job_id = d.job_id AND f.at = d.scheduled_for)",
     },
     Invariant {
-        name: "2: every skip holds as many expected fire times as it says, from its first to its last",
+        name: "2: every skip has the recorded number of fire times of the oracle, from its first to its last",
         checked: "SELECT count(*) FROM skipped_fires s JOIN scheduled_jobs j ON j.id = s.job_id AND j.scope = 'project'
                   WHERE s.trigger_id IS NULL AND s.is_count_exact",
         broken: "SELECT j.name, s.first_fire_at, s.last_fire_at, s.reason, s.fire_count, held.fires
                  FROM skipped_fires s JOIN scheduled_jobs j ON j.id = s.job_id AND j.scope = 'project'
-                 -- An excluded one inside another range belongs to it, and is none of the fires that it counts.
+                 -- An excluded fire time inside another range is not one of the fires that the
+                 -- range counts.
                  CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE f.is_excluded = (s.reason = 'calendar')) AS fires, min(f.at) AS first, max(f.at) AS last
                                      FROM run.fires f WHERE f.job_id = s.job_id AND f.at BETWEEN s.first_fire_at AND s.last_fire_at) held
                  WHERE s.trigger_id IS NULL AND s.is_count_exact
                    AND (held.fires, held.first, held.last) IS DISTINCT FROM (s.fire_count, s.first_fire_at, s.last_fire_at)",
     },
     Invariant {
-        name: "2: what calendars exclude by the oracle is not dispatched, and nothing else is skipped because of a calendar",
+        name: "2: a fire time is skipped because of a calendar exactly if the oracle excludes it",
         checked: "SELECT count(*) FROM run.fires f JOIN scheduled_jobs j ON j.id = f.job_id WHERE f.is_excluded AND f.at <= j.settled_until",
         broken: "SELECT f.job_id, f.at, 'dispatched' FROM run.fires f
                  JOIN job_dispatch d ON d.job_id = f.job_id AND d.scheduled_for = f.at AND d.trigger_id IS NULL WHERE f.is_excluded
@@ -46,22 +48,22 @@ pub(crate) const OF_RUN: &[Invariant] = &[
                  WHERE s.reason = 'calendar' AND NOT f.is_excluded",
     },
     Invariant {
-        name: "2: books of what fires are settled up to the end of the faults at least",
+        name: "2: fire times are handled at least up to the end of the faults",
         checked: "SELECT count(*) FROM scheduled_jobs WHERE scope = 'project' AND next_run_at IS NOT NULL",
         broken: "SELECT j.name, j.next_run_at, q.at FROM scheduled_jobs j CROSS JOIN run.quiet q
                  WHERE j.scope = 'project' AND j.next_run_at < q.at",
     },
     Invariant {
-        name: "10: next_run_at is the first fire time, as the oracle expects them, after the last one handled",
+        name: "10: next_run_at is the first fire time of the oracle after the last handled one",
         checked: "SELECT count(*) FROM scheduled_jobs WHERE scope = 'project' AND job_type <> 'manual' AND is_enabled",
         broken: "SELECT j.name, j.settled_until, j.next_run_at, next.at FROM scheduled_jobs j
                  CROSS JOIN LATERAL (SELECT min(f.at) AS at FROM run.fires f WHERE f.job_id = j.id AND f.at > j.settled_until AND NOT f.is_excluded) next
                  WHERE j.scope = 'project' AND j.job_type <> 'manual' AND j.is_enabled AND j.next_run_at IS DISTINCT FROM next.at",
     },
     Invariant {
-        name: "10: nobody disabled a job but who was asked to, by a version that says so",
+        name: "10: a job is disabled only by a request, with a version that records it",
         checked: "SELECT count(*) FROM scheduled_jobs WHERE scope = 'project'",
-        // A job that is disabled by mistake has no fire times, so that no other rule speaks about it.
+        // A job that is disabled by mistake has no fire times, so no other rule covers it.
         broken: "SELECT j.name, j.version, NULL::timestamptz AS at, coalesce(j.disabled_reason, '') AS reason FROM scheduled_jobs j
                  WHERE j.scope = 'project' AND (j.disabled_reason IS NOT NULL
                     OR (NOT j.is_enabled AND NOT EXISTS (SELECT FROM scheduled_job_versions v WHERE v.tenant_id = j.tenant_id AND v.job_id = j.id
@@ -73,15 +75,16 @@ pub(crate) const OF_RUN: &[Invariant] = &[
                  WHERE s.was_enabled AND NOT s.is_enabled AND s.version <= s.version_before",
     },
     Invariant {
-        name: "8: what ran when the last fault was over has ended a minute later",
-        // What had ended before that is judged by nothing; ten seconds earlier something ran for sure.
+        name: "8: attempts that ran at the end of the faults have ended a minute later",
+        // Earlier ends are not checked; ten seconds before the end of the faults some attempts ran
+        // in any case.
         checked: "SELECT count(*) FROM job_execution_log l CROSS JOIN run.quiet q
                   WHERE l.started_at < q.at AND l.completed_at > q.at - interval '10 seconds'",
         broken: "SELECT l.dispatch_id, l.attempt, l.started_at, l.completed_at, l.status FROM job_execution_log l CROSS JOIN run.quiet q
                  WHERE l.started_at < q.at AND l.completed_at > q.at + interval '1 minute'",
     },
     Invariant {
-        name: "2: each end after which others run is exactly one dispatch or skip of each of them, and none of these is without one",
+        name: "2: each end has exactly one dispatch or skip of each dependent job, and no dependent dispatch lacks an end",
         checked: "SELECT count(*) FROM run.followed_ends WHERE is_each_a_run",
         broken: "SELECT j.name, e.dispatch_id, e.at, fates.count FROM run.followed_ends e JOIN scheduled_jobs j ON j.id = e.job_id
                  CROSS JOIN LATERAL (SELECT
@@ -95,19 +98,19 @@ pub(crate) const OF_RUN: &[Invariant] = &[
                  WHERE NOT EXISTS (SELECT FROM run.followed_ends e WHERE e.job_id = r.job_id AND e.dispatch_id = r.trigger_id AND e.at = r.at)",
     },
     Invariant {
-        name: "8: nothing is open at the end, and nothing waits to be told to those who come after",
+        name: "8: no dispatch is open at the end, and no end waits for its dependent jobs",
         checked: "SELECT count(*) FROM job_dispatch",
         broken: "SELECT id::text, status, available_at, claimable_at FROM job_dispatch WHERE completed_at IS NULL
                  UNION ALL SELECT dispatch_id::text, status, ended_at, NULL FROM job_ends",
     },
     Invariant {
-        name: "11: every trigger that was accepted is a dispatch, with its key",
+        name: "11: every accepted trigger is a dispatch, with its key",
         checked: "SELECT count(*) FROM run.answers WHERE action = 'trigger' AND status = 202",
         broken: "SELECT a.* FROM run.answers a LEFT JOIN job_dispatch d ON d.id = a.id
                  WHERE a.action = 'trigger' AND a.status = 202 AND d.idempotency_key IS DISTINCT FROM a.key",
     },
     Invariant {
-        name: "11: one key is one dispatch, however often it was sent and whatever became of the answers",
+        name: "11: one key is one dispatch, also when it was sent several times",
         checked: "SELECT count(DISTINCT key) FROM run.answers WHERE action = 'trigger'",
         broken: "SELECT key, count(DISTINCT id) FROM (
                      SELECT key, id FROM run.answers WHERE action = 'trigger' AND status = 202
@@ -115,41 +118,41 @@ pub(crate) const OF_RUN: &[Invariant] = &[
                  GROUP BY key HAVING count(DISTINCT id) <> 1",
     },
     Invariant {
-        name: "11: every job whose creation was accepted is there",
+        name: "11: every job with an accepted creation exists",
         checked: "SELECT count(*) FROM run.answers WHERE action = 'create' AND status = 201",
         broken: "SELECT a.* FROM run.answers a LEFT JOIN scheduled_jobs j ON j.id = a.id AND j.name = a.target AND j.deleted_at IS NULL
                  WHERE a.action = 'create' AND a.status = 201 AND j.id IS NULL",
     },
     Invariant {
-        name: "11: every version that was answered to a change is one, and no later than its job's",
+        name: "11: every version in the answer to a change exists, and is not later than that of the job",
         checked: "SELECT count(*) FROM run.answers WHERE action = 'change' AND status = 200 AND version IS NOT NULL",
         broken: "SELECT a.* FROM run.answers a JOIN scheduled_jobs j ON j.id = a.id
                  LEFT JOIN scheduled_job_versions v ON v.job_id = a.id AND v.version = a.version
                  WHERE a.action = 'change' AND a.status = 200 AND a.version IS NOT NULL AND (v.version IS NULL OR j.version < a.version)",
     },
     Invariant {
-        name: "11: every manifest that was accepted is in effect, or was replaced by a later one",
+        name: "11: every accepted manifest is in effect, or a later one has replaced it",
         checked: "SELECT count(*) FROM run.answers WHERE action = 'apply' AND status = 200",
         broken: "SELECT a.* FROM run.answers a WHERE a.action = 'apply' AND a.status = 200
                    AND NOT EXISTS (SELECT FROM scheduled_jobs j JOIN scheduled_job_versions v ON v.tenant_id = j.tenant_id AND v.job_id = j.id
                                    WHERE j.name = a.target AND v.settings->'schedule_config' @> a.state::jsonb)",
     },
     Invariant {
-        name: "11: what was answered to be cancelled is, and what was to be stopped has ended",
+        name: "11: every run that an answer calls cancelled is, and every run with a cancel request has ended",
         checked: "SELECT count(*) FROM run.answers WHERE action = 'cancel' AND state IN ('cancelled', 'requested')",
         broken: "SELECT a.*, d.status FROM run.answers a LEFT JOIN job_dispatch d ON d.id = a.id
                  WHERE a.action = 'cancel' AND ((a.state = 'cancelled' AND d.status IS DISTINCT FROM 'CANCELLED')
                     OR (a.state = 'requested' AND (d.cancel_requested_at IS NULL OR d.completed_at IS NULL)))",
     },
     Invariant {
-        name: "11: every dead letter that was run again names its dispatch",
+        name: "11: every retried dead letter names its dispatch",
         checked: "SELECT count(*) FROM run.answers WHERE action = 'retry' AND status = 202",
         broken: "SELECT a.* FROM run.answers a LEFT JOIN job_dispatch d ON d.id = a.id AND d.retry_of = a.target::uuid
                  WHERE a.action = 'retry' AND a.status = 202 AND d.id IS NULL",
     },
     Invariant {
-        name: "12: no answer shows anything of another tenant",
-        // Lists that show something, and what belongs to others, which is not there for whoever asks.
+        name: "12: no answer contains data of another tenant",
+        // Lists with items, and resources of another tenant, which do not exist for the user.
         checked: "SELECT count(*) FROM run.answers WHERE action = 'peek' AND ((state = 'items' AND status = 200) OR (state = 'foreign' AND status = 404))",
         broken: "SELECT * FROM run.answers WHERE action = 'peek'
                    AND (is_foreign OR (state = 'foreign' AND status BETWEEN 200 AND 499 AND status NOT IN (404, 429)))",
@@ -163,14 +166,15 @@ pub(crate) const OF_RUN: &[Invariant] = &[
                  JOIN scheduled_jobs j ON j.id = r.job_id WHERE r.tenant_id <> j.tenant_id",
     },
     Invariant {
-        name: "1: no two schedulers held themselves for the leader within a second",
+        name: "1: no two schedulers reported leadership within a second",
         checked: "SELECT count(*) FROM run.answers WHERE action = 'roles'",
         broken: "SELECT * FROM run.doubled WHERE NOT is_excused",
     },
     Invariant {
-        name: "8: no attempt was lost but by a fault of its worker or of the database, or by the end of its worker",
+        name: "8: attempts are lost only by a fault of the worker or of the database, or by the end of the worker",
         checked: "SELECT count(*) FROM run.lost",
-        // From ten seconds before it began: the lease of a worker, and what a busy machine needs. Neither who holds a snapshot nor a wrong clock is a cause.
+        // Ten seconds before the begin cover the lease of a worker and the needs of a busy machine.
+        // Neither a snapshot nor a wrong clock is a cause.
         broken: "SELECT l.* FROM run.lost l WHERE NOT EXISTS (
                      SELECT FROM run.faults f
                      WHERE f.kind NOT IN ('left-out', 'start', 'snapshot', 'clock', 'rolling-same-build', 'rolling-other-build')
@@ -179,9 +183,11 @@ pub(crate) const OF_RUN: &[Invariant] = &[
                             OR (f.target = 'pgbouncer' AND l.worker IN (SELECT name FROM run.pooled))))",
     },
     Invariant {
-        name: "8: a worker that was told to drain claims nothing until that is taken back",
+        name: "8: a draining worker claims nothing until the drain is revoked",
         checked: "SELECT count(*) FROM run.faults WHERE kind = 'drain'",
-        // What runs and is to be cancelled goes on in its state. A claim that was under way when the request was answered has its own snapshot. A process that registers anew drains on.
+        // A running dispatch with a cancel request keeps its state. A claim that was in progress
+        // when the request was answered has its own snapshot. A process that registers again keeps
+        // the drain.
         broken: "SELECT f.target, f.began, f.ended, t.dispatch_id, t.at
                  FROM run.faults f JOIN witness.workers w ON w.process_id = f.process JOIN witness.transitions t
                    ON t.worker_id = w.worker_id AND t.became = 'IN_PROGRESS' AND t.was <> 'IN_PROGRESS' AND t.at > f.began + interval '500 milliseconds' AND t.at < f.ended
@@ -189,10 +195,10 @@ pub(crate) const OF_RUN: &[Invariant] = &[
     },
 ];
 
-/// What the follower of the stream of events tells.
+/// The invariants of the event stream.
 pub(crate) const OF_STREAM: &[Invariant] = &[
     Invariant {
-        name: "events: whoever follows the stream, over restarts of the API, is told every event that was committed",
+        name: "events: a follower of the stream gets every committed event, across restarts of the API",
         checked: "SELECT count(*) FROM run.told",
         broken: "SELECT e.transaction_id, e.id, e.created_at, e.event_type FROM run.followed f
                  JOIN events e ON (e.transaction_id::text::bigint, e.id) > (f.from_transaction, f.from_id)
@@ -202,20 +208,20 @@ pub(crate) const OF_STREAM: &[Invariant] = &[
                                      AND t.event_type = e.event_type)",
     },
     Invariant {
-        name: "events: none is told twice, none that is not there, and none of another tenant",
+        name: "events: a follower gets no event twice, no missing event and none of another tenant",
         checked: "SELECT count(*) FROM run.told",
         broken: "SELECT t.transaction_id, t.id, t.event_type, count(*) FROM run.told t GROUP BY 1, 2, 3
                  HAVING count(*) > 1 OR NOT EXISTS (SELECT FROM events e WHERE e.transaction_id = t.transaction_id::text::xid8 AND e.id = t.id
                      AND (e.tenant_id IS NULL OR e.tenant_id = (SELECT id FROM tenants WHERE slug = 'default')))",
     },
     Invariant {
-        name: "events: they are told in the order of the transactions that wrote them",
+        name: "events: a follower gets them in the order of their transactions",
         checked: "SELECT count(*) FROM run.told",
         broken: "SELECT * FROM (SELECT t.*, lag((t.transaction_id, t.id)) OVER (ORDER BY t.line) AS before FROM run.told t) o
                  WHERE (o.transaction_id, o.id) < o.before",
     },
     Invariant {
-        name: "events: the stream goes on where it was, on either API, and is never begun anew",
+        name: "events: the stream continues at its position, on either API, and is never reset",
         checked: "SELECT greatest(max(connection), 0)::bigint FROM run.stream",
         broken: "SELECT * FROM run.stream WHERE message = 'reset'",
     },

@@ -1,64 +1,77 @@
-//! Whether fire times were decided about in time, and whether faults kept the installation from it where they were not.
+//! Checks that the schedulers handled fire times in time, and whether faults excuse a delay.
 //!
-//! A fault excuses only what it is in the way of. While the database and one scheduler, whichever it is, are left alone for long enough, that one
-//! leads or whoever does is well enough to renew its lease, and what is due has to be decided about. So what is late is excused when there was no such stretch
-//! between the instant at which it was due and its record, and not otherwise. Pure.
+//! A fault excuses only the delay that it causes. If the database and any one scheduler have no
+//! fault for long enough, a scheduler leads, renews its lease, and must handle the due fire times.
+//! So a delay is excused if there was no such stretch between the due time and the record. Pure.
 
-/// How long the database and a scheduler have to be left alone before lateness is nobody's fault but theirs, in seconds: the lease (3 s), what a frozen
-/// leader's transaction may hold up besides (1.5 s), a wait for a place in a pool whose connections have broken (5 s), a heartbeat that is tried again (1.5 s), and
-/// what a machine on which much else runs needs.
+/// Length of a stretch without faults after which a delay is not excused, in seconds. It covers the
+/// lease (3 s), the transaction of a frozen leader (1.5 s), a wait for a pool with broken
+/// connections (5 s), a repeated heartbeat (1.5 s), and the needs of a busy machine.
 pub(crate) const STRETCH: f64 = 15.0;
 
-/// What a fault is done to.
+/// The schedulers that a fault affects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Struck {
-    /// What every scheduler needs.
-    Everybody,
+pub(crate) enum Scope {
+    /// Every scheduler.
+    All,
     /// One scheduler.
     Scheduler(String),
 }
 
-/// A fault that keeps schedulers from their work: seconds since the epoch.
+/// A fault of the timeline. Times are seconds since the epoch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fault<'a> {
+    pub(crate) kind: &'a str,
+    /// Name of the daemon or server.
+    pub(crate) target: &'a str,
+    pub(crate) began: f64,
+    pub(crate) ended: f64,
+}
+
+/// A fault that keeps schedulers from their work. Times are seconds since the epoch.
 #[derive(Debug, Clone)]
 pub(crate) struct Outage {
-    pub(crate) struck: Struck,
+    pub(crate) scope: Scope,
     pub(crate) began: f64,
     pub(crate) ended: f64,
 }
 
 impl Outage {
-    /// The fault of that kind and target, if it keeps any scheduler from its work. `pooled` reach the database through the pooler.
-    pub(crate) fn of(kind: &str, target: &str, began: f64, ended: f64, pooled: &str) -> Option<Self> {
-        let struck = match (kind, target) {
-            // What was not done, and what a daemon did to itself. A rolling restart has a line for each that is renewed, and each start one.
+    /// The outage that a fault causes, if it affects schedulers. `pooled` is the scheduler that
+    /// reaches the database through the pooler.
+    pub(crate) fn of(fault: Fault<'_>, pooled: &str) -> Option<Self> {
+        let Fault { kind, target, began, ended } = fault;
+        let scope = match (kind, target) {
+            // These are not faults, or each affected daemon has a separate line.
             ("left-out" | "exit" | "start" | "rolling-same-build" | "rolling-other-build", _) => return None,
-            // Who holds an old snapshot, or has a clock that is wrong, is in nobody's way.
+            // Neither an old snapshot nor a wrong clock delays a scheduler.
             ("snapshot" | "clock", _) => return None,
-            // A leader whose every request takes a while renews its lease, and nobody else may do its work.
-            ("delay", target) if target.starts_with("scheduler") => Struck::Everybody,
-            (_, "postgres" | "database") => Struck::Everybody,
-            (_, "pgbouncer") => Struck::Scheduler(pooled.to_owned()),
-            (_, target) if target.starts_with("scheduler-") => Struck::Scheduler(target.to_owned()),
+            // A leader with slow requests renews its lease, and no other scheduler may do its work.
+            ("delay", target) if target.starts_with("scheduler") => Scope::All,
+            (_, "postgres" | "database") => Scope::All,
+            (_, "pgbouncer") => Scope::Scheduler(pooled.to_owned()),
+            (_, target) if target.starts_with("scheduler-") => Scope::Scheduler(target.to_owned()),
             _ => return None,
         };
-        Some(Self { struck, began, ended })
+        Some(Self { scope, began, ended })
     }
 }
 
-/// Whether faults kept everybody from deciding about what was due at `due` until it was recorded at `made`.
+/// Whether faults prevented every scheduler from handling a fire time that was due at `due` and
+/// recorded at `made`.
 pub(crate) fn is_excused(due: f64, made: f64, outages: &[Outage], schedulers: &[String]) -> bool {
     let all = [None];
     let each = schedulers.iter().map(Some);
-    // Where nobody is known by name, what strikes everybody counts.
+    // Without names of schedulers, only faults that affect all of them count.
     let candidates = if schedulers.is_empty() { all.into_iter().collect::<Vec<_>>() } else { each.collect() };
     !candidates.into_iter().any(|scheduler| longest_stretch(due, made, outages, scheduler) >= STRETCH)
 }
 
-/// The longest stretch between two instants in which nothing was done to the database or to a scheduler.
+/// The longest stretch between two instants without a fault of the database or of a scheduler.
 fn longest_stretch(from: f64, until: f64, outages: &[Outage], scheduler: Option<&String>) -> f64 {
-    let concerns = |outage: &&Outage| match &outage.struck {
-        Struck::Everybody => true,
-        Struck::Scheduler(name) => Some(name) == scheduler,
+    let concerns = |outage: &&Outage| match &outage.scope {
+        Scope::All => true,
+        Scope::Scheduler(name) => Some(name) == scheduler,
     };
     let mut spans: Vec<(f64, f64)> =
         outages.iter().filter(concerns).map(|outage| (outage.began, outage.ended)).collect();
@@ -76,7 +89,7 @@ mod tests {
     use super::*;
 
     fn out(kind: &str, target: &str, began: f64, ended: f64) -> Outage {
-        Outage::of(kind, target, began, ended, "scheduler-1").unwrap()
+        Outage::of(Fault { kind, target, began, ended }, "scheduler-1").unwrap()
     }
 
     fn is_late(outages: &[Outage]) -> bool {
@@ -85,22 +98,25 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_excuses_only_what_it_was_in_the_way_of() {
+    fn fault_excuses_only_the_delay_that_it_causes() {
         assert!(is_late(&[]));
         assert!(
             !is_late(&[out("crash", "postgres", 112.0, 122.0)]),
             "less than fifteen seconds on either side"
         );
-        assert!(is_late(&[out("crash", "postgres", 90.0, 117.0)]), "back for eighteen seconds");
-        assert!(is_late(&[out("crash", "postgres", 60.0, 90.0)]), "before it was due");
-        assert!(is_late(&[out("freeze", "scheduler-0", 100.0, 135.0)]), "the other could lead");
+        assert!(
+            is_late(&[out("crash", "postgres", 90.0, 117.0)]),
+            "the database was available for eighteen seconds"
+        );
+        assert!(is_late(&[out("crash", "postgres", 60.0, 90.0)]), "the fault was before the due time");
+        assert!(is_late(&[out("freeze", "scheduler-0", 100.0, 135.0)]), "the other scheduler could lead");
         let both = [out("freeze", "scheduler-0", 99.0, 125.0), out("kill", "scheduler-1", 105.0, 134.0)];
         assert!(!is_late(&both));
         let one = [out("freeze", "scheduler-0", 99.0, 110.0), out("kill", "scheduler-1", 105.0, 134.0)];
-        assert!(is_late(&one), "the first was awake for long enough");
+        assert!(is_late(&one), "the first scheduler was awake for long enough");
         let pooled = [out("freeze", "scheduler-0", 99.0, 136.0), out("pooler", "pgbouncer", 110.0, 122.0)];
         assert!(!is_late(&pooled));
-        assert!(!is_late(&[out("delay", "scheduler-0", 112.0, 122.0)]), "it leads and is slow");
+        assert!(!is_late(&[out("delay", "scheduler-0", 112.0, 122.0)]), "the scheduler leads and is slow");
         let third = [out("renew", "scheduler-0", 99.0, 125.0), out("kill", "scheduler-1", 105.0, 134.0)];
         assert!(!is_late(&third));
         for (kind, target) in [
@@ -110,12 +126,13 @@ mod tests {
             ("start", "scheduler-0"),
             ("rolling-same-build", "scheduler"),
         ] {
-            assert!(Outage::of(kind, target, 100.0, 125.0, "").is_none(), "{kind} of {target}");
+            let fault = Fault { kind, target, began: 100.0, ended: 125.0 };
+            assert!(Outage::of(fault, "").is_none(), "{kind} of {target}");
         }
     }
 
     #[test]
-    fn what_is_decided_at_once_needs_no_excuse() {
+    fn timely_record_needs_no_excuse() {
         assert!(is_excused(100.0, 114.0, &[], &[]) && !is_excused(100.0, 116.0, &[], &[]));
     }
 }

@@ -1,36 +1,36 @@
-//! What the machine says of a worker and of what its jobs started. Linux alone tells.
+//! Facts about processes of workers and jobs, from `/proc`. Linux only.
 
 use std::fs;
 
 use test_support::process_state;
 
-/// The numbers of all processes.
+/// The ids of all processes.
 fn all() -> Vec<i32> {
-    let entries = fs::read_dir("/proc").expect("a Linux machine").flatten();
+    let entries = fs::read_dir("/proc").expect("/proc is readable").flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).collect()
 }
 
-/// The processes, dead ones aside, in whose command line or environment `mark` stands.
+/// The running processes with `mark` in their command line or environment.
 ///
 /// # Panics
-/// When the system does not tell.
+/// When `/proc` cannot be read.
 #[must_use]
 pub fn marked(mark: &str) -> Vec<i32> {
-    // One that has ended meanwhile has nothing to show.
+    // A process that has ended in the meantime has no such file.
     let shows = |pid: i32, what: &str| {
         let text = fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
         text.windows(mark.len()).any(|window| window == mark.as_bytes())
     };
-    let own = i32::try_from(std::process::id()).expect("a process id");
+    let own = i32::try_from(std::process::id()).expect("process ids fit into an i32");
     let marked =
         all().into_iter().filter(|pid| *pid != own && (shows(*pid, "cmdline") || shows(*pid, "environ")));
     marked.filter(|pid| test_support::is_running(*pid)).collect()
 }
 
-/// The numbers of the children of a process, dead ones that nobody has taken notice of included.
+/// The ids of the children of a process, including zombies.
 ///
 /// # Panics
-/// When the system does not tell.
+/// When `/proc` cannot be read.
 #[must_use]
 pub fn children_of(parent: i32) -> Vec<i32> {
     let stat = |pid: i32| fs::read_to_string(format!("/proc/{pid}/stat")).ok();
@@ -38,29 +38,30 @@ pub fn children_of(parent: i32) -> Vec<i32> {
     all().into_iter().filter(|pid| parent_of(*pid) == Some(parent)).collect()
 }
 
-/// The children of a process that have ended and that nobody has taken notice of.
+/// The children of a process that have ended and were not reaped.
 #[must_use]
 pub fn zombies_of(parent: i32) -> Vec<i32> {
     children_of(parent).into_iter().filter(|pid| process_state(*pid) == Some('Z')).collect()
 }
 
-/// How many files a process has open.
+/// Number of open files of a process.
 ///
 /// # Panics
-/// When it is gone.
+/// When the process has ended.
 #[must_use]
 pub fn open_files(pid: i32) -> usize {
-    fs::read_dir(format!("/proc/{pid}/fd")).expect("a living process").count()
+    fs::read_dir(format!("/proc/{pid}/fd")).expect("the process runs").count()
 }
 
-/// The most memory a process has had at once, in megabytes.
+/// Peak memory of a process, in megabytes.
 ///
 /// # Panics
-/// When it is gone.
+/// When the process has ended.
 #[must_use]
 pub fn most_memory(pid: i32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a living process");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its peak");
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
+    let line =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the status has the peak memory");
     let kilobytes = line.split_whitespace().next().and_then(|number| number.parse::<u64>().ok());
-    kilobytes.expect("a number") / 1024
+    kilobytes.expect("the peak memory is a number") / 1024
 }

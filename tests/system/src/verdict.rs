@@ -1,27 +1,28 @@
-//! What the checker says of one invariant.
+//! The verdict of the checker about one invariant.
 //!
-//! An invariant that was held against nothing is not decided, and so counts as broken: a run that provokes nothing proves nothing. Pure.
+//! An invariant without any data is undecided, and counts as violated: a run without events proves
+//! nothing. Pure.
 
-/// How many rows of a violation are shown.
+/// Maximal number of shown rows of a violation.
 const SHOWN: usize = 5;
 
-/// What became of one invariant.
+/// The verdict about one invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// Its name.
+    /// Name of the invariant.
     pub invariant: String,
-    /// How many things it was held against.
+    /// Number of checked items.
     pub checked: i64,
-    /// How many would break it, were it not for a fault that kept whoever was to prevent it from acting just then.
+    /// Number of violations that a fault excuses.
     pub excused: i64,
-    /// How many break it.
+    /// Number of violations.
     pub violations: i64,
-    /// Some of them.
+    /// Some of the violations.
     pub rows: Vec<String>,
 }
 
 impl Verdict {
-    /// What `rows`, all that break it, say of an invariant that was held against `checked` things.
+    /// The verdict about an invariant with `checked` items, of which `rows` violate it.
     #[must_use]
     pub fn new(invariant: &str, checked: usize, mut rows: Vec<String>) -> Self {
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
@@ -30,19 +31,19 @@ impl Verdict {
         Self { invariant: invariant.to_owned(), checked: count(checked), excused: 0, violations, rows }
     }
 
-    /// The same, with so many that a fault excuses.
+    /// Sets the number of excused violations.
     #[must_use]
     pub fn with_excused(self, excused: usize) -> Self {
         Self { excused: i64::try_from(excused).unwrap_or(i64::MAX), ..self }
     }
 
-    /// Whether it was decided, and holds.
+    /// Whether the invariant was decided and holds.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.checked > 0 && self.violations == 0
     }
 
-    /// All verdicts as a table, and below it what breaks them.
+    /// All verdicts as a table, followed by the violations.
     #[must_use]
     pub fn table(verdicts: &[Self]) -> String {
         let mut text =
@@ -53,7 +54,7 @@ impl Verdict {
             text.push_str(&format!("{name:<112} {checked:>9} {excused:>8} {violations:>10}\n"));
         }
         for verdict in verdicts.iter().filter(|verdict| !verdict.holds()) {
-            let why = if verdict.violations == 0 { "was held against nothing" } else { "is broken:" };
+            let why = if verdict.violations == 0 { "has no data" } else { "is broken:" };
             text.push_str(&format!("\n{} {why}\n", verdict.invariant));
             for row in &verdict.rows {
                 text.push_str(&format!("  {row}\n"));
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_held_against_nothing_does_not_hold() {
+    fn invariant_without_data_does_not_hold() {
         assert!(Verdict::new("a", 1, Vec::new()).holds());
         assert!(!Verdict::new("a", 0, Vec::new()).holds());
         let broken = Verdict::new("a", 9, vec!["row".to_owned(); 7]);

@@ -1,13 +1,15 @@
-//! What the tables alone do not tell afterwards, written down as it happens: every state that a dispatch enters, when the
-//! transaction of each scheduled dispatch was about to commit, whether a claim named what it took, which process a worker was, what every job was switched to, and, for every skip, what was open of its job and what
-//! its policies were when the transaction that decided it was about to commit. Beside that, which jobs have had the same settings all the time: rules
-//! about policies speak about these.
+//! The witness: triggers that record facts that the tables do not keep. These are: every state of a
+//! dispatch; the commit time of each scheduled dispatch; whether a claim named the dispatches that
+//! it took; the process of each worker; every switch of a job. For every skip, the witness records
+//! the open dispatches and the policies of its job right before the commit. It also knows the jobs
+//! with constant settings, because rules about policies cover only these.
 //!
-//! What decides about a skip has the row of its job locked, and so has whoever opens, ends or switches something of that job: what a skip sees when it
-//! commits is what its decision saw, and what the transaction itself did. Switches before it have a smaller number.
+//! A transaction that decides about a skip locks the row of the job, as does every transaction that
+//! opens, ends or switches something of that job. So at the commit, the witness sees the state of
+//! the decision and the changes of the transaction itself. Earlier switches have smaller numbers.
 //!
-//! Triggers in the test's database write it, in a schema of their own and as its owner, whichever role the program has that sets them off; no
-//! program knows of them.
+//! The triggers write to a separate schema of the test database, as its owner, with any role of the
+//! program that sets them off. No program knows of them.
 
 use test_support::Client;
 
@@ -31,11 +33,12 @@ const TRIGGERS: &str = "
         INSERT INTO witness.commits (dispatch_id, term) VALUES (NEW.id, NEW.term);
         RETURN NULL;
     END $$;
-    -- Deferred: it runs when the transaction commits, with its locks still held.
+    -- Deferred: the trigger runs when the transaction commits, with its locks still held.
     CREATE CONSTRAINT TRIGGER witness_commit AFTER INSERT ON job_dispatch DEFERRABLE INITIALLY DEFERRED
         FOR EACH ROW WHEN (NEW.term IS NOT NULL) EXECUTE FUNCTION witness.note_commit();
 
-    -- Whether a claim of its worker named what a claim has taken when that was committed: the dispatches that run are found by it.
+    -- Whether a claim of the worker named the dispatch when the transaction committed. Running
+    -- dispatches are found by their claim.
     CREATE TABLE witness.claims (dispatch_id uuid, attempt integer, worker_id uuid, is_named boolean, at timestamptz DEFAULT clock_timestamp());
     CREATE FUNCTION witness.note_claim() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
     BEGIN
@@ -47,7 +50,8 @@ const TRIGGERS: &str = "
     CREATE CONSTRAINT TRIGGER witness_claim AFTER UPDATE OF status ON job_dispatch DEFERRABLE INITIALLY DEFERRED
         FOR EACH ROW WHEN (NEW.status = 'IN_PROGRESS' AND OLD.status <> 'IN_PROGRESS') EXECUTE FUNCTION witness.note_claim();
 
-    -- Which process every worker was: a registration goes when its worker has lost its lease and registers anew.
+    -- The process of every worker. A registration is removed when its worker has lost its lease and
+    -- registers again.
     CREATE TABLE witness.workers (worker_id uuid PRIMARY KEY, process_id integer);
     CREATE FUNCTION witness.note_worker() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
     BEGIN
@@ -57,7 +61,7 @@ const TRIGGERS: &str = "
     CREATE TRIGGER witness_worker AFTER INSERT ON worker_registration FOR EACH ROW EXECUTE FUNCTION witness.note_worker();
     INSERT INTO witness.workers SELECT worker_id, process_id FROM worker_registration;
 
-    -- What jobs were switched to, in the order in which it was done.
+    -- The switches of jobs, in their order.
     CREATE TABLE witness.switches (
         id bigint GENERATED ALWAYS AS IDENTITY, job_id uuid, transaction_id xid8 DEFAULT pg_current_xact_id(), at timestamptz DEFAULT clock_timestamp(),
         is_paused boolean, paused_until timestamptz, is_enabled boolean, version bigint);
@@ -76,14 +80,15 @@ const TRIGGERS: &str = "
     INSERT INTO witness.switches (job_id, is_paused, paused_until, is_enabled, version)
     SELECT id, is_paused, paused_until, is_enabled AND deleted_at IS NULL, version FROM scheduled_jobs;
 
-    -- Whether a version of a row may have been committed after this transaction began: what was written before may have waited for its COMMIT for seconds,
-    -- and a commit is seen by others a moment after the instant that it is given.
+    -- Whether a version of a row may have been committed after this transaction began. An earlier
+    -- write may have waited for its COMMIT for seconds, and a commit becomes visible shortly after
+    -- its timestamp.
     CREATE FUNCTION witness.may_be_new(version xid, written_at timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
     BEGIN
         RETURN coalesce(CASE WHEN current_setting('track_commit_timestamp')::boolean THEN pg_xact_commit_timestamp(version) END, written_at)
                >= now() - interval '1 second';
     END $$;
-    -- A row for what each statement adds to a record: a range that goes on is extended.
+    -- A row for the part that each statement adds to a record: a range that continues is extended.
     CREATE TABLE witness.skips (
         skip_id bigint, job_id uuid, trigger_id uuid, first_fire_at timestamptz, last_fire_at timestamptz, reason text, term bigint,
         at timestamptz DEFAULT clock_timestamp(), transaction_id xid8 DEFAULT pg_current_xact_id(), last_switch bigint,
@@ -95,11 +100,12 @@ const TRIGGERS: &str = "
     BEGIN
         INSERT INTO witness.skips
         SELECT NEW.id, j.id, NEW.trigger_id, CASE WHEN TG_OP = 'UPDATE' THEN OLD.last_fire_at ELSE NEW.first_fire_at END, NEW.last_fire_at, NEW.reason,
-               -- A range that goes on keeps the term of whoever began it.
+               -- A range that continues keeps the term of its begin.
                CASE WHEN TG_OP = 'INSERT' THEN NEW.term END, clock_timestamp(), pg_current_xact_id(), (SELECT max(s.id) FROM witness.switches s WHERE s.job_id = j.id),
                open.before, open.now, j.max_instances, j.overlap_policy, j.misfire_policy, make_interval(secs => coalesce(j.misfire_grace_seconds, 60)),
                j.calendars, j.timezone, j.fired_count >= j.max_runs OR j.end_at <= NEW.last_fire_at, (t.quotas->>'dispatches_per_minute')::bigint,
-               -- Switches of these do not wait for jobs: one that was changed while the transaction went on may have been either.
+               -- Switches of these do not wait for jobs: if one changed during the transaction,
+               -- both states are possible.
                t.is_paused OR witness.may_be_new(t.xmin, t.updated_at), coalesce(p.is_paused OR witness.may_be_new(p.xmin, p.updated_at), false),
                coalesce(q.is_paused OR witness.may_be_new(q.xmin, q.updated_at), false), f.is_paused OR witness.may_be_new(f.xmin, f.updated_at),
                f.is_active AND NOT witness.may_be_new(f.xmin, f.updated_at)
@@ -113,18 +119,18 @@ const TRIGGERS: &str = "
         WHERE j.id = NEW.job_id AND (TG_OP = 'INSERT' OR NEW.last_fire_at > OLD.last_fire_at);
         RETURN NULL;
     END $$;
-    -- Deferred: what the transaction dispatches besides is there, whatever it writes first.
+    -- Deferred: all dispatches of the transaction exist, in whatever order it writes.
     CREATE CONSTRAINT TRIGGER witness_skip AFTER INSERT OR UPDATE ON skipped_fires DEFERRABLE INITIALLY DEFERRED
         FOR EACH ROW EXECUTE FUNCTION witness.note_skip();
 
-    -- What a pause changes is no setting.
+    -- A pause does not change a setting.
     CREATE VIEW witness.unchanged_jobs AS
     SELECT job_id FROM scheduled_job_versions GROUP BY job_id HAVING count(DISTINCT settings) = 1;";
 
-/// Begins to write down what the tables alone do not tell afterwards.
+/// Installs the triggers.
 ///
 /// # Panics
-/// When the triggers cannot be made.
+/// When the triggers cannot be created.
 pub async fn install(sql: &Client) {
     sql.batch_execute(TRIGGERS)
         .await

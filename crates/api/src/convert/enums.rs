@@ -6,12 +6,12 @@
 use sched_model::definitions::functions::Change;
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::dependency::{AfterCondition, AfterMode};
-use sched_model::domain::dispatch::DispatchStatus;
 use sched_model::domain::function::HandlerType;
 use sched_model::domain::instance::WorkerStatus;
 use sched_model::domain::job::{MisfireKind, OverlapPolicy, Scope};
 use sched_model::domain::notification::{ChannelKind, DeliveryStatus, MessageKind, Occasion};
 use sched_model::domain::retry::BackoffType;
+use sched_model::domain::run_state::DispatchStatus;
 use sched_model::domain::template::ParameterType;
 use sched_model::domain::timetable::{CalendarRoll, DstGap, DstOverlap, FireNote, JobType};
 use sched_model::jobs::JobStatus;

@@ -25,6 +25,8 @@ pub(crate) struct Window {
     pub(crate) to: DateTime<Utc>,
     /// Whether the request names a single instant, at which the window begins.
     pub(crate) is_instant: bool,
+    /// The instant of the request.
+    pub(crate) now: DateTime<Utc>,
 }
 
 impl Window {
@@ -42,11 +44,11 @@ impl Window {
                 let message = "names a single instant; omit from and to, or omit at";
                 return Err(ApiError::parameter("at", message.to_owned()));
             }
-            return Ok(Self { from: at, to: at + INSTANT, is_instant: true });
+            return Ok(Self { from: at, to: at + INSTANT, is_instant: true, now });
         }
         let to = read("to", &query.to)?.unwrap_or(now);
         let default = to.checked_sub_signed(DEFAULT_LENGTH).unwrap_or(to);
-        Ok(Self { from: read("from", &query.from)?.unwrap_or(default), to, is_instant: false })
+        Ok(Self { from: read("from", &query.from)?.unwrap_or(default), to, is_instant: false, now })
     }
 }
 
@@ -62,7 +64,6 @@ pub(crate) fn refused(error: ExplainError) -> ApiError {
 pub(crate) fn show(
     job: &Job,
     window: &Window,
-    now: DateTime<Utc>,
     explanation: Explanation,
     waits: &[Wait],
 ) -> wire::Explanation {
@@ -72,7 +73,7 @@ pub(crate) fn show(
         timezone: job.settings.timezone.clone(),
         from: window.from,
         to: window.to,
-        now,
+        now: window.now,
         summary: summary(&explanation.summary),
         fires: explanation.lines.into_iter().map(fires).collect(),
         triggers: explanation.triggers.into_iter().map(run).collect(),

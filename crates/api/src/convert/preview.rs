@@ -18,6 +18,22 @@ use serde_json::Value;
 use super::{IntoDomain, IntoWire, calendar};
 use crate::error::field_error::{FieldError, read};
 
+/// The requested fire times.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Range {
+    /// The fire times follow this instant.
+    pub(crate) after: DateTime<Utc>,
+    /// The highest number of fire times.
+    pub(crate) count: usize,
+}
+
+/// The values of fields that a request omits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Defaults<'a> {
+    pub(crate) timezone: &'a str,
+    pub(crate) after: DateTime<Utc>,
+}
+
 /// A schedule, and the requested range of its fire times.
 #[derive(Debug)]
 pub(crate) struct Question {
@@ -33,8 +49,7 @@ pub(crate) struct Question {
     /// Definitions of calendars, each with its pointer.
     calendars: Vec<(String, Value)>,
     roll: CalendarRoll,
-    after: DateTime<Utc>,
-    count: usize,
+    range: Range,
 }
 
 /// Reads a request. The computation checks its schedule.
@@ -68,13 +83,12 @@ pub(crate) fn named(request: &PreviewRequest) -> Vec<String> {
 }
 
 impl Question {
-    /// The question of a request at `now`, with the calendars that it names from `kept`.
+    /// The question of a request, with the calendars that it names from `kept`.
     pub(crate) fn of_request(
         tenant: TenantId,
         request: PreviewRequest,
         kept: &[CalendarRecord],
-        default_timezone: &str,
-        now: DateTime<Utc>,
+        defaults: Defaults<'_>,
     ) -> Result<Self, Vec<FieldError>> {
         let (mut calendars, mut mistakes) = (Vec::new(), Vec::new());
         for (index, choice) in request.calendars.into_iter().enumerate() {
@@ -93,11 +107,11 @@ impl Question {
         if !mistakes.is_empty() {
             return Err(mistakes);
         }
-        let after = request.after.unwrap_or(now);
+        let after = request.after.unwrap_or(defaults.after);
         Ok(Self {
             job_type: request.job_type.into_domain(),
             config: Value::Object(request.schedule_config),
-            timezone: request.timezone.unwrap_or_else(|| default_timezone.to_owned()),
+            timezone: request.timezone.unwrap_or_else(|| defaults.timezone.to_owned()),
             dst_gap: request.dst_gap.map(IntoDomain::into_domain),
             dst_overlap: request.dst_overlap.map(IntoDomain::into_domain),
             created_at: after,
@@ -106,21 +120,14 @@ impl Question {
             end_at: request.end_at,
             calendars,
             roll: request.calendar_roll.into_domain(),
-            after,
-            count: request.count.unwrap_or(DEFAULT_PREVIEW),
+            range: Range { after, count: request.count.unwrap_or(DEFAULT_PREVIEW) },
         })
     }
 
     /// The question of a stored job, with the calendars that it names from `kept`: at most the
     /// fires that `max_runs` leaves.
-    pub(crate) fn of_job(
-        tenant: TenantId,
-        job: Job,
-        kept: Vec<CalendarRecord>,
-        after: DateTime<Utc>,
-        count: usize,
-    ) -> Self {
-        let left = fires_left(&job);
+    pub(crate) fn of_job(tenant: TenantId, job: Job, kept: Vec<CalendarRecord>, range: Range) -> Self {
+        let count = fires_left(&job).map_or(range.count, |left| range.count.min(left));
         let JobSettings { name, job_type, schedule_config, timezone, dst_gap, dst_overlap, .. } =
             job.settings;
         Self {
@@ -138,8 +145,7 @@ impl Question {
                 .map(|calendar| ("/calendars".to_owned(), calendar.definition))
                 .collect(),
             roll: job.settings.calendar_roll,
-            after,
-            count: left.map_or(count, |left| count.min(left)),
+            range: Range { count, ..range },
         }
     }
 
@@ -147,7 +153,7 @@ impl Question {
     pub(crate) fn answer(&self) -> Result<wire::Preview, FieldError> {
         let calendars: Result<Vec<Calendar>, FieldError> =
             self.calendars.iter().map(|(at, definition)| calendar::compile(definition, at)).collect();
-        let preview = Preview::of(&self.source(&calendars?), self.after, self.count);
+        let preview = Preview::of(&self.source(&calendars?), self.range.after, self.range.count);
         preview.map(show).map_err(|error| {
             let error = DomainError { field: error.field().to_owned(), message: error.message().to_owned() };
             FieldError::of_field("", &error)

@@ -1,17 +1,9 @@
-//! Database work of a request: one transaction that reads, or one that changes and answers.
+//! The connections of the API to the database, and the work before and beside a request.
 //!
 //! This is the only access to the database: only [`crate::database::pools`] holds connections.
-//! Every transaction begins by setting the tenant of the caller, whose rows alone it can see. A
-//! change, its audit event and its answer are one transaction: a process that dies at any point has
-//! written nothing or all of it, and a client without an answer retries. This module decides no
-//! rules and contains no SQL.
-//!
-//! Data of the installation has separate methods (`…_installation`), which reject all callers but
-//! system operators, on every route. `reads` has the reads of requests and `changes` the
-//! writes; this file has the connections, and the work before and beside a request.
-
-mod changes;
-mod reads;
+//! Every transaction begins by setting the tenant of the caller, whose rows alone it can see.
+//! [`crate::database::requests`] has the transactions of requests. This module decides no rules and
+//! contains no SQL.
 
 use std::time::Duration;
 
@@ -20,8 +12,6 @@ use sched_model::connection::notify::{self, Hint};
 use sched_model::connection::pool::{InvalidDatabaseSettings, PoolStatus};
 use sched_model::connection::row_security::{API_ROLE, Scope};
 use sched_model::connection::transaction::{TransactionError, Work, measured, transact_in};
-use sched_model::domain::dispatch::Trigger;
-use sched_model::domain::identity::Permission;
 use sched_model::domain::ids::{DEFAULT_TENANT, TenantId};
 use sched_model::{
     Conn, DatabaseSettings, DbResult,
@@ -31,12 +21,6 @@ use sched_model::{
 };
 
 use crate::database::pools::Pools;
-use crate::error::ApiError;
-use crate::http::route::{Needs, allowed};
-use crate::identity::{BeforeTenant, Identity};
-use crate::state::ApiState;
-
-pub(crate) use changes::Written;
 
 /// Time limit of a survey. The client has given up after that.
 const SURVEY_WITHIN: Duration = Duration::from_secs(5);
@@ -44,7 +28,7 @@ const SURVEY_WITHIN: Duration = Duration::from_secs(5);
 /// The connections, with the role that row-level security applies to.
 #[derive(Debug, Clone)]
 pub(crate) struct Sessions {
-    lanes: Pools,
+    pub(super) lanes: Pools,
 }
 
 impl Sessions {
@@ -122,7 +106,7 @@ impl Sessions {
         transact_in(conn, Scope::nobody().following().read_only(), name, work).await
     }
 
-    /// Notifies workers of new runs in these queues, as [`ApiState::hint`] notifies other daemons.
+    /// Notifies workers of new runs in these queues, as [`crate::state::ApiState::hint`] notifies other daemons.
     pub(crate) async fn tell_workers(&self, queues: &[String]) -> DbResult<()> {
         notify::dispatches_waiting(&mut *self.lanes.conn().await?, queues).await
     }
@@ -146,10 +130,10 @@ impl Sessions {
         orders: &[trigger::Order<'_>],
     ) -> DbResult<Vec<trigger::Fate>> {
         let mut conn = self.lanes.conn().await?;
-        measured("trigger_jobs", trigger::trigger_batch(&mut conn, tenant, Trigger::Api, orders)).await
+        measured("trigger_jobs", trigger::trigger_batch(&mut conn, tenant, orders)).await
     }
 
-    async fn run<T, E, F>(&self, scope: Scope, name: &'static str, work: F) -> Result<T, E>
+    pub(super) async fn run<T, E, F>(&self, scope: Scope, name: &'static str, work: F) -> Result<T, E>
     where
         T: Send,
         E: TransactionError + Send,
@@ -158,96 +142,5 @@ impl Sessions {
     {
         let mut conn = self.lanes.conn().await?;
         transact_in(&mut conn, scope, name, work).await
-    }
-}
-
-/// Rejects callers that are not system operators, even if the route allows them.
-fn operator(who: &Identity) -> Result<Scope, ApiError> {
-    allowed(Needs::Permission(Permission::SystemOperate), Some(who))?;
-    Ok(Scope::tenant(who.tenant()).with_installation())
-}
-
-impl ApiState {
-    /// Identifies the sender of a request, before a tenant is known. Sees no rows but those of the
-    /// database's own lookup functions.
-    pub(crate) async fn recognise<T, F>(
-        &self,
-        _: &BeforeTenant,
-        name: &'static str,
-        work: F,
-    ) -> Result<T, ApiError>
-    where
-        T: Send,
-        for<'r> F: AsyncFn(&'r mut Conn) -> Result<T, ApiError>
-            + Work<&'r mut Conn, Result<T, ApiError>, Fut: Send>
-            + Send
-            + Sync,
-    {
-        self.sessions.run(Scope::nobody().read_only(), name, work).await
-    }
-
-    /// Like [`Self::recognise`], for lookups that are recorded themselves: sign-in attempts are
-    /// counted.
-    pub(crate) async fn count<T, F>(
-        &self,
-        _: &BeforeTenant,
-        name: &'static str,
-        work: F,
-    ) -> Result<T, ApiError>
-    where
-        T: Send,
-        for<'r> F: AsyncFn(&'r mut Conn) -> Result<T, ApiError>
-            + Work<&'r mut Conn, Result<T, ApiError>, Fut: Send>
-            + Send
-            + Sync,
-    {
-        self.sessions.run(Scope::nobody(), name, work).await
-    }
-
-    /// Records something about an identified caller, in the tenant of the caller.
-    pub(crate) async fn note<F>(
-        &self,
-        _: &BeforeTenant,
-        tenant: TenantId,
-        name: &'static str,
-        work: F,
-    ) -> DbResult<()>
-    where
-        for<'r> F:
-            AsyncFn(&'r mut Conn) -> DbResult<()> + Work<&'r mut Conn, DbResult<()>, Fut: Send> + Send + Sync,
-    {
-        self.sessions.run(Scope::tenant(tenant), name, work).await
-    }
-
-    /// Notifies another daemon of a committed change. A notification may be lost: the receiver also
-    /// polls. Sees no rows: it runs in no tenant.
-    pub(crate) async fn hint<F>(&self, whom: &'static str, work: F)
-    where
-        F: AsyncFn(&mut Conn) -> DbResult<()>,
-    {
-        let told = match self.sessions.lanes.conn().await {
-            Ok(mut conn) => work(&mut conn).await,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = told {
-            tracing::warn!(
-                error = error.with_causes(),
-                whom,
-                "NOTIFY failed; the receiver will find the change on its next poll"
-            );
-        }
-    }
-}
-
-impl TransactionError for ApiError {
-    fn is_retryable(&self) -> bool {
-        match self {
-            Self::Unavailable(error) | Self::Busy(error) | Self::Internal(error) => error.is_retryable(),
-            _ => false,
-        }
-    }
-
-    fn is_of_read_only_server(&self) -> bool {
-        matches!(self, Self::Unavailable(error) if error.is_of_read_only_server())
     }
 }

@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::database::access::Sessions;
 use crate::error::ApiError;
-use crate::identity::{Actor, Identity};
+use crate::identity::{actor::Actor, caller::Identity};
 
 /// Limit of triggers in one transaction. Beyond it the work costs more than the commit.
 const MOST: usize = 100;
@@ -244,11 +244,18 @@ mod tests {
     use sched_model::domain::trace::TraceContext;
 
     use super::*;
-    use crate::identity::RequestActor;
 
     fn waiting(job: usize) -> (Waiting, oneshot::Receiver<Answer>) {
         let (answer, fate) = oneshot::channel();
-        let RequestActor(by) = RequestActor::unauthenticated("r", None, TraceContext::begin(1, 1));
+        let by = Actor {
+            tenant: DEFAULT_TENANT,
+            actor: String::new(),
+            source: String::new(),
+            request: "r".to_owned(),
+            address: None,
+            trace: TraceContext::begin(1, 1),
+            once: None,
+        };
         let order = Order {
             tenant: DEFAULT_TENANT,
             job: job.to_string(),

@@ -6,15 +6,14 @@
 //! notification may be lost with the process or the connection: workers also poll.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use actix_web::web;
 use sched_runtime::exit::BoxError;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::state::ApiState;
+use crate::database::access::Sessions;
 
 /// Time between two notifications. A trigger while none is pending is notified at once; one right
 /// after another waits this long at most.
@@ -53,17 +52,21 @@ impl WorkerNotifier {
 }
 
 /// Notifies the workers until `stop`, and then of the remaining queues.
-pub(crate) async fn tell(state: web::Data<ApiState>, stop: CancellationToken) -> Result<(), BoxError> {
+pub(crate) async fn tell(
+    hints: Arc<WorkerNotifier>,
+    sessions: Sessions,
+    stop: CancellationToken,
+) -> Result<(), BoxError> {
     // Exported before its first increment: a rate cannot see the growth from an absent counter.
     metrics::counter!(MADE).increment(0);
     loop {
         let is_over = tokio::select! {
             () = stop.cancelled() => true,
-            () = state.hints.wake.notified() => false,
+            () = hints.wake.notified() => false,
         };
-        let queues = state.hints.take();
+        let queues = hints.take();
         if !queues.is_empty()
-            && let Err(error) = state.sessions.tell_workers(&queues).await
+            && let Err(error) = sessions.tell_workers(&queues).await
         {
             let cause = error.with_causes();
             tracing::warn!(

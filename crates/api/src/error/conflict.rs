@@ -3,8 +3,8 @@
 //! Pure. Each answer is 409 with an own code, because clients continue differently after each.
 
 use sched_model::dispatching::retries::JobBar;
-use sched_model::domain::dispatch::DispatchStatus;
 use sched_model::domain::ids::DispatchId;
+use sched_model::domain::run_state::DispatchStatus;
 
 /// The state that conflicts with a command.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -21,6 +21,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::hub::{Frontier, Listening};
 use super::reads::Stretch;
 use super::{Position, show};
+use crate::database::requests::EventScope;
 use crate::error::ApiError;
 use crate::http::stream_limits::StreamSlot;
 use crate::identity::{self, Identity};
@@ -214,7 +215,8 @@ impl Listener {
             Span::Forward { after: self.key, before: EventKey { id: upto.id.saturating_add(1), ..upto } };
         let (filter, who, began) = (&self.filter, &self.identity, monotonic());
         let work = async |conn: &mut Conn| Ok::<_, ApiError>(stream::page(conn, filter, span, PAGE).await?);
-        let found = match self.state.read_events(who, filter.with_installation, "read_events", work).await {
+        let scope = EventScope { who, with_installation: filter.with_installation };
+        let found = match self.state.read_events(scope, "read_events", work).await {
             Err(ApiError::Busy(error)) => {
                 self.stretch = self.stretch.after_too_long().ok_or(ApiError::Busy(error))?;
                 return Ok(Vec::new());
@@ -308,5 +310,5 @@ async fn resume(
 async fn written_at(state: &ApiState, identity: &Identity, since: DateTime<Utc>) -> Result<Mark, ApiError> {
     let work =
         async |conn: &mut Conn| Ok::<_, ApiError>(stream::position_at(conn, identity.tenant(), since).await?);
-    state.read_events(identity, false, "find_instant", work).await
+    state.read_events(EventScope::tenant(identity), "find_instant", work).await
 }

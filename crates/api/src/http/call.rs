@@ -12,7 +12,7 @@ use sched_model::connection::transaction::Work;
 use sched_model::definitions::resources::Expected;
 use sched_model::domain::ids::TenantId;
 
-use crate::database::access::Written;
+use crate::database::requests::{Write, Written};
 use crate::error::ApiError;
 use crate::http::extract::{Condition, Preconditions};
 use crate::http::reply::Reply;
@@ -48,7 +48,7 @@ impl Call {
         self.preconditions.expected()
     }
 
-    /// [`crate::database::access`]: one write in the tenant of the caller.
+    /// [`crate::database::requests`]: one write in the tenant of the caller.
     pub(crate) async fn write<T, F>(&self, name: &'static str, work: F) -> Result<Written<T>, ApiError>
     where
         T: Send,
@@ -57,10 +57,10 @@ impl Call {
             + Send
             + Sync,
     {
-        self.state.write(&self.identity, &self.by, name, work).await
+        self.state.write(Write::new(name, &self.by), work).await
     }
 
-    /// [`crate::database::access`]: one write of data of the installation.
+    /// [`crate::database::requests`]: one write of data of the installation.
     ///
     /// # Errors
     /// Also when the caller is not a system operator.
@@ -76,7 +76,7 @@ impl Call {
             + Send
             + Sync,
     {
-        self.state.write_installation(&self.identity, &self.by, name, work).await
+        self.state.write(Write::of_installation(name, &self.by, &self.identity)?, work).await
     }
 }
 

@@ -10,7 +10,7 @@ mod query;
 mod strict_json;
 
 pub(crate) use body::{Body, MERGE_PATCH_JSON};
-pub(crate) use headers::{Condition, Preconditions, if_match};
+pub(crate) use headers::{Condition, Preconditions};
 pub(crate) use query::{NoParameters, Query, no_parameters};
 
 use crate::error::ApiError;

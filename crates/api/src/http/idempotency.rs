@@ -1,14 +1,14 @@
 //! Requests with an `Idempotency-Key`, which take effect once, however often the client sends them.
 //!
 //! The middleware ([`crate::http::middleware`]) reads the key and the request line. The extractor
-//! ([`crate::http::extract::Body`]) adds the body. The write ([`crate::database::access`]) stores
+//! ([`crate::http::extract::Body`]) adds the body. The write ([`crate::database::requests`]) stores
 //! the answer and returns it again. Requests and answers may be stored, so requests about secrets
 //! accept no key.
 
 use std::sync::{Arc, OnceLock};
 
-use actix_web::http::Method;
 use actix_web::http::header::HeaderMap;
+use actix_web::http::{Method, Uri};
 use percent_encoding::percent_decode_str;
 use sched_model::domain::idempotency::{Fingerprint, LONGEST_KEY, digest, is_key};
 use sched_model::domain::ids::TenantId;
@@ -66,13 +66,13 @@ pub(crate) fn is_about_secrets(path: &str) -> bool {
 
 impl IdempotentRequest {
     /// A request that `caller` sends with a key.
-    pub(crate) fn new(caller: &str, key: String, method: &Method, path: &str, query: &str) -> Self {
+    pub(crate) fn new(caller: &str, key: String, method: &Method, uri: &Uri) -> Self {
         Self {
             caller: caller.to_owned(),
             key,
             method: method.to_string(),
-            path: path.to_owned(),
-            query: query.to_owned(),
+            path: uri.path().to_owned(),
+            query: uri.query().unwrap_or_default().to_owned(),
             body: Arc::default(),
         }
     }
@@ -141,7 +141,8 @@ mod tests {
 
     #[test]
     fn body_is_part_of_the_request_hash() {
-        let once = || IdempotentRequest::new("me", "k".to_owned(), &Method::POST, "/api/v1/jobs", "");
+        let uri = Uri::from_static("/api/v1/jobs");
+        let once = || IdempotentRequest::new("me", "k".to_owned(), &Method::POST, &uri);
         let (first, second, bare) = (once(), once(), once());
         let of_handler = first.clone();
         first.note_body(b"{}");

@@ -29,7 +29,7 @@ use crate::error::ApiError;
 use crate::http::client_address;
 use crate::http::idempotency::IdempotentRequest;
 use crate::http::route::{self, Needs};
-use crate::identity::RequestActor;
+use crate::identity::{RequestActor, RequestContext};
 use crate::openapi;
 use crate::routes::operations::event_socket;
 use crate::state::ApiState;
@@ -95,25 +95,22 @@ async fn admitted(request: &ServiceRequest, facts: &Facts) -> Result<(), ApiErro
     let needs = needs(request.method(), request.path(), is_local);
     let (Some(needs), Some(state)) = (needs, state) else { return Ok(()) };
     let address = client_address::address(request.peer_addr(), request.headers(), &state.trusted_proxies);
-    let told = address.map(|address| address.to_string());
+    let context = RequestContext {
+        id: facts.id.0.clone(),
+        address: address.map(|address| address.to_string()),
+        trace: facts.trace,
+    };
     if needs == Needs::Nothing {
-        request.extensions_mut().insert(RequestActor::unauthenticated(&facts.id.0, told, facts.trace));
+        request.extensions_mut().insert(context);
         return Ok(());
     }
     let identity = identity::authenticate(state, request.method(), request.headers(), address).await?;
     facts.span.record("tenant.id", field::display(identity.tenant()));
     route::allowed(needs, Some(&identity))?;
-    let once = idempotency::key(request.method(), request.path(), request.headers())?.map(|key| {
-        IdempotentRequest::new(
-            identity.budget(),
-            key,
-            request.method(),
-            request.path(),
-            request.query_string(),
-        )
-    });
+    let key = idempotency::key(request.method(), request.path(), request.headers())?;
+    let once = key.map(|key| IdempotentRequest::new(identity.budget(), key, request.method(), request.uri()));
     let mut extensions = request.extensions_mut();
-    extensions.insert(identity.signs(&facts.id.0, told, facts.trace, once));
+    extensions.insert(RequestActor(identity.signs(context, once)));
     extensions.insert(identity);
     Ok(())
 }

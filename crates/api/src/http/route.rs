@@ -14,7 +14,7 @@ use sched_model::domain::identity::Permission;
 
 use crate::error::ApiError;
 use crate::http::extract::no_parameters;
-use crate::identity::Identity;
+use crate::identity::caller::Identity;
 use crate::openapi::OperationDoc;
 
 /// The requirement of a method of a path.
@@ -89,7 +89,8 @@ macro_rules! methods {
                 Args: FromRequest + 'static,
                 F::Output: Responder + 'static,
             {
-                self.with(Method::$method, needs.into(), web::$name().to(handler), says)
+                let operation = Operation { method: Method::$method, needs: needs.into(), says };
+                self.with(operation, web::$name().to(handler))
             }
         )+
     };
@@ -107,13 +108,14 @@ impl Path {
         self.operations.iter()
     }
 
-    fn with(mut self, method: Method, needs: Needs, route: Route, says: OperationDoc) -> Self {
+    fn with(mut self, operation: Operation, route: Route) -> Self {
+        let needs = operation.needs;
         // Pages may be opened with a query that they do not read, such as one of a link.
-        let rejects_query = needs != Needs::Page && !says.has_query();
+        let rejects_query = needs != Needs::Page && !operation.says.has_query();
         let checked = from_fn(move |request: ServiceRequest, next: Next<BoxBody>| {
             check(needs, rejects_query, request, next)
         });
-        self.operations.push(Operation { method, needs, says });
+        self.operations.push(operation);
         Self { resource: self.resource.route(route.wrap(checked)), ..self }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sched_model::domain::ids::TenantId;
 
 use crate::error::ApiError;
-use crate::identity::Identity;
+use crate::identity::caller::Identity;
 
 /// Numbers of slots.
 #[derive(Debug, Clone, Copy)]

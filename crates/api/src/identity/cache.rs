@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Caller, Identity};
+use super::caller::{Caller, Identity};
 
 /// Cache time of a valid token. Together with the time of a lookup, a revocation takes effect
 /// within five seconds.
@@ -82,33 +82,29 @@ fn is_fresh(since: Instant, now: Instant) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use sched_model::domain::identity::Permissions;
-    use sched_model::domain::ids::DEFAULT_TENANT;
+    use sched_model::domain::identity::{Permissions, Role};
+    use sched_model::domain::ids::{DEFAULT_TENANT, UserId};
+    use sched_model::identity::users::FoundMember;
     use sched_runtime::monotonic_clock::monotonic;
 
     use super::*;
 
-    fn somebody() -> Identity {
-        Identity(Arc::new(Caller {
+    fn member() -> Identity {
+        let found = FoundMember {
             tenant: DEFAULT_TENANT,
-            user: None,
-            email: None,
-            role: None,
-            api_key: None,
-            session: None,
-            permissions: Permissions::default(),
-            is_bounded: false,
-            expires_at: None,
-            actor: "somebody".to_owned(),
-        }))
+            user: UserId(uuid::Uuid::nil()),
+            email: "ada@example.com".to_owned(),
+            role: Role::Viewer,
+            is_system_operator: false,
+            is_active: true,
+        };
+        Identity::of_member(found, Permissions::default(), false)
     }
 
     #[test]
     fn token_is_cached_for_its_time() {
         let (cache, now) = (Cache::default(), monotonic());
-        cache.put([1; 32], somebody(), now);
+        cache.put([1; 32], member(), now);
         assert!(cache.get(&[1; 32], now + FOR - Duration::from_millis(1)).is_some());
         assert!(cache.get(&[1; 32], now + FOR).is_none());
         assert!(cache.get(&[2; 32], now).is_none());
@@ -124,7 +120,7 @@ mod tests {
         for number in 0..MOST + 10 {
             let mut token = [0; 32];
             token[..8].copy_from_slice(&(number as u64).to_be_bytes());
-            cache.put(token, somebody(), now);
+            cache.put(token, member(), now);
         }
         assert!(cache.known.lock().unwrap().len() <= MOST);
         for number in 0..MOST + 10 {

@@ -15,7 +15,8 @@ use sched_model::identity::sign_ins::{self, Account, Admitted, Subjects};
 use secrecy::SecretString;
 use serde_json::json;
 
-use super::{BeforeTenant, address_of};
+use super::before_tenant::{BeforeTenant, TenantOfCaller};
+use super::rate::address_of;
 use crate::error::ApiError;
 use crate::routes::compute;
 use crate::state::ApiState;
@@ -103,23 +104,20 @@ pub(crate) async fn forgive(state: &ApiState, subjects: &Subjects) -> Result<(),
 }
 
 /// A sign-in that created no session.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct FailedSignIn {
+    pub(crate) account: Account,
     /// Consecutive failures of the account, including this one; `None` when the password was right.
     pub(crate) failures: Option<i32>,
     pub(crate) address: Option<IpAddr>,
+    /// Id of the request.
+    pub(crate) request: String,
 }
 
 /// Writes an audit event for a sign-in without a session. Of failed attempts it writes the first
 /// one and each one that a pause follows. The request does not wait for it: the response time would
 /// reveal whether the account exists. A process that dies at this moment has not written it.
-pub(crate) async fn record_failed_sign_in(
-    state: &ApiState,
-    tenants: &[TenantId],
-    account: &Account,
-    attempt: FailedSignIn,
-    request: &str,
-) {
+pub(crate) async fn record_failed_sign_in(state: &ApiState, tenants: &[TenantId], attempt: &FailedSignIn) {
     if attempt.failures.is_some_and(|failures| (2..FEW).contains(&failures)) {
         return;
     }
@@ -129,18 +127,17 @@ pub(crate) async fn record_failed_sign_in(
             actor: "nobody".to_owned(),
             action: if attempt.failures.is_some() { "sign_in_failed" } else { "sign_in_refused" },
             target_type: "user",
-            target_id: account.user.to_string(),
+            target_id: attempt.account.user.to_string(),
             before: None,
             after: Some(
-                json!({"email": account.email, "address": attempt.address, "failures": attempt.failures}),
+                json!({"email": attempt.account.email, "address": attempt.address, "failures": attempt.failures}),
             ),
-            request_id: Some(request.to_owned()),
+            request_id: Some(attempt.request.clone()),
             address: attempt.address.map(|address| address.to_string()),
         };
-        let noted =
-            state.note(&BeforeTenant(()), *tenant, "record_failed_sign_in", async |conn: &mut Conn| {
-                audit::write(conn, std::slice::from_ref(&entry)).await
-            });
+        let noted = state.note(TenantOfCaller(*tenant), "record_failed_sign_in", async |conn: &mut Conn| {
+            audit::write(conn, std::slice::from_ref(&entry)).await
+        });
         if let Err(error) = noted.await {
             tracing::warn!(error = error.with_causes(), "could not record a failed sign-in");
         }

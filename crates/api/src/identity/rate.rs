@@ -5,6 +5,7 @@
 //! full buckets are removed, which changes nothing.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -76,6 +77,15 @@ impl Rates {
             // A refill caps it.
             bucket.left += 1.0;
         }
+    }
+}
+
+/// Groups client addresses: IPv6 addresses by the part that a provider assigns to one customer.
+pub(super) fn address_of(address: Option<IpAddr>) -> String {
+    match address {
+        Some(IpAddr::V4(address)) => address.to_string(),
+        Some(IpAddr::V6(address)) => format!("{:x}", u128::from(address) >> 64),
+        None => "unknown".to_owned(),
     }
 }
 

@@ -13,7 +13,7 @@ use sched_model::identity::sessions::{self, SessionRefusal};
 use sched_wire::{CSRF_TOKEN, SESSION_COOKIE};
 use secrecy::ExposeSecret as _;
 
-use super::{BeforeTenant, Identity};
+use super::{BeforeTenant, Identity, TenantOfCaller};
 use crate::error::ApiError;
 use crate::state::ApiState;
 
@@ -79,9 +79,10 @@ pub(super) fn check_csrf(token: &SessionToken, method: &Method, headers: &Header
 /// # Errors
 /// The session is unknown or has ended, or the database fails.
 pub(super) async fn look_up(state: &ApiState, token: &SessionToken) -> Result<Identity, ApiError> {
-    let (this, id) = (BeforeTenant(()), token.id());
-    let found =
-        state.recognise(&this, "find_session", async |conn: &mut Conn| Ok(sessions::find(conn, id).await?));
+    let id = token.id();
+    let found = state.recognise(&BeforeTenant(()), "find_session", async |conn: &mut Conn| {
+        Ok(sessions::find(conn, id).await?)
+    });
     let refused = |refusal: SessionRefusal| ApiError::Unauthenticated(Some(refusal.to_string()));
     let found = found.await?.ok_or_else(|| refused(SessionRefusal::Wrong))?;
     let permissions = found.judge(token, state.ring()).map_err(|refusal| {
@@ -93,7 +94,8 @@ pub(super) async fn look_up(state: &ApiState, token: &SessionToken) -> Result<Id
     })?;
     if found.is_to_be_touched {
         let idle = state.session_times.idle.as_secs_f64();
-        let touch = state.note(&this, found.tenant, "touch_session", async |conn: &mut Conn| {
+        let tenant = TenantOfCaller(found.tenant);
+        let touch = state.note(tenant, "touch_session", async |conn: &mut Conn| {
             sessions::touch(conn, found.tenant, id, idle).await
         });
         if let Err(error) = touch.await {

@@ -16,7 +16,7 @@ use actix_web::{HttpResponse, web};
 use chrono::{DateTime, Utc};
 use sched_model::domain::dependency::After;
 use sched_model::domain::ids::{JobId, TenantId};
-use sched_model::jobs::{self, Job, List, Order, Position, SaveMode, Shown, SortBy};
+use sched_model::jobs::{self, Job, List, Order, Position, SaveMode, Shown, SortBy, Writing};
 use sched_model::{Conn, DbResult, definitions::dependencies, events::append, identity::audit};
 use sched_wire::{BASE_PATH, Include, JobSort, JobsQuery, Page};
 
@@ -35,7 +35,7 @@ pub(crate) use change::{patch, put, rollback};
 pub(super) use history::changes;
 pub(crate) use history::{dispatches, executions, version, versions};
 pub(crate) use life::{delete, restore};
-pub(super) use told::{Told, tell, tell_of_cancelled, tell_within};
+pub(super) use told::{Cancellation, Told, tell, tell_of_cancelled, tell_within};
 
 /// `POST /jobs`
 pub(crate) async fn create(call: Call, body: Body) -> Result<HttpResponse, ApiError> {
@@ -45,12 +45,11 @@ pub(crate) async fn create(call: Call, body: Body) -> Result<HttpResponse, ApiEr
     let written = call
         .write("create_job", async |conn: &mut Conn| {
             built_in::functions(conn, &call.identity, &[&settings.function]).await?;
-            let saved = jobs::save(conn, tenant, &settings, SaveMode::Create, &call.by.source)
+            let saved = jobs::save(conn, tenant, &settings, Writing::new(SaveMode::Create, &call.by.source))
                 .await
                 .map_err(|error| field_error::save_refused(error, ""))?;
-            audit::write(conn, &[auditing::of_job(tenant, &saved, &call.by)]).await?;
-            tell(conn, tenant, &[Told { event_type: append::JOB_CREATED, job: &saved.job }], &call.by)
-                .await?;
+            audit::write(conn, &[auditing::of_job(&saved, &call.by)]).await?;
+            tell(conn, &[Told { event_type: append::JOB_CREATED, job: &saved.job }], &call.by).await?;
             let id = saved.job.id;
             Ok::<_, ApiError>((created(saved.job)?, id))
         })

@@ -4,7 +4,7 @@
 //! writes nothing. A pause changes no run: runs that wait keep waiting, and running ones continue.
 
 use actix_web::{Handler, HttpResponse, web};
-use sched_model::definitions::pauses::{self, Target, Turn};
+use sched_model::definitions::pauses::{self, Target, Turn, TurnRequest};
 use sched_model::definitions::resources::Expected;
 use sched_model::domain::ids::{ProjectId, TenantId};
 use sched_model::identity::audit::AuditEntry;
@@ -112,6 +112,15 @@ async fn turn(call: &Call, kind: Pausable, name: &str, turn: Turn<'_>) -> Answer
     Ok(written.response)
 }
 
+/// The resource of a pause.
+#[derive(Debug, Clone, Copy)]
+struct Subject<'a> {
+    tenant: TenantId,
+    /// Set if the resource is a project.
+    project: Option<ProjectId>,
+    target: Target<'a>,
+}
+
 /// The start or the end of a pause.
 struct Change<'a> {
     kind: Pausable,
@@ -129,37 +138,37 @@ impl Change<'_> {
             Pausable::Function => {
                 let is_system = functions::found(conn, own, name).await?.is_system;
                 may_touch_built_in(&call.identity, is_system)?;
-                self.save(conn, (own, None), Target::Function(name), &call.by).await?;
+                let subject = Subject { tenant: own, project: None, target: Target::Function(name) };
+                self.save(conn, subject, &call.by).await?;
                 functions::shown(conn, own, name).await
             }
             Pausable::Queue => {
-                self.save(conn, (own, None), Target::Queue(name), &call.by).await?;
+                let subject = Subject { tenant: own, project: None, target: Target::Queue(name) };
+                self.save(conn, subject, &call.by).await?;
                 queues::shown(conn, own, name).await
             }
             Pausable::Project => {
-                let project = projects::found(conn, own, name).await?.id;
-                self.save(conn, (own, Some(project)), Target::Project(name), &call.by).await?;
+                let project = Some(projects::found(conn, own, name).await?.id);
+                let subject = Subject { tenant: own, project, target: Target::Project(name) };
+                self.save(conn, subject, &call.by).await?;
                 projects::shown(conn, own, name).await
             }
             Pausable::Tenant => {
                 let tenant = tenancy::found(conn, name).await?.id;
-                self.save(conn, (tenant, None), Target::Tenant, &call.by).await?;
+                let subject = Subject { tenant, project: None, target: Target::Tenant };
+                self.save(conn, subject, &call.by).await?;
                 tenancy::shown(conn, name).await
             }
         }
     }
 
     /// Writes the pause, its audit entry and its event, unless the pause is as requested already.
-    async fn save(
-        &self,
-        conn: &mut Conn,
-        (tenant, project): (TenantId, Option<ProjectId>),
-        target: Target<'_>,
-        by: &Actor,
-    ) -> Result<(), ApiError> {
+    async fn save(&self, conn: &mut Conn, subject: Subject<'_>, by: &Actor) -> Result<(), ApiError> {
+        let Subject { tenant, project, target } = subject;
         // The operator names a tenant by its slug; its own event and entry do not.
         let name = if target_is_tenant(target) { "" } else { self.name };
-        let turned = pauses::turn(conn, tenant, target, self.turn, self.expected)
+        let request = TurnRequest { target, turn: self.turn, expected: self.expected };
+        let turned = pauses::turn(conn, tenant, request)
             .await
             .map_err(|error| refused(error, self.kind.name(), name))?;
         if !turned.is_change() {

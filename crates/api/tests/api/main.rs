@@ -6,42 +6,60 @@
     reason = "clippy does not see that everything here is test code"
 )]
 
-mod apply;
-mod args_schema;
-mod audit_events;
-mod bad_requests;
-mod calendars;
-mod commands;
-mod conditions;
-mod dependencies;
 mod documented;
-mod events;
-mod explanations;
-mod functions;
-mod gathered;
-mod identity;
-mod installation;
-mod isolation;
-mod job_crowd;
-mod job_life;
-mod jobs;
-mod leader;
-mod life;
-mod lists;
-mod logs;
-mod notifications;
-mod once;
-mod previews;
-mod projects;
-mod queues;
-mod quotas;
-mod restraint;
-mod secrets;
-mod sessions;
-mod singles;
 mod support;
-mod switches;
-mod templates;
-mod tokens;
-mod triggers;
-mod web_sockets;
+
+mod access {
+    mod isolation;
+    pub(crate) mod permissions;
+    mod quotas;
+    mod restraint;
+    mod sessions;
+    mod tokens;
+}
+
+mod definitions {
+    mod args_schema;
+    mod calendars;
+    mod functions;
+    mod projects;
+    mod queues;
+    mod secrets;
+    mod templates;
+}
+
+mod jobs {
+    mod apply;
+    mod dependencies;
+    mod explanations;
+    mod gathered;
+    mod job_crowd;
+    mod job_life;
+    mod previews;
+    mod switches;
+    mod triggers;
+    mod writes;
+}
+
+mod operations {
+    mod audit_events;
+    mod events;
+    mod installation;
+    mod leader;
+    mod life;
+    mod notifications;
+    pub(crate) mod web_sockets;
+}
+
+mod requests {
+    mod bad_requests;
+    mod conditions;
+    mod lists;
+    mod once;
+    mod singles;
+}
+
+mod runs {
+    mod commands;
+    mod logs;
+}

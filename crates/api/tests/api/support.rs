@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use test_support::http::Answer;
 use test_support::identity::bearer;
-use test_support::{TestDatabase, wait_for};
+use test_support::{Fixture, TestDatabase, wait_for};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -28,7 +28,7 @@ use crate::documented;
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 pub(crate) struct TestApp {
-    pub(crate) db: TestDatabase,
+    pub(crate) fixture: Fixture,
     pub(crate) addr: SocketAddr,
     shutdown: Shutdown,
     task: Task,
@@ -38,43 +38,38 @@ pub(crate) struct TestApp {
 impl TestApp {
     /// A ready API.
     pub(crate) async fn start() -> Self {
-        Self::on(TestDatabase::new().await, &["test"]).await
+        Self::on(Fixture::bare().await, &["test"], &[]).await
     }
 
     /// Stops the API, and starts one on the same database with secret keys of these ids.
     pub(crate) async fn restart_with_keys(&mut self, ids: &[&str]) {
         self.ask_to_stop();
         tokio::time::timeout(LIMIT, &mut self.task).await.unwrap().unwrap().unwrap();
-        let (addr, shutdown, task, keys) = launch(&self.db, ids);
+        let (addr, shutdown, task, keys) = launch(&self.fixture.db, ids);
         (self.addr, self.shutdown, self.task, self._keys) = (addr, shutdown, task, keys);
         self.wait_ready().await;
     }
 
     /// A ready API with more settings.
     pub(crate) async fn start_with(settings: &[(&str, &str)]) -> Self {
-        let db = TestDatabase::new().await;
-        test_support::identity::install(&db.client().await).await;
-        let (addr, shutdown, task, keys) = launch_with(&db, &[], settings);
-        let app = Self { db, addr, shutdown, task, _keys: keys };
-        app.wait_ready().await;
-        app
+        Self::on(Fixture::bare().await, &[], settings).await
     }
 
     /// Another ready API on the same database.
     pub(crate) async fn twin(&self) -> Twin {
-        let (addr, shutdown, task, keys) = launch(&self.db, &["test"]);
+        let (addr, shutdown, task, keys) = launch(&self.fixture.db, &["test"]);
         wait_for("the other API is ready", LIMIT, async || {
-            let answer = send(addr, "GET", "/health/ready", &[], None).await;
+            let answer = send(addr, Request::get("/health/ready")).await;
             if answer.status == 200 { Ok(()) } else { Err(answer.body) }
         })
         .await;
         Twin { addr, _shutdown: shutdown, _task: task, _keys: keys }
     }
 
-    async fn on(db: TestDatabase, keys: &[&str]) -> Self {
-        test_support::identity::install(&db.client().await).await;
-        let (addr, shutdown, task, keys) = launch(&db, keys);
-        let app = Self { db, addr, shutdown, task, _keys: keys };
+    async fn on(fixture: Fixture, keys: &[&str], settings: &[(&str, &str)]) -> Self {
+        test_support::identity::install(&fixture.client().await).await;
+        let (addr, shutdown, task, keys) = launch_with(&fixture.db, keys, settings);
+        let app = Self { fixture, addr, shutdown, task, _keys: keys };
         app.wait_ready().await;
         app
     }
@@ -94,8 +89,8 @@ impl TestApp {
     }
 
     /// Kills the API without a clean stop.
-    pub(crate) fn killed(self) -> TestDatabase {
-        self.db
+    pub(crate) fn killed(self) -> Fixture {
+        self.fixture
     }
 
     /// Waits until the API has ended.
@@ -104,22 +99,16 @@ impl TestApp {
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
-        send(self.addr, "GET", path, &[], None).await
+        send(self.addr, Request::get(path)).await
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
         let headers = [("content-type", "application/json")];
-        send(self.addr, "POST", path, &headers, Some(&body.to_string())).await
+        send(self.addr, Request::post(path).headers(&headers).body(&body.to_string())).await
     }
 
-    pub(crate) async fn send(
-        &self,
-        method: &str,
-        path: &str,
-        headers: &[(&str, &str)],
-        body: Option<&str>,
-    ) -> Answer {
-        send(self.addr, method, path, headers, body).await
+    pub(crate) async fn send(&self, request: Request<'_>) -> Answer {
+        send(self.addr, request).await
     }
 
     /// Applies a manifest that must be accepted, and returns the changes as `kind name change`
@@ -138,11 +127,6 @@ impl TestApp {
     pub(crate) async fn with_jobs(&self, names: &[&str]) {
         let jobs: Vec<Value> = names.iter().map(|name| manual(name)).collect();
         self.apply(&json!({"task_functions": [function("f")], "jobs": jobs})).await;
-    }
-
-    /// The single number that a query returns.
-    pub(crate) async fn count(&self, query: &str) -> i64 {
-        self.db.client().await.query_one(query, &[]).await.unwrap().get(0)
     }
 }
 
@@ -221,15 +205,58 @@ pub(crate) fn pointers(problem: &Value) -> Vec<String> {
     found
 }
 
+/// A request as a test sends it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) headers: &'a [(&'a str, &'a str)],
+    pub(crate) body: Option<&'a str>,
+}
+
+impl<'a> Request<'a> {
+    /// A request without a body and without headers.
+    pub(crate) const fn new(method: &'a str, path: &'a str) -> Self {
+        Self { method, path, headers: &[], body: None }
+    }
+
+    pub(crate) const fn get(path: &'a str) -> Self {
+        Self::new("GET", path)
+    }
+
+    pub(crate) const fn post(path: &'a str) -> Self {
+        Self::new("POST", path)
+    }
+
+    pub(crate) const fn put(path: &'a str) -> Self {
+        Self::new("PUT", path)
+    }
+
+    pub(crate) const fn patch(path: &'a str) -> Self {
+        Self::new("PATCH", path)
+    }
+
+    pub(crate) const fn delete(path: &'a str) -> Self {
+        Self::new("DELETE", path)
+    }
+
+    pub(crate) const fn headers(self, headers: &'a [(&'a str, &'a str)]) -> Self {
+        Self { headers, ..self }
+    }
+
+    pub(crate) const fn body(self, body: &'a str) -> Self {
+        Self { body: Some(body), ..self }
+    }
+
+    pub(crate) const fn optional_body(self, body: Option<&'a str>) -> Self {
+        Self { body, ..self }
+    }
+}
+
 /// Sends one request as given. Adds `Host` and, for paths of the API, the key of the tests, unless
 /// the headers contain them.
-pub(crate) async fn send(
-    addr: SocketAddr,
-    method: &str,
-    path: &str,
-    headers: &[(&str, &str)],
-    body: Option<&str>,
-) -> Answer {
+pub(crate) async fn send(addr: SocketAddr, request: Request<'_>) -> Answer {
+    let Request { method, path, headers, body } = request;
     let mut text = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
     if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
         text.push_str(&format!("host: {addr}\r\n"));

@@ -36,7 +36,7 @@ pub fn explain(
     for segment in segments(evidence, from, to) {
         let occurrences = match &segment.timetable {
             Ok(timetable) => {
-                segment.occurrences(timetable, from, to, &mut room)?.map_err(|error| error.to_string())
+                segment.occurrences(timetable, &(from..to), &mut room)?.map_err(|error| error.to_string())
             }
             Err(why) => Err(why.clone()),
         };

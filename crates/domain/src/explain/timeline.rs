@@ -4,6 +4,7 @@
 //! Pure.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -105,19 +106,19 @@ impl Segment<'_> {
         })
     }
 
-    /// Its fire times in `from..to`. `room` is the number of fire times that still fit; it is
+    /// Its fire times in `window`. `room` is the number of fire times that still fit; it is
     /// reduced by the result.
     pub(super) fn occurrences(
         &self,
         timetable: &Timetable,
-        from: DateTime<Utc>,
-        to: DateTime<Utc>,
+        window: &Range<DateTime<Utc>>,
         room: &mut usize,
     ) -> Result<Result<Occurrences, ScheduleError>, ExplainError> {
+        let (from, to) = (window.start, window.end);
         let reach = if self.moves_fires() { REACH } else { TimeDelta::zero() };
         let after = self.after.max(earlier(from, reach + TICK));
         let until = self.until.min(later(earlier(to, TICK), reach));
-        let in_window = |at: DateTime<Utc>| from <= at && at < to && self.after < at && at <= self.until;
+        let in_window = |at: DateTime<Utc>| window.contains(&at) && self.after < at && at <= self.until;
         let mut found = Occurrences::default();
         let (mut at, mut steps) = (after, 0);
         loop {

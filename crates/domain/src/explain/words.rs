@@ -6,8 +6,8 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
 use super::{Attempt, Dispatched, Fate, InTheWay, Lead, Line, PauseInForce, Skip};
 use crate::attempt::AttemptOutcome;
-use crate::dispatch::DispatchStatus;
 use crate::instance::TermEnd;
+use crate::run_state::DispatchStatus;
 use sched_timetable::SkipReason;
 
 /// An instant, in seconds if it is whole.

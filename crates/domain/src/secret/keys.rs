@@ -11,7 +11,7 @@ use ring::aead::{CHACHA20_POLY1305, LessSafeKey, UnboundKey};
 use ring::hmac;
 use secrecy::SecretString;
 
-use super::super::job::check_name;
+use super::super::name::check_name;
 use super::seal::KEY_BYTES;
 
 /// Longest id of a key; equal to the limit of its column.

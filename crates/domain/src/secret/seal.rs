@@ -8,7 +8,7 @@ use std::fmt;
 use ring::aead::{Aad, NONCE_LEN, Nonce};
 use secrecy::ExposeSecret as _;
 
-use super::{SecretKeys, SecretPlace, SecretValue};
+use super::{SecretKeys, SecretPlace, SecretValue, SecretVersion};
 
 /// Length of a key in bytes.
 pub const KEY_BYTES: usize = 32;
@@ -63,13 +63,12 @@ impl SecretKeys {
     /// The cipher refused.
     pub fn seal(
         &self,
-        place: SecretPlace<'_>,
-        version: i64,
+        secret: SecretVersion<'_>,
         value: &SecretValue,
         nonce: [u8; NONCE_BYTES],
     ) -> Result<Sealed, SealError> {
         let (key_id, key) = self.writing();
-        let data = Aad::from(associated(place, version, key_id));
+        let data = Aad::from(associated(secret, key_id));
         let mut buffer = value.0.expose_secret().as_bytes().to_vec();
         let sealed = key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), data, &mut buffer);
         sealed.map_err(|_says_nothing| SealError)?;
@@ -77,15 +76,10 @@ impl SecretKeys {
     }
 
     /// Decrypts the value of a row.
-    pub fn open(
-        &self,
-        place: SecretPlace<'_>,
-        version: i64,
-        sealed: &Sealed,
-    ) -> Result<SecretValue, OpenError> {
+    pub fn open(&self, secret: SecretVersion<'_>, sealed: &Sealed) -> Result<SecretValue, OpenError> {
         let key_id = &sealed.key_id;
         let key = self.by_id(key_id).ok_or_else(|| OpenError::UnknownKey { key_id: key_id.clone() })?;
-        let data = Aad::from(associated(place, version, key_id));
+        let data = Aad::from(associated(secret, key_id));
         let nonce = Nonce::assume_unique_for_key(sealed.nonce);
         let mut buffer = sealed.ciphertext.clone();
         let opened = key.open_in_place(nonce, data, &mut buffer);
@@ -98,8 +92,8 @@ impl SecretKeys {
 }
 
 /// The associated data of a value.
-fn associated(place: SecretPlace<'_>, version: i64, key_id: &str) -> Vec<u8> {
-    let SecretPlace { tenant, project, name } = place;
+fn associated(secret: SecretVersion<'_>, key_id: &str) -> Vec<u8> {
+    let SecretVersion { place: SecretPlace { tenant, project, name }, version } = secret;
     let version = version.to_be_bytes();
     let project = project.map(|project| project.0.into_bytes());
     let project = project.as_ref().map_or(&[][..], |bytes| &bytes[..]);

@@ -22,21 +22,16 @@ fn place(name: &str) -> SecretPlace<'_> {
     SecretPlace { tenant: TenantId(Uuid::from_u128(1)), project: None, name }
 }
 
-fn opened(
-    keys: &SecretKeys,
-    place: SecretPlace<'_>,
-    version: i64,
-    sealed: &Sealed,
-) -> Result<String, OpenError> {
-    keys.open(place, version, sealed).map(|value| value.into_inner().expose_secret().to_owned())
+fn opened(keys: &SecretKeys, secret: SecretVersion<'_>, sealed: &Sealed) -> Result<String, OpenError> {
+    keys.open(secret, sealed).map(|value| value.into_inner().expose_secret().to_owned())
 }
 
 #[test]
 fn sealed_value_opens_only_in_its_row() {
     let keys = keys(&[line("a", 1)]);
     let project = SecretPlace { project: Some(ProjectId(Uuid::from_u128(2))), ..place("token") };
-    let sealed = keys.seal(project, 3, &value("hunter2"), NONCE).unwrap();
-    assert_eq!(opened(&keys, project, 3, &sealed).unwrap(), "hunter2");
+    let sealed = keys.seal(project.version(3), &value("hunter2"), NONCE).unwrap();
+    assert_eq!(opened(&keys, project.version(3), &sealed).unwrap(), "hunter2");
     let refused = Err(OpenError::Refused { key_id: "a".into() });
     for (place, version) in [
         (project, 4),
@@ -45,25 +40,25 @@ fn sealed_value_opens_only_in_its_row() {
         (SecretPlace { project: Some(ProjectId(Uuid::from_u128(9))), ..project }, 3),
         (SecretPlace { tenant: TenantId(Uuid::from_u128(9)), ..project }, 3),
     ] {
-        assert_eq!(opened(&keys, place, version, &sealed), refused, "{place:?} {version}");
+        assert_eq!(opened(&keys, place.version(version), &sealed), refused, "{place:?} {version}");
     }
 }
 
 #[test]
 fn a_changed_row_does_not_open() {
     let keys = keys(&[line("a", 1), line("b", 1)]);
-    let sealed = keys.seal(place("token"), 1, &value("hunter2"), NONCE).unwrap();
+    let sealed = keys.seal(place("token").version(1), &value("hunter2"), NONCE).unwrap();
     assert_eq!(sealed.ciphertext.len(), "hunter2".len() + 16);
     for at in 0..sealed.ciphertext.len() {
         let mut changed = sealed.clone();
         changed.ciphertext[at] ^= 1;
-        assert!(opened(&keys, place("token"), 1, &changed).is_err(), "byte {at}");
+        assert!(opened(&keys, place("token").version(1), &changed).is_err(), "byte {at}");
     }
     let other_nonce = Sealed { nonce: [8; NONCE_BYTES], ..sealed.clone() };
     let other_id = Sealed { key_id: "b".into(), ..sealed.clone() };
     let short = Sealed { ciphertext: vec![1; 15], ..sealed };
     for changed in [other_nonce, other_id, short] {
-        assert!(matches!(opened(&keys, place("token"), 1, &changed), Err(OpenError::Refused { .. })));
+        assert!(matches!(opened(&keys, place("token").version(1), &changed), Err(OpenError::Refused { .. })));
     }
 }
 
@@ -72,15 +67,18 @@ fn first_key_encrypts_and_all_keys_decrypt() {
     let old = keys(&[line("old", 1)]);
     let both = keys(&[line("new", 2), line("old", 1)]);
     let new = keys(&[line("new", 2)]);
-    let sealed = old.seal(place("token"), 1, &value("hunter2"), NONCE).unwrap();
-    let read = both.open(place("token"), 1, &sealed).unwrap();
-    let again = both.seal(place("token"), 1, &read, [9; NONCE_BYTES]).unwrap();
+    let sealed = old.seal(place("token").version(1), &value("hunter2"), NONCE).unwrap();
+    let read = both.open(place("token").version(1), &sealed).unwrap();
+    let again = both.seal(place("token").version(1), &read, [9; NONCE_BYTES]).unwrap();
     assert_eq!((sealed.key_id.as_str(), again.key_id.as_str()), ("old", "new"));
-    assert_eq!(opened(&new, place("token"), 1, &again).unwrap(), "hunter2");
-    assert_eq!(opened(&new, place("token"), 1, &sealed), Err(OpenError::UnknownKey { key_id: "old".into() }));
+    assert_eq!(opened(&new, place("token").version(1), &again).unwrap(), "hunter2");
+    assert_eq!(
+        opened(&new, place("token").version(1), &sealed),
+        Err(OpenError::UnknownKey { key_id: "old".into() })
+    );
     let same_id = keys(&[line("old", 3)]);
     assert_eq!(
-        opened(&same_id, place("token"), 1, &sealed),
+        opened(&same_id, place("token").version(1), &sealed),
         Err(OpenError::Refused { key_id: "old".into() })
     );
 }
@@ -159,7 +157,7 @@ proptest! {
     #[test]
     fn whatever_is_sealed_opens_as_it_was(text in "[^\\x00]{1,200}", version in 1_i64.., nonce: [u8; NONCE_BYTES]) {
         let keys = keys(&[line("a", 1)]);
-        let sealed = keys.seal(place("n"), version, &value(&text), nonce).unwrap();
-        prop_assert_eq!(opened(&keys, place("n"), version, &sealed).unwrap(), text);
+        let sealed = keys.seal(place("n").version(version), &value(&text), nonce).unwrap();
+        prop_assert_eq!(opened(&keys, place("n").version(version), &sealed).unwrap(), text);
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use chrono::{DateTime, Utc};
 
 use super::Window;
-use super::report::Moment;
+use super::moment::Moment;
 
 const SECONDS: i64 = 60;
 

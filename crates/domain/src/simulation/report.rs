@@ -7,16 +7,10 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::load::{BusyMinute, Histogram, Load};
+use super::moment::Moment;
 use super::running::{Runs, Tally};
-use super::suggest::Advice;
+use super::suggest::{Advice, Suggestion};
 use super::{Simulated, Window};
-
-/// An instant, or the period that begins with it, and a count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
-    pub at: DateTime<Utc>,
-    pub count: u32,
-}
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
@@ -84,57 +78,33 @@ pub struct JobReport {
     pub cancelled: u64,
 }
 
-/// A change that lets a job start beside fewer others.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Suggestion {
-    pub job: String,
-    pub change: Change,
-    /// The average number of starts, its own included, in the minutes of its starts, after all
-    /// suggestions before this one.
-    pub company_before: f64,
-    /// The same after this suggestion.
-    pub company_after: f64,
+/// The results of a simulation's parts, from which its report is built.
+pub(super) struct Results {
+    pub(super) load: Load,
+    pub(super) runs: Runs,
+    pub(super) advice: Advice,
 }
 
-impl Suggestion {
-    /// The reduction in colliding starts.
-    pub fn gain(&self) -> f64 {
-        self.company_before - self.company_after
-    }
-}
-
-/// A change of a job's settings.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
-    /// Give `schedule_config.expression` this value.
-    Expression(String),
-    /// Give `jitter_seconds` this value.
-    Jitter(u32),
-}
-
-pub(super) fn assemble(
-    jobs: &[Simulated<'_>],
-    window: Window,
-    load: Load,
-    runs: Runs,
-    advice: Advice,
-) -> Report {
-    let starts = load.total();
-    let (minutes, starts_by_job, busiest_second, peaks) = load.into_parts();
-    let reports = jobs.iter().zip(starts_by_job).zip(runs.jobs);
-    let reports: Vec<_> = reports.map(|((job, starts), tally)| job_report(job, starts, &tally)).collect();
-    Report {
-        window,
-        starts,
-        hours: hours(&minutes, &runs.hours),
-        peaks: peaks.into_iter().map(|minute| peak(jobs, &minutes, minute)).collect(),
-        minutes,
-        busiest_second,
-        busy: reports.iter().fold(TimeDelta::zero(), |sum, job| sum + job.busy),
-        jobs: reports,
-        most_running: runs.most,
-        suggestions: advice.suggestions,
-        spread_peak: advice.peak,
+impl Results {
+    pub(super) fn report(self, jobs: &[Simulated<'_>], window: Window) -> Report {
+        let Self { load, runs, advice } = self;
+        let starts = load.total();
+        let (minutes, starts_by_job, busiest_second, peaks) = load.into_parts();
+        let reports = jobs.iter().zip(starts_by_job).zip(runs.jobs);
+        let reports: Vec<_> = reports.map(|((job, starts), tally)| job_report(job, starts, &tally)).collect();
+        Report {
+            window,
+            starts,
+            hours: hours(&minutes, &runs.hours),
+            peaks: peaks.into_iter().map(|minute| peak(jobs, &minutes, minute)).collect(),
+            minutes,
+            busiest_second,
+            busy: reports.iter().fold(TimeDelta::zero(), |sum, job| sum + job.busy),
+            jobs: reports,
+            most_running: runs.most,
+            suggestions: advice.suggestions,
+            spread_peak: advice.peak,
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::super::job::OverlapPolicy;
-use super::report::Moment;
+use super::moment::Moment;
 use super::{Simulated, Window};
 
 const HOUR: i64 = 3600;

@@ -9,7 +9,7 @@
 use chrono::TimeDelta;
 
 use super::load::{Histogram, Load, mean};
-use super::report::{Change, Moment, Suggestion};
+use super::moment::Moment;
 use super::starts::Starts;
 use super::{Simulated, SimulationError, Timing, Window};
 use sched_timetable::ScheduleError;
@@ -22,6 +22,34 @@ const LEAST_SHARE: f64 = 0.1;
 const MOST_JITTER: u32 = 900;
 /// The shortest one, which still spreads over minutes.
 const LEAST_JITTER: u32 = 120;
+
+/// A change that lets a job start beside fewer others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Suggestion {
+    pub job: String,
+    pub change: Change,
+    /// The average number of starts, its own included, in the minutes of its starts, after all
+    /// suggestions before this one.
+    pub company_before: f64,
+    /// The same after this suggestion.
+    pub company_after: f64,
+}
+
+impl Suggestion {
+    /// The reduction in colliding starts.
+    pub fn gain(&self) -> f64 {
+        self.company_before - self.company_after
+    }
+}
+
+/// A change of a job's settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Give `schedule_config.expression` this value.
+    Expression(String),
+    /// Give `jitter_seconds` this value.
+    Jitter(u32),
+}
 
 /// The possible changes, and the busiest minute with all of them applied.
 #[derive(Debug)]
@@ -37,9 +65,10 @@ pub(super) fn suggest(
     load: &Load,
     window: Window,
 ) -> Result<Advice, SimulationError> {
-    let mut minutes = load.histogram.clone();
+    let minutes = load.histogram.clone();
     let busiest = f64::from(minutes.busiest().map_or(0, |minute| minute.count));
     let enough = LEAST_GAIN.max(LEAST_SHARE * busiest);
+    let mut search = Search { minutes, window, enough };
     let mut candidates: Vec<(f64, &Simulated<'_>, Move<'_>)> = jobs
         .iter()
         .zip(closest)
@@ -52,11 +81,11 @@ pub(super) fn suggest(
     let mut suggestions = Vec::new();
     for (_, job, moved) in candidates {
         let failed = |source| SimulationError::Schedule { job: job.name.to_owned(), source };
-        let tried = try_move(&mut minutes, job, &moved, window, enough).map_err(failed)?;
+        let tried = search.try_move(job, &moved).map_err(failed)?;
         suggestions.extend(tried);
     }
     suggestions.sort_by(|left, right| right.gain().total_cmp(&left.gain()));
-    Ok(Advice { suggestions, peak: minutes.busiest() })
+    Ok(Advice { suggestions, peak: search.minutes.busiest() })
 }
 
 struct Move<'a> {
@@ -88,36 +117,47 @@ impl<'a> Move<'a> {
     }
 }
 
-/// Moves a job in the histogram. Without enough gain, restores the histogram and returns `None`.
-fn try_move(
-    minutes: &mut Histogram,
-    job: &Simulated<'_>,
-    moved: &Move<'_>,
+/// The state of a search.
+struct Search {
+    /// The starts with all moves that were kept.
+    minutes: Histogram,
     window: Window,
+    /// The least reduction in colliding starts for which a move is kept.
     enough: f64,
-) -> Result<Option<Suggestion>, ScheduleError> {
-    let list = |timing, jitter| indices(minutes, Starts::new(timing, job.name, jitter, window)?);
-    let old = list(&job.timing, job.jitter_seconds)?;
-    let new = list(moved.timing, moved.jitter_seconds)?;
-    // A job that moves out of the window has no collisions there, which proves nothing.
-    if new.is_empty() {
-        return Ok(None);
+}
+
+impl Search {
+    /// Moves a job in the histogram. Without enough gain, restores the histogram and returns
+    /// `None`.
+    fn try_move(
+        &mut self,
+        job: &Simulated<'_>,
+        moved: &Move<'_>,
+    ) -> Result<Option<Suggestion>, ScheduleError> {
+        let Self { minutes, window, enough } = self;
+        let list = |timing, jitter| indices(minutes, Starts::new(timing, job.name, jitter, *window)?);
+        let old = list(&job.timing, job.jitter_seconds)?;
+        let new = list(moved.timing, moved.jitter_seconds)?;
+        // A job that moves out of the window has no collisions there, which proves nothing.
+        if new.is_empty() {
+            return Ok(None);
+        }
+        let company_before = company(minutes, &old);
+        old.iter().for_each(|index| minutes.remove(*index));
+        new.iter().for_each(|index| minutes.add(*index));
+        let suggestion = Suggestion {
+            job: job.name.to_owned(),
+            change: moved.change.clone(),
+            company_before,
+            company_after: company(minutes, &new),
+        };
+        if suggestion.gain() >= *enough {
+            return Ok(Some(suggestion));
+        }
+        new.iter().for_each(|index| minutes.remove(*index));
+        old.iter().for_each(|index| minutes.add(*index));
+        Ok(None)
     }
-    let company_before = company(minutes, &old);
-    old.iter().for_each(|index| minutes.remove(*index));
-    new.iter().for_each(|index| minutes.add(*index));
-    let suggestion = Suggestion {
-        job: job.name.to_owned(),
-        change: moved.change.clone(),
-        company_before,
-        company_after: company(minutes, &new),
-    };
-    if suggestion.gain() >= enough {
-        return Ok(Some(suggestion));
-    }
-    new.iter().for_each(|index| minutes.remove(*index));
-    old.iter().for_each(|index| minutes.add(*index));
-    Ok(None)
 }
 
 fn indices(minutes: &Histogram, mut starts: Starts<'_>) -> Result<Vec<usize>, ScheduleError> {

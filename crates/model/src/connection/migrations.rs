@@ -12,7 +12,7 @@ use diesel::pg::Pg;
 use diesel_async::{AsyncMigrationHarness, RunQueryDsl, SimpleAsyncConnection};
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 
-use crate::connection::row_security::RoleError;
+use crate::connection::role_error::RoleError;
 use crate::{Conn, Database, DbError, DbResult};
 
 /// The migrations in this build.

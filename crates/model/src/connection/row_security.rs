@@ -1,6 +1,6 @@
 //! Database roles that isolate tenants, and the scope of a transaction.
 //!
-//! Row-level security (migration 27) shows [`API_ROLE`] the rows of one tenant: the tenant in the
+//! Row-level security shows [`API_ROLE`] the rows of one tenant: the tenant in the
 //! setting `sched.tenant`, which applies to one transaction. Without the setting no row is visible.
 //! Members of [`DAEMON_ROLE`] see every row. Daemons check both at startup: an API that could
 //! bypass row-level security, or a daemon that it would block, does not start. The checks only
@@ -12,6 +12,7 @@ use diesel::sql_types::{Bool, Nullable, Text};
 use diesel_async::RunQueryDsl;
 
 use super::migrations::SchemaError;
+pub use super::role_error::RoleError;
 use crate::{Conn, DbError};
 use sched_domain::ids::TenantId;
 
@@ -105,56 +106,6 @@ impl Scope {
              set_config('sched.system', '{system}', true){follow}{plans}{limit}"
         )
     }
-}
-
-/// Why a daemon cannot use its database role.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RoleError {
-    /// The migrations create it, so it was dropped.
-    #[error(
-        "the database server has no role {0}, which isolates tenants; to create it again, repeat `schedctl migrate down --steps 1` until \
-         migration 2026-11-22-000027 is reverted, then run `schedctl migrate up`"
-    )]
-    Missing(String),
-    #[error(
-        "{login:?} is not a member of the role {role}, which it must use; as an administrator of the database, run: \
-         GRANT {role} TO \"{login}\""
-    )]
-    NotAMember { login: String, role: String },
-    /// Row-level security does not apply to it.
-    #[error(
-        "the role {0} bypasses row-level security, which isolates tenants; as an administrator of the database, run: \
-         ALTER ROLE {0} NOSUPERUSER NOBYPASSRLS"
-    )]
-    Bypasses(String),
-    /// It is a member of roles that row-level security does not restrict.
-    #[error(
-        "the role {role} may become {others}, for which tenants are not isolated; as an administrator of the database, run: \
-         REVOKE {others} FROM {role}"
-    )]
-    MayBecome { role: String, others: String },
-    /// An owner of tables could disable their row-level security.
-    #[error(
-        "the role {role} owns {tables}, and could disable their row-level security; as an administrator of the database, run: \
-         ALTER TABLE … OWNER TO the owner of the other tables"
-    )]
-    Owns { role: String, tables: String },
-    /// Row-level security was disabled.
-    #[error(
-        "row-level security, which isolates tenants, is off for {0}; as their owner, run: \
-         ALTER TABLE … ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"
-    )]
-    Off(String),
-    #[error(
-        "{login:?} may not act as {owner:?}, the owner of the tables, but a scheduler creates and drops partitions; sign in as \
-         {owner:?}, or run: GRANT \"{owner}\" TO \"{login}\""
-    )]
-    NotTheOwner { login: String, owner: String },
-    #[error(
-        "{login:?} is not a member of the role {role}, so it sees the rows of no tenant; as an administrator of the database, run: \
-         GRANT {role} TO \"{login}\""
-    )]
-    SeesNothing { login: String, role: String },
 }
 
 statement! {

@@ -9,7 +9,7 @@ use diesel_async::RunQueryDsl;
 use serde_json::json;
 
 use super::functions::{self, FunctionSettings};
-use crate::jobs::{self, SaveError, SaveMode};
+use crate::jobs::{self, SaveError, SaveMode, Writing};
 use crate::schema::{queues, scheduled_jobs};
 use crate::{Conn, DbResult, connection::transaction};
 use sched_domain::built_in::{self, Builtin};
@@ -74,7 +74,8 @@ async fn install_one(conn: &mut Conn, builtin: &Builtin, installed: &mut Install
         installed.taken.push(builtin.name);
         return Ok(());
     }
-    let saved = jobs::save(conn, DEFAULT_TENANT, &job(builtin), SaveMode::Create, SOURCE).await?;
+    let saved =
+        jobs::save(conn, DEFAULT_TENANT, &job(builtin), Writing::new(SaveMode::Create, SOURCE)).await?;
     if let Some(reason) = builtin.disabled_reason {
         diesel::update(scheduled_jobs::table.find((DEFAULT_TENANT, saved.job.id)))
             .set(scheduled_jobs::disabled_reason.eq(reason))

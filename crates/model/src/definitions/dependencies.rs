@@ -344,15 +344,6 @@ async fn lock(conn: &mut Conn, tenant: TenantId, jobs: &BTreeSet<JobId>) -> DbRe
     Ok(())
 }
 
-/// The dependencies in a job's row. Unreadable data was not written by this program; the stored
-/// dependencies, which decide, are separate.
-pub(crate) fn stored_after(stored: serde_json::Value, job: &str) -> Vec<After> {
-    serde_json::from_value(stored).unwrap_or_else(|error| {
-        tracing::error!(job.name = job, %error, "the stored dependencies of a job are invalid; showing none");
-        Vec::new()
-    })
-}
-
 /// Dependents of each of these jobs, by name, with their conditions, without deleted ones.
 pub async fn followers(
     conn: &Conn,

@@ -9,14 +9,17 @@ use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 use serde::{Deserialize, Serialize};
 
-use crate::jobs::literally;
+use super::stored_json::stored_policy;
+use crate::connection::like::literally;
 use crate::schema::task_functions;
-use crate::{Conn, DbError, DbResult, connection::database_clock};
+use crate::{Conn, DbError, DbResult, PageRequest, connection::database_clock};
 use sched_domain::function::HandlerType;
 use sched_domain::ids::{DispatchId, FunctionId, JobId, TenantId};
 use sched_domain::retry::RetryPolicy;
 
-pub use self::lifecycle::{delete, expect, set_active};
+pub use super::saved::Change;
+
+pub use self::lifecycle::{Activation, delete, expect, set_active};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FunctionSettings {
@@ -53,16 +56,6 @@ pub struct Function {
     pub is_system: bool,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
-    /// The resource is new.
-    Created,
-    /// The resource was different before.
-    Updated,
-    /// The resource was equal before; nothing was written.
-    Unchanged,
 }
 
 #[derive(Queryable, Selectable)]
@@ -109,21 +102,6 @@ impl Row {
                 default_timeout_seconds: self.default_timeout_seconds,
                 args_schema: self.args_schema,
             },
-        }
-    }
-}
-
-/// Reads a stored retry policy. An unreadable one, which was written without the API, counts as
-/// none and is logged: the installation's default applies, so neither a claim nor a list fails.
-pub(crate) fn stored_policy(
-    stored: Option<serde_json::Value>,
-    what: impl FnOnce() -> String,
-) -> Option<RetryPolicy> {
-    match serde_json::from_value(stored?) {
-        Ok(policy) => Some(policy),
-        Err(error) => {
-            tracing::error!(policy = what(), %error, "a stored retry policy is invalid; the default applies");
-            None
         }
     }
 }
@@ -179,20 +157,19 @@ pub struct Filter {
     pub is_active: Option<bool>,
 }
 
-/// Functions of the tenant whose name sorts after `after`, at most `limit`, by name.
+/// A page of the tenant's functions by name, after the name `page.after`.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
     filter: &Filter,
-    after: Option<&str>,
-    limit: i64,
+    page: PageRequest<Option<&str>>,
 ) -> DbResult<Vec<Function>> {
     let mut query = task_functions::table
         .filter(task_functions::tenant_id.eq(tenant))
         .filter(task_functions::deleted_at.is_null())
-        .filter(task_functions::name.gt(after.unwrap_or_default()))
+        .filter(task_functions::name.gt(page.after.unwrap_or_default()))
         .order(task_functions::name)
-        .limit(limit)
+        .limit(page.limit)
         .select(Row::as_select())
         .into_boxed();
     if let Some(prefix) = &filter.name_prefix {

@@ -94,6 +94,15 @@ macro_rules! turn_row {
     }};
 }
 
+/// A request to turn a kill switch.
+#[derive(Debug, Clone, Copy)]
+pub struct TurnRequest<'a> {
+    pub target: Target<'a>,
+    pub turn: Turn<'a>,
+    /// The state that the resource must have before.
+    pub expected: Expected,
+}
+
 /// Turns a kill switch. Call it in a transaction.
 ///
 /// # Errors
@@ -101,10 +110,9 @@ macro_rules! turn_row {
 pub async fn turn(
     conn: &mut Conn,
     tenant: TenantId,
-    target: Target<'_>,
-    turn: Turn<'_>,
-    expected: Expected,
+    request: TurnRequest<'_>,
 ) -> Result<Turned, ChangeError> {
+    let TurnRequest { target, turn, expected } = request;
     Ok(match target {
         Target::Tenant => {
             turn_row!(conn, tenants, tenants::table.filter(tenants::id.eq(tenant)), turn, expected)

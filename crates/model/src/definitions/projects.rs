@@ -12,11 +12,11 @@ use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
 use super::dependencies;
-use super::functions::Change;
 use super::resources::{ChangeError, Expected, MOST_NAMED, Users};
+use super::saved::Change;
 use crate::dispatching::cancellations::Order;
 use crate::identity::tenants::DEFAULT_PROJECT;
-use crate::jobs::{self, DeletedJob, Job, SaveError};
+use crate::jobs::{self, DeletedJob, Deletion, Job, SaveError};
 use crate::schema::{projects, scheduled_jobs, secrets};
 use crate::{
     Conn, DbError, DbResult,
@@ -303,8 +303,9 @@ async fn delete_jobs(
         return Err(DeleteError::Followed(users));
     }
     let mut deleted = Vec::with_capacity(there.len());
+    let deletion = Deletion { source: request.source, order: request.order };
     for job in there {
-        deleted.push(jobs::end(conn, tenant, job, request.source, &request.order).await?);
+        deleted.push(jobs::end(conn, tenant, job, &deletion).await?);
     }
     Ok(deleted)
 }

@@ -9,8 +9,8 @@ use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool, Int2, Int4, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 
-use super::functions::Change;
 use super::resources::{ChangeError, Expected, MOST_NAMED, Users};
+use super::saved::Change;
 use crate::identity::tenants::DEFAULT_QUEUE;
 use crate::schema::{queues, scheduled_jobs, task_functions};
 use crate::{Conn, DbError, DbResult, connection::database_clock};

@@ -16,7 +16,7 @@ use diesel_async::RunQueryDsl;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::functions::Change;
+use super::saved::Change;
 use crate::schema::{notification_channels, secrets};
 use crate::{Conn, DbError, DbResult, connection::database_clock};
 use sched_domain::ids::{JobId, ProjectId, TenantId};
@@ -102,22 +102,25 @@ fn random_nonce() -> [u8; NONCE_BYTES] {
     rand::random()
 }
 
-/// Writes the value of a secret: inserts or overwrites it. `source` is the component, or the e-mail
-/// address of the user. Call it in a transaction.
+/// A value to write for a secret.
+#[derive(Debug, Clone, Copy)]
+pub struct NewValue<'a> {
+    pub place: SecretPlace<'a>,
+    pub value: &'a SecretValue,
+    /// Component, or e-mail address of the user.
+    pub source: &'a str,
+}
+
+/// Writes the value of a secret: inserts or overwrites it. Call it in a transaction.
 ///
 /// # Errors
 /// A constraint error if the project was deleted (`secrets_project_fkey`).
-pub async fn put(
-    conn: &mut Conn,
-    place: SecretPlace<'_>,
-    value: &SecretValue,
-    keys: &SecretKeys,
-    source: &str,
-) -> Result<SavedSecret, PutError> {
+pub async fn put(conn: &mut Conn, new: NewValue<'_>, keys: &SecretKeys) -> Result<SavedSecret, PutError> {
     use secrets as s;
+    let NewValue { place, value, source } = new;
     let existing = lock(conn, place).await?;
     let version = existing.as_ref().map_or(1, |existing| existing.version + 1);
-    let sealed = keys.seal(place, version, value, random_nonce())?;
+    let sealed = keys.seal(place.version(version), value, random_nonce())?;
     let content = (
         s::key_id.eq(&sealed.key_id),
         s::nonce.eq(&sealed.nonce[..]),
@@ -330,7 +333,10 @@ impl SealedSecret {
     pub fn open(&self, keys: &SecretKeys) -> Result<SecretValue, OpenError> {
         let key_id = self.key_id.clone();
         let Ok(nonce) = self.nonce.as_slice().try_into() else { return Err(OpenError::Refused { key_id }) };
-        keys.open(self.place(), self.version, &Sealed { key_id, nonce, ciphertext: self.ciphertext.clone() })
+        keys.open(
+            self.place().version(self.version),
+            &Sealed { key_id, nonce, ciphertext: self.ciphertext.clone() },
+        )
     }
 }
 

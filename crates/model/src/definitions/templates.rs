@@ -10,7 +10,7 @@ use diesel_async::RunQueryDsl;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::functions::Change;
+use super::saved::Change;
 use crate::schema::{job_templates, scheduled_jobs};
 use crate::{Conn, DbError, DbResult, connection::database_clock};
 use sched_domain::ids::{JobId, TenantId};

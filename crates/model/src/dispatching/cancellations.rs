@@ -19,8 +19,8 @@ use uuid::Uuid;
 
 use crate::schema::{job_dispatch, scheduled_jobs};
 use crate::{Conn, DbResult, dispatching::overlap_queue};
-use sched_domain::dispatch::DispatchStatus;
 use sched_domain::ids::{ClaimToken, DispatchId, JobId, ProjectId, TenantId, WorkerId};
+use sched_domain::run_state::DispatchStatus;
 
 /// Most runs of a job that one command cancels.
 pub const MOST_AT_ONCE: usize = 1_000;
@@ -165,7 +165,7 @@ pub async fn cancel(
     let Some((stricken, _)) = lock_job(conn, tenant, job).await? else {
         return Ok(Cancelled::NoSuchDispatch);
     };
-    let mut stopped = stop(conn, tenant, job, &[id.0], order).await?;
+    let mut stopped = stop(conn, Stop { tenant, job, ids: &[id.0], message: &order.message() }).await?;
     if stopped.closed.is_empty() && stopped.requested.is_empty() {
         let found: Option<(DispatchStatus, Option<WorkerId>)> = dispatch()
             .select((job_dispatch::status, job_dispatch::worker_id))
@@ -200,7 +200,7 @@ pub async fn cancel_of_job(
     let fresh: Vec<Uuid> = open.iter().filter(|(_, is_marked)| !is_marked).map(|(id, _)| *id).collect();
     let now: Vec<Uuid> = fresh.iter().take(MOST_AT_ONCE).copied().collect();
     let has_more = fresh.len() > now.len();
-    let mut stopped = stop(conn, tenant, job, &now, order).await?;
+    let mut stopped = stop(conn, Stop { tenant, job, ids: &now, message: &order.message() }).await?;
     if !has_more {
         stopped.released_queues = overlap_queue::release(conn, &[(tenant, job)]).await?;
     }
@@ -253,20 +253,12 @@ statement! {
     ) -> (SqlUuid, Nullable<SqlUuid>)
 }
 
-async fn stop(
-    conn: &mut Conn,
-    tenant: TenantId,
-    job: JobId,
-    ids: &[Uuid],
-    order: &Order<'_>,
-) -> DbResult<Stopped> {
+async fn stop(conn: &mut Conn, statement: Stop<'_>) -> DbResult<Stopped> {
     let mut stopped = Stopped::default();
-    if ids.is_empty() {
+    if statement.ids.is_empty() {
         return Ok(stopped);
     }
-    let message = order.message();
-    let rows: Vec<(DispatchId, Option<WorkerId>)> =
-        Stop { tenant, job, ids, message: &message }.load(conn).await?;
+    let rows: Vec<(DispatchId, Option<WorkerId>)> = statement.load(conn).await?;
     for (id, worker) in rows {
         match worker {
             Some(worker) => {

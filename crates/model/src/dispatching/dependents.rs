@@ -25,13 +25,13 @@ use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
 use self::plan::{EdgesByJob, Plan};
-use super::insert;
 use super::room::{Instances, InstancesColumns};
+use super::{insert, tick};
 use crate::schema::{job_dispatch, job_ends};
 use crate::{Conn, DbResult};
 use sched_domain::dependency::{AfterCondition, AfterMode, Edge};
-use sched_domain::dispatch::{DispatchStatus, Trigger};
 use sched_domain::ids::{DispatchId, InstanceId, JobId, TenantId, Term};
+use sched_domain::run_state::{DispatchStatus, Trigger};
 use sched_domain::trace::TraceContext;
 use sched_timetable::SkipReason;
 
@@ -63,15 +63,17 @@ pub async fn any(conn: &mut Conn) -> DbResult<bool> {
     Ok(first.is_some())
 }
 
-/// Takes the oldest ends and creates the runs of their dependents, in a transaction that was fenced
-/// at `now`.
+/// Fences the transaction, takes the oldest ends and creates the runs of their dependents.
+///
+/// # Errors
+/// [`DbError::TermOver`](crate::DbError::TermOver) if the instance does not lead with this term.
 pub async fn run_dependents(
     conn: &mut Conn,
     instance: InstanceId,
     term: Term,
-    now: DateTime<Utc>,
     limits: Limits,
 ) -> DbResult<Followed> {
+    let now = tick::fence(conn, instance, term).await?;
     let ends: Vec<ToldEnd> = Take { limit: limits.ends, dependents: limits.dependents }.load(conn).await?;
     if ends.is_empty() {
         return Ok(Followed::default());

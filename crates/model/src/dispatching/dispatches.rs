@@ -9,10 +9,10 @@ use uuid::Uuid;
 use crate::running::live_output::Progress;
 use crate::schema::{job_dispatch, live_progress, scheduled_jobs};
 use crate::{Conn, DbResult};
-use sched_domain::dispatch::{DispatchStatus, Trigger};
 use sched_domain::ids::{
     ClaimToken, DispatchId, FunctionId, InstanceId, JobId, ProjectId, TenantId, Term, WorkerId, first_of,
 };
+use sched_domain::run_state::{DispatchStatus, Trigger};
 
 /// Priority of a run if neither the job nor the queue has one.
 pub const STANDARD_PRIORITY: i16 = 50;

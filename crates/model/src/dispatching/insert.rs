@@ -28,8 +28,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{Conn, DbResult};
-use sched_domain::dispatch::Trigger;
 use sched_domain::ids::{DispatchId, InstanceId, JobId, TenantId, Term};
+use sched_domain::run_state::Trigger;
 
 /// A run to insert.
 #[derive(Debug, Clone)]

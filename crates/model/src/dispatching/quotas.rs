@@ -11,13 +11,12 @@
 //! # Crashes
 //! A process that dies has used nothing that it did not commit.
 
-use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Date, Jsonb, Nullable, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use serde::{Deserialize, Serialize};
 
-use super::tick::{self, next_quota_window};
+use super::tick::{self, QuotaRequest, next_quota_window};
 use crate::jobs::SaveError;
 use crate::{Conn, DbError, DbResult};
 use sched_domain::ids::TenantId;
@@ -101,27 +100,22 @@ pub struct DispatchesUsedUp {
     pub after_seconds: u32,
 }
 
-/// Runs taken from a quota.
+/// Runs that triggers may create.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taken {
     pub(crate) granted: i64,
-    /// The error for the triggers that got no run.
-    pub(crate) used_up: DispatchesUsedUp,
+    /// The error for the triggers that got no run; `None` if the tenant has no quota.
+    pub(crate) used_up: Option<DispatchesUsedUp>,
 }
 
-/// Takes up to `wanted` runs from the quota of `limit` per minute, as many as are left, until the
-/// end of the transaction. The caller holds the locks on their jobs.
-pub(crate) async fn take_dispatches(
-    conn: &Conn,
-    tenant: TenantId,
-    limit: i64,
-    now: DateTime<Utc>,
-    wanted: i64,
-) -> DbResult<Taken> {
-    let granted = tick::take_from_quota(conn, tenant, limit, now, wanted).await?;
+/// Takes runs from the quota, as many as are wanted and left, until the end of the transaction. The
+/// caller holds the locks on their jobs.
+pub(crate) async fn take_dispatches(conn: &Conn, request: QuotaRequest) -> DbResult<Taken> {
+    let QuotaRequest { limit, now, .. } = request;
+    let granted = tick::take_from_quota(conn, request).await?;
     let wait = (next_quota_window(now) - now).num_seconds() + 1;
     let after_seconds = u32::try_from(wait.clamp(1, 60)).unwrap_or(60);
-    Ok(Taken { granted, used_up: DispatchesUsedUp { limit, after_seconds } })
+    Ok(Taken { granted, used_up: Some(DispatchesUsedUp { limit, after_seconds }) })
 }
 
 /// The usage of a tenant's quotas.

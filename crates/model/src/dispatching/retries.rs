@@ -20,8 +20,8 @@ use super::insert::{self, NewDispatch, Origin};
 use super::room::{Instances, InstancesColumns, Rooms};
 use crate::schema::{dead_letters, job_dispatch, scheduled_jobs, task_functions};
 use crate::{Conn, DbResult};
-use sched_domain::dispatch::{DispatchStatus, Trigger};
 use sched_domain::ids::{DispatchId, JobId, ProjectId, TenantId, time_ordered};
+use sched_domain::run_state::{DispatchStatus, Trigger};
 
 /// A command to retry runs.
 #[derive(Debug, Clone, Copy)]

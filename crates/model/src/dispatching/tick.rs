@@ -23,12 +23,12 @@ use super::cancellations::{self, MakeRoom};
 use super::insert::{self, NewDispatch};
 use super::room::Instances;
 use crate::{Conn, DbError, DbResult, dispatching::overlap_queue};
-use sched_domain::dispatch::Trigger;
 use sched_domain::ids::{InstanceId, JobId, ProjectId, TenantId, Term, WorkerId};
 use sched_domain::job::{MisfireKind, OverlapPolicy};
+use sched_domain::run_state::Trigger;
 use sched_timetable::{CalendarRoll, DstGap, DstOverlap, JobType, SkipReason};
 
-pub(crate) use self::quotas::take_from_quota;
+pub(crate) use self::quotas::{QuotaRequest, take_from_quota};
 pub use self::quotas::{next_quota_window, open_quotas};
 pub use self::rezone::{computed_elsewhere, lock_computed_elsewhere};
 

@@ -38,17 +38,18 @@ use uuid::Uuid;
 
 use super::dispatches::STANDARD_PRIORITY;
 use super::insert::{self, NewDispatch, Origin};
-use super::quotas::{self, DispatchesUsedUp};
+use super::quotas::{self, DispatchesUsedUp, Taken};
 use super::room::{Instances, Rooms};
+use super::tick::QuotaRequest;
 use crate::connection::pipelined::Pipelined;
 use crate::connection::row_security::Scope;
 use crate::identity::audit::{self, AuditEntry};
 use crate::schema::job_dispatch;
 use crate::{Conn, DbError, DbResult};
 use sched_domain::args_schema::{self, Misfit};
-use sched_domain::dispatch::Trigger;
 use sched_domain::ids::{DispatchId, JobId, TenantId, time_ordered};
 use sched_domain::job::OverlapPolicy;
+use sched_domain::run_state::Trigger;
 
 /// A trigger of a job.
 #[derive(Debug, Clone, Copy)]
@@ -121,12 +122,7 @@ pub enum Fate {
 ///
 /// # Errors
 /// If nothing was written; or, for an outage ([`DbError::is_outage`]), if the result is unknown.
-pub async fn trigger_batch(
-    conn: &mut Conn,
-    tenant: TenantId,
-    triggered_by: Trigger,
-    orders: &[Order<'_>],
-) -> DbResult<Vec<Fate>> {
+pub async fn trigger_batch(conn: &mut Conn, tenant: TenantId, orders: &[Order<'_>]) -> DbResult<Vec<Fate>> {
     if orders.is_empty() {
         return Ok(Vec::new());
     }
@@ -137,7 +133,7 @@ pub async fn trigger_batch(
     let work = async {
         let lock = names.lock(tenant, false);
         let found: Vec<Found> = pipelined.begin(scope, lock.load(&mut { pipelined.conn() })).await?;
-        let batch = Batch { tenant, triggered_by, orders, demands: Demands::default() };
+        let batch = Batch { tenant, orders, demands: Demands::default() };
         batch.decide_and_write(pipelined.conn(), found).await
     };
     let done = work.await;
@@ -151,7 +147,6 @@ pub async fn trigger_batch(
 pub async fn trigger(
     conn: &mut Conn,
     tenant: TenantId,
-    triggered_by: Trigger,
     order: &Order<'_>,
     demands: Demands<'_>,
 ) -> DbResult<Fate> {
@@ -161,7 +156,7 @@ pub async fn trigger(
     let Some(job) = job else { return Ok(Fate::NoSuchJob) };
     let names = Names { ids: vec![Some(job.0)], names: vec![None] };
     let found: Vec<Found> = names.lock(tenant, true).load(conn).await?;
-    let batch = Batch { tenant, triggered_by, orders: std::slice::from_ref(order), demands };
+    let batch = Batch { tenant, orders: std::slice::from_ref(order), demands };
     match batch.decide_and_write(conn, found).await?.pop() {
         Some(Fate::Busy) | None => Err(corrupt("the job of a single trigger was not locked".to_owned())),
         Some(fate) => Ok(fate),
@@ -289,7 +284,6 @@ fn names_of<'a>(order: &Order<'a>) -> (Option<Uuid>, Option<&'a str>) {
 /// Triggers whose jobs are locked.
 struct Batch<'a> {
     tenant: TenantId,
-    triggered_by: Trigger,
     orders: &'a [Order<'a>],
     demands: Demands<'a>,
 }
@@ -307,14 +301,14 @@ impl<'a> Batch<'a> {
         }
 
         let wanted = i64::try_from(decided.iter().filter(|one| one.is_ok()).count()).unwrap_or(i64::MAX);
-        let (granted, used_up) = match quota {
+        let taken = match quota {
             Some(limit) if wanted > 0 => {
-                let taken = quotas::take_dispatches(conn, self.tenant, limit, now, wanted).await?;
-                (taken.granted, Some(taken.used_up))
+                let request = QuotaRequest { tenant: self.tenant, limit, wanted, now };
+                quotas::take_dispatches(conn, request).await?
             }
-            Some(_) | None => (wanted, None),
+            Some(_) | None => Taken { granted: wanted, used_up: None },
         };
-        let (fates, new) = self.share_out(decided, granted, used_up, now);
+        let (fates, new) = self.share_out(decided, taken, now);
         self.write(conn, &fates, &new).await?;
         Ok(fates)
     }
@@ -350,13 +344,12 @@ impl<'a> Batch<'a> {
     fn share_out(
         &self,
         decided: Vec<Result<Locked, Fate>>,
-        granted: i64,
-        used_up: Option<DispatchesUsedUp>,
+        taken: Taken,
         now: DateTime<Utc>,
     ) -> (Vec<Fate>, Vec<NewDispatch<'a>>) {
-        let (mut new, mut left, mut rooms) = (Vec::new(), granted, Rooms::default());
+        let (mut new, mut left, mut rooms) = (Vec::new(), taken.granted, Rooms::default());
         let mut fate = |job: Locked, order: &Order<'a>| {
-            if let Some(used_up) = used_up.filter(|_| left <= 0) {
+            if let Some(used_up) = taken.used_up.filter(|_| left <= 0) {
                 return Fate::QuotaUsedUp(used_up);
             }
             left -= 1;
@@ -405,10 +398,8 @@ impl<'a> Batch<'a> {
             _ => None,
         });
         let entries: Vec<AuditEntry> = created.collect();
-        let (inserted, noted) = futures_util::join!(
-            insert::insert(conn, None, self.triggered_by, new),
-            audit::insert(conn, &entries)
-        );
+        let (inserted, noted) =
+            futures_util::join!(insert::insert(conn, None, Trigger::Api, new), audit::insert(conn, &entries));
         let inserted = inserted?;
         noted?;
         if inserted.len() == new.len() {

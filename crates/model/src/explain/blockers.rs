@@ -20,7 +20,6 @@ use crate::jobs::Job;
 use crate::schema::{job_dependencies, scheduled_jobs};
 use crate::{Conn, DbError, DbResult, connection::database_clock, definitions::calendars};
 use sched_domain::dependency::AfterCondition;
-use sched_domain::dispatch::DispatchStatus;
 use sched_domain::explain::KnownCalendar;
 use sched_domain::explain::waits::{
     Bounded, Holder, JobFacts, Paused, Pending, QueueFacts, Quota, Rate, RunningQuota, Upstream, Wait,
@@ -28,6 +27,7 @@ use sched_domain::explain::waits::{
 };
 use sched_domain::ids::{DispatchId, JobId, TenantId};
 use sched_domain::lease::Leadership;
+use sched_domain::run_state::DispatchStatus;
 
 /// Upper bound of counts; the statements read one row more.
 const MOST_COUNTED: i64 = 1_000;

@@ -17,7 +17,6 @@ use crate::dispatching::dispatches::Dispatch;
 use crate::jobs::Job;
 use crate::{Conn, DbResult, definitions::calendars, explain::blockers};
 use sched_domain::attempt::AttemptOutcome;
-use sched_domain::dispatch::{DispatchStatus, Trigger};
 use sched_domain::explain::{
     Attempt, Cause, Dispatched, Evidence, InTheWay, KnownCalendar, Lead, MAX_FIRE_TIMES, Skip, Successor,
     Version,
@@ -25,6 +24,7 @@ use sched_domain::explain::{
 use sched_domain::ids::{DispatchId, JobId, TenantId, Term};
 use sched_domain::instance::TermEnd;
 use sched_domain::job::JobSettings;
+use sched_domain::run_state::{DispatchStatus, Trigger};
 use sched_domain::trace::TraceContext;
 use sched_timetable::SkipReason;
 
@@ -45,14 +45,20 @@ const MOST_DISABLED: i64 = 1_000;
 
 type Instant = DateTime<Utc>;
 
-/// The records of `job`, which was read before `now`, for the window `from..to`.
-pub async fn evidence(
-    conn: &mut Conn,
-    tenant: TenantId,
-    job: &Job,
-    now: Instant,
-    (from, to): (Instant, Instant),
-) -> DbResult<Evidence> {
+/// A request for the records of a job in the window `from..to`.
+#[derive(Debug, Clone, Copy)]
+pub struct EvidenceRequest<'a> {
+    /// The job, which was read before `now`.
+    pub job: &'a Job,
+    /// The present, by the database's clock.
+    pub now: Instant,
+    pub from: Instant,
+    pub to: Instant,
+}
+
+/// The records of a job for a window of time.
+pub async fn evidence(conn: &mut Conn, tenant: TenantId, request: EvidenceRequest<'_>) -> DbResult<Evidence> {
+    let EvidenceRequest { job, now, from, to } = request;
     let versions = versions(conn, tenant, job, (from, to)).await?;
     let mut names: Vec<String> = versions
         .iter()
@@ -64,6 +70,8 @@ pub async fn evidence(
     let calendars = calendars::by_names(conn, tenant, &names).await?.into_iter();
     let skips = skips(conn, tenant, job.id, (from, to)).await?;
     let disabled_at = Disabled { tenant, job: job.id, to, limit: MOST_DISABLED }.load(conn).await?;
+    let dispatches =
+        |is_of_schedule| Dispatches { tenant, job: job.id, from, to, is_of_schedule, limit: MOST_ROWS };
     Ok(Evidence {
         tenant,
         created_at: job.state.created_at,
@@ -85,8 +93,8 @@ pub async fn evidence(
             .collect(),
         disabled_at,
         skips,
-        dispatches: dispatched(conn, tenant, job.id, (from, to), true).await?,
-        triggers: dispatched(conn, tenant, job.id, (from, to), false).await?,
+        dispatches: dispatched(conn, dispatches(true)).await?,
+        triggers: dispatched(conn, dispatches(false)).await?,
     })
 }
 
@@ -325,15 +333,9 @@ statement! {
 }
 
 /// Runs of the schedule, or other runs, with their attempts.
-async fn dispatched(
-    conn: &mut Conn,
-    tenant: TenantId,
-    job: JobId,
-    (from, to): (Instant, Instant),
-    is_of_schedule: bool,
-) -> DbResult<Vec<Dispatched>> {
-    let rows: Vec<DispatchRow> =
-        Dispatches { tenant, job, from, to, is_of_schedule, limit: MOST_ROWS }.load(conn).await?;
+async fn dispatched(conn: &mut Conn, statement: Dispatches) -> DbResult<Vec<Dispatched>> {
+    let Dispatches { tenant, job, from, .. } = statement;
+    let rows: Vec<DispatchRow> = statement.load(conn).await?;
     let ids: Vec<Uuid> = rows.iter().map(|row| row.id.0).collect();
     let mut attempts: HashMap<DispatchId, Vec<Attempt>> = HashMap::new();
     if !ids.is_empty() {
@@ -384,7 +386,14 @@ async fn dispatched(
 pub async fn dispatch(conn: &mut Conn, tenant: TenantId, row: &Dispatch) -> DbResult<Option<Dispatched>> {
     let row = &row.row;
     // Few runs share job and time: only those triggered in the same microsecond.
-    let window = (row.scheduled_for, row.scheduled_for + TimeDelta::microseconds(1));
-    let found = dispatched(conn, tenant, row.job_id, window, row.trigger_id.is_none()).await?;
+    let dispatches = Dispatches {
+        tenant,
+        job: row.job_id,
+        from: row.scheduled_for,
+        to: row.scheduled_for + TimeDelta::microseconds(1),
+        is_of_schedule: row.trigger_id.is_none(),
+        limit: MOST_ROWS,
+    };
+    let found = dispatched(conn, dispatches).await?;
     Ok(found.into_iter().find(|found| found.id == row.id))
 }

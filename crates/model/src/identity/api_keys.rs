@@ -13,7 +13,7 @@ use diesel::sql_types::{Array, Bool, Bytea, Nullable, Text, Timestamptz, Uuid as
 use diesel_async::RunQueryDsl;
 
 use crate::schema::{api_keys, users};
-use crate::{Conn, DbResult};
+use crate::{Conn, DbResult, PageRequest};
 use sched_domain::identity::{ApiKey, Permissions, Role, Standing, scopes_of};
 use sched_domain::identity::{KeyHash, UnknownRingKey};
 use sched_domain::ids::{ApiKeyId, TenantId, UserId};
@@ -200,22 +200,22 @@ pub async fn touch(conn: &mut Conn, tenant: TenantId, id: ApiKeyId) -> DbResult<
     Ok(())
 }
 
-/// Keys of the tenant after `(name, prefix)`, at most `limit`, by name, each with the e-mail of its
-/// owner; optionally of one user.
+/// A page of the tenant's keys by name and prefix, each with the e-mail of its owner; optionally of
+/// one user.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
     of: Option<UserId>,
-    (after_name, after_prefix): (&str, &str),
-    limit: i64,
+    page: PageRequest<(&str, &str)>,
 ) -> DbResult<Vec<(ApiKeyRecord, Option<String>)>> {
     use api_keys as k;
+    let (after_name, after_prefix) = page.after;
     let after = k::name.gt(after_name).or(k::name.eq(after_name).and(k::key_prefix.gt(after_prefix)));
     let mut query = k::table
         .left_join(users::table.on(users::id.nullable().eq(k::user_id)))
         .filter(k::tenant_id.eq(tenant).and(after))
         .order((k::name, k::key_prefix))
-        .limit(limit)
+        .limit(page.limit)
         .select((ApiKeyRecord::as_select(), users::email.nullable()))
         .into_boxed();
     if let Some(user) = of {

@@ -29,8 +29,7 @@ use sched_domain::ids::{JobId, TenantId};
 use sched_domain::job::{JobSettings, OverlapPolicy};
 use sched_timetable::overlap::Load;
 use sched_timetable::{
-    Count, Fire, MisfirePolicy, ScheduleError, Situation, SkipReason, SkippedRange, Timetable, decide,
-    settle_quiet,
+    Count, Fire, MisfirePolicy, Situation, SkipReason, SkippedRange, Timetable, decide, settle_quiet,
 };
 
 /// The resolution of the database: a fire one tick later is a different fire.
@@ -45,6 +44,8 @@ pub(super) struct Cursor {
     pub(super) settled_until: DateTime<Utc>,
     /// Whether the next fire was computed with the time zone tables of this process.
     pub(super) is_computed: bool,
+    /// The job's last record before the change.
+    last_record: Option<DateTime<Utc>>,
     /// To be recorded after the job is written.
     skipped: Vec<SkippedRange>,
 }
@@ -52,31 +53,35 @@ pub(super) struct Cursor {
 impl Cursor {
     /// The present position of the job.
     pub(super) fn unchanged(job: &Job) -> Self {
-        let resting = Self::resting(job.state.next_run_at, job.state.settled_until);
-        Self { is_computed: false, ..resting }
+        Self { is_computed: false, ..Self::moved(job, job.state.next_run_at, job.state.settled_until) }
     }
 
     /// Requests a visit of the leader at once; settles nothing.
     pub(super) fn visit(job: &Job, now: DateTime<Utc>) -> Self {
-        Self::resting(Some(now), job.state.settled_until)
+        Self::moved(job, Some(now), job.state.settled_until)
     }
 
-    fn resting(next_run_at: Option<DateTime<Utc>>, settled_until: DateTime<Utc>) -> Self {
-        Self { next_run_at, settled_until, is_computed: true, skipped: Vec::new() }
+    /// The first position of a job that has no records.
+    fn first(now: DateTime<Utc>) -> Self {
+        Self {
+            next_run_at: None,
+            settled_until: now,
+            is_computed: true,
+            last_record: None,
+            skipped: Vec::new(),
+        }
     }
 
-    /// Records the skips of the change, after `last`, the job's last record.
-    pub(super) async fn record(
-        &self,
-        conn: &mut Conn,
-        tenant: TenantId,
-        job: JobId,
-        last: Option<DateTime<Utc>>,
-    ) -> DbResult<()> {
+    fn moved(job: &Job, next_run_at: Option<DateTime<Utc>>, settled_until: DateTime<Utc>) -> Self {
+        Self { next_run_at, last_record: job.state.last_fire_at, ..Self::first(settled_until) }
+    }
+
+    /// Records the skips of the change, after the job's last record.
+    pub(super) async fn record(&self, conn: &mut Conn, tenant: TenantId, job: JobId) -> DbResult<()> {
         use skipped_fires as s;
         let mut ranges: Vec<&SkippedRange> = self.skipped.iter().collect();
         ranges.sort_by_key(|range| range.first);
-        let mut follows = last;
+        let mut follows = self.last_record;
         let mut rows = Vec::new();
         for range in ranges {
             rows.push((
@@ -105,16 +110,23 @@ impl Cursor {
     }
 }
 
+/// The timetable of a job from a change on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NewTimetable<'a> {
+    /// The settings that describe the timetable.
+    pub(super) settings: &'a JobSettings,
+    pub(super) timetable: &'a Timetable,
+    /// The time of the change.
+    pub(super) now: DateTime<Utc>,
+}
+
 /// The cursor of a new job.
-pub(super) fn of_new(
-    settings: &JobSettings,
-    timetable: &Timetable,
-    now: DateTime<Utc>,
-) -> Result<Cursor, SaveError> {
+pub(super) fn of_new(new: NewTimetable<'_>) -> Result<Cursor, SaveError> {
+    let NewTimetable { settings, timetable, now } = new;
+    let mut cursor = Cursor::first(now);
     if !settings.is_enabled {
-        return Ok(Cursor::resting(None, now));
+        return Ok(cursor);
     }
-    let mut cursor = Cursor::resting(None, now);
     owe(&mut cursor, brought_forward(timetable, now)?);
     if cursor.next_run_at.is_none() {
         cursor.next_run_at = JobSettings::first_cursor(timetable, now)?;
@@ -122,16 +134,15 @@ pub(super) fn of_new(
     Ok(cursor)
 }
 
-/// The cursor after a job with the timetable `old` (`None` if it can no longer be computed) gets
-/// `settings`, which describe `timetable`.
+/// The cursor after a job with the timetable `old` (`None` if it can no longer be computed) gets a
+/// new one.
 pub(super) async fn after_change(
     conn: &mut Conn,
     job: &Job,
     old: Option<&Timetable>,
-    settings: &JobSettings,
-    timetable: &Timetable,
-    now: DateTime<Utc>,
+    new: NewTimetable<'_>,
 ) -> Result<Cursor, SaveError> {
+    let NewTimetable { settings, timetable, now } = new;
     if !settings.is_enabled || is_used_up(job, settings) {
         return Ok(after_end(job, old, settings.is_enabled, now));
     }
@@ -249,7 +260,11 @@ fn settled(job: &Job, old: Option<&Timetable>, now: DateTime<Utc>, stays_enabled
     let settled_until = cursor.settled_until;
     let due = cursor.next_run_at.filter(|next| *next <= now && job.settings.is_enabled);
     let done = old.map(|old| match due {
-        Some(cursor) => settle_due(old, settled_until, cursor, now, stays_enabled),
+        Some(cursor) => {
+            let held_by = (!stays_enabled).then_some(SkipReason::Disabled);
+            decide(&Situation { held_by, ..all_late(old, settled_until, cursor, now) })
+                .map(|decision| (decision.fires.into_iter().next(), decision.skipped))
+        }
         None => settle_quiet(old, settled_until, now).map(|skipped| (None, skipped)),
     });
     cursor.is_computed = true;
@@ -288,20 +303,19 @@ pub(super) fn held(job: &Job, timetable: &Timetable, now: DateTime<Utc>) -> Opti
         limit: 1,
     };
     let decision = decide(&situation).ok()?;
-    let moved = Cursor::resting(decision.next, decision.settled_until);
+    let moved = Cursor::moved(job, decision.next, decision.settled_until);
     Some(Cursor { skipped: decision.skipped, ..moved })
 }
 
-/// The latest due fire of a timetable, and the skips.
-fn settle_due(
-    old: &Timetable,
+/// A job whose due fires are all late, so that only the latest one fires.
+fn all_late(
+    timetable: &Timetable,
     settled_until: DateTime<Utc>,
     cursor: DateTime<Utc>,
     now: DateTime<Utc>,
-    stays_enabled: bool,
-) -> Result<(Option<DateTime<Utc>>, Vec<SkippedRange>), ScheduleError> {
-    let decision = decide(&Situation {
-        timetable: old,
+) -> Situation<'_> {
+    Situation {
+        timetable,
         settled_until,
         cursor,
         // Just after now, so that a fire at exactly this time counts as late.
@@ -311,10 +325,9 @@ fn settle_due(
         overlap: OverlapPolicy::Allow,
         load: Load { open: 0, max_instances: 1 },
         runs_left: None,
-        held_by: (!stays_enabled).then_some(SkipReason::Disabled),
+        held_by: None,
         limit: 1,
-    })?;
-    Ok((decision.fires.into_iter().next(), decision.skipped))
+    }
 }
 
 /// The first undecided time in a list, even if it has passed. Times whose records retention deleted

@@ -88,7 +88,7 @@ pub async fn delete(conn: &mut Conn, request: &DeleteRequest<'_>) -> Result<Dele
     if !followers.is_empty() {
         return Ok(Deleted::Followed(followers.into_iter().map(|follower| follower.job).collect()));
     }
-    let ended = end(conn, tenant, job, source, &order).await?;
+    let ended = end(conn, tenant, job, &Deletion { source, order }).await?;
     Ok(Deleted::Done {
         before: Box::new(ended.before),
         after: Box::new(ended.after),
@@ -96,14 +96,23 @@ pub async fn delete(conn: &mut Conn, request: &DeleteRequest<'_>) -> Result<Dele
     })
 }
 
+/// How a job is ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deletion<'a> {
+    /// Component, or e-mail address of the user.
+    pub(crate) source: &'a str,
+    /// Requester and reason for the cancelled runs.
+    pub(crate) order: Order<'a>,
+}
+
 /// Ends a locked job, its dependencies included, after which no other job runs.
 pub(crate) async fn end(
     conn: &mut Conn,
     tenant: TenantId,
     job: Job,
-    source: &str,
-    order: &Order<'_>,
+    deletion: &Deletion<'_>,
 ) -> Result<DeletedJob, SaveError> {
+    let Deletion { source, order } = *deletion;
     let id = job.id;
     let now = database_clock::now(conn).await?;
     let named = calendars::by_names(conn, tenant, &job.settings.calendars).await?;
@@ -122,7 +131,7 @@ pub(crate) async fn end(
         ))
         .execute(conn)
         .await?;
-    cursor.record(conn, tenant, id, job.state.last_fire_at).await?;
+    cursor.record(conn, tenant, id).await?;
     let kept = NewVersion {
         version,
         change: "deleted",
@@ -133,7 +142,7 @@ pub(crate) async fn end(
     };
     kept.keep(conn, tenant, id).await?;
     dependencies::remove(conn, tenant, id).await?;
-    let cancelled = cancellations::cancel_waiting(conn, tenant, id, order).await?;
+    let cancelled = cancellations::cancel_waiting(conn, tenant, id, &order).await?;
     let after = by_id_ever(conn, tenant, id).await?.ok_or(DbError::NotFound)?;
     Ok(DeletedJob { before: job, after, cancelled })
 }

@@ -13,9 +13,10 @@ use diesel_async::RunQueryDsl;
 use super::super::schema::{projects, scheduled_jobs, task_functions};
 use super::super::{Conn, DbResult};
 use super::{Job, JobState, PausedNow, Row, SettingsRow, all_with_names, into_job};
-use sched_domain::dispatch::DispatchStatus;
+use crate::connection::like::literally;
 use sched_domain::ids::{JobId, TenantId};
 use sched_domain::job::Scope;
+use sched_domain::run_state::DispatchStatus;
 use sched_timetable::JobType;
 
 /// Which jobs a list shows, by origin.
@@ -131,11 +132,6 @@ pub struct List {
     pub order: Order,
     /// Only jobs after this position, which must belong to the order.
     pub after: Option<Position>,
-}
-
-/// Escapes text for a LIKE pattern.
-pub(in super::super) fn literally(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_")
 }
 
 /// Applies the filters of a list to a boxed query of jobs, without the page position.

@@ -2,7 +2,7 @@
 //! constraint.
 
 use super::super::DbError;
-use super::save::SaveMode;
+use super::save_mode::SaveMode;
 use crate::connection::transaction;
 use crate::definitions::dependencies::DependencyError;
 use sched_domain::args_schema::Misfit;

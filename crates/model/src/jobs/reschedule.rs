@@ -9,7 +9,8 @@ use diesel_async::RunQueryDsl;
 
 use super::super::Conn;
 use super::super::schema::scheduled_jobs;
-use super::{Job, ParsedCalendars, SaveError, by_id, cursor};
+use super::cursor::{self, Cursor, NewTimetable};
+use super::{Job, ParsedCalendars, SaveError, by_id};
 use crate::connection::database_clock;
 use crate::definitions::calendars::{self, CalendarRecord};
 use sched_domain::ids::{JobId, TenantId};
@@ -51,10 +52,11 @@ pub async fn reschedule_users_of(
         let (Some(new), true) = (new, job.settings.is_enabled) else { continue };
         let old = timetable(&job, &calendars);
         let now = database_clock::now(conn).await?;
-        let cursor = match cursor::after_change(conn, &job, old.as_ref(), &job.settings, &new, now).await {
+        let change = NewTimetable { settings: &job.settings, timetable: &new, now };
+        let cursor = match cursor::after_change(conn, &job, old.as_ref(), change).await {
             // The next fire cannot be computed: the leader visits the job at once and disables it
             // with the reason.
-            Err(SaveError::Schedule(_)) => cursor::Cursor::visit(&job, now),
+            Err(SaveError::Schedule(_)) => Cursor::visit(&job, now),
             cursor => cursor?,
         };
         diesel::update(scheduled_jobs::table.find((tenant, id)))
@@ -68,7 +70,7 @@ pub async fn reschedule_users_of(
             ))
             .execute(conn)
             .await?;
-        cursor.record(conn, tenant, id, job.state.last_fire_at).await?;
+        cursor.record(conn, tenant, id).await?;
         moved += 1;
     }
     Ok(moved)

@@ -12,7 +12,8 @@ use super::super::schema::scheduled_jobs;
 use super::super::{Conn, DbError};
 use super::parsed_calendars::ParsedCalendars;
 use super::refusal::{SaveError, refused};
-use super::save::{SaveMode, Saving, Writing, calendars_of};
+use super::save::{Saving, Writing, calendars_of};
+use super::save_mode::SaveMode;
 use super::{Job, by_id_ever};
 use crate::{
     definitions::{dependencies, functions, projects},
@@ -88,17 +89,12 @@ pub async fn restore(conn: &mut Conn, request: &RestoreRequest<'_>) -> Result<Re
         .execute(conn)
         .await
         .map_err(|error| refused(error, &settings, mode))?;
-    let saving = Saving {
-        tenant,
-        settings: &settings,
-        calendars: &calendars,
-        parsed: &parsed,
-        writing: Writing { mode, source, change: Some("restored") },
-    };
+    let writing = Writing { mode, source, change: Some("restored") };
+    let saving = Saving { tenant, settings: &settings, parsed: &parsed, writing };
     // It had no fire times while it was deleted.
     let silent = JobSettings { is_enabled: false, ..job.settings.clone() };
     let before = Box::new(job.clone());
-    let mut saved = saving.write(conn, Some(Job { settings: silent, ..job })).await?;
+    let mut saved = saving.write(conn, &calendars, Some(Job { settings: silent, ..job })).await?;
     // Its dependencies were deleted with it, although its settings list them.
     saved.before = None;
     dependencies::replace(conn, tenant, saved.new_dependent().as_slice()).await?;

@@ -15,31 +15,23 @@ use serde::Serialize;
 
 use super::super::schema::scheduled_jobs;
 use super::super::{Conn, DbError, DbResult};
-use super::cursor::{self, Cursor};
+use super::cursor::{self, Cursor, NewTimetable};
 use super::parsed_calendars::ParsedCalendars;
 use super::refusal::{SaveError, refused};
 use super::reschedule::stored_timetable;
+use super::save_mode::SaveMode;
 use super::{Job, by_id};
 use crate::definitions::calendars;
 use crate::definitions::dependencies::{self, Dependent};
-use crate::definitions::functions::Change;
+use crate::definitions::saved::Change;
 use crate::{connection::database_clock, dispatching::quotas};
 use sched_domain::dependency::AfterMode;
 use sched_domain::ids::{FunctionId, JobId, ProjectId, TenantId, time_ordered};
 use sched_domain::job::{JobSettings, MisfireKind, OverlapPolicy, Scope};
-use sched_timetable::{Calendar, CalendarRoll, DstGap, DstOverlap, JobType, Timetable};
+use sched_timetable::{Calendar, CalendarRoll, DstGap, DstOverlap, JobType};
 
 use self::names::resolve_names;
 pub(super) use self::version::NewVersion;
-
-/// Whether a job of that name may exist.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SaveMode {
-    /// It must not exist.
-    Create,
-    /// An existing job is changed.
-    Upsert,
-}
 
 #[derive(Debug, Clone)]
 pub struct SavedJob {
@@ -109,8 +101,7 @@ struct Write<'a> {
 
 /// Writes a job under its name, with its dependencies and a version.
 ///
-/// `source` is the component, or the e-mail address of the user. The settings must be validated
-/// ([`JobSettings::check`]). Call it in a transaction.
+/// The settings must be validated ([`JobSettings::check`]). Call it in a transaction.
 ///
 /// # Errors
 /// An object in the settings does not exist, or the job may not be written; nothing is written
@@ -119,13 +110,13 @@ pub async fn save(
     conn: &mut Conn,
     tenant: TenantId,
     settings: &JobSettings,
-    mode: SaveMode,
-    source: &str,
+    writing: Writing<'_>,
 ) -> Result<SavedJob, SaveError> {
     let quota = quotas::hold_jobs(conn, tenant).await?;
     dependencies::serialise(conn, tenant, [settings]).await?;
     dependencies::lock_jobs(conn, tenant, &[settings]).await?;
-    let saved = save_with(conn, tenant, settings, mode, source, &ParsedCalendars::default()).await?;
+    let parsed = ParsedCalendars::default();
+    let saved = Saving { tenant, settings, parsed: &parsed, writing }.save(conn).await?;
     dependencies::replace(conn, tenant, saved.new_dependent().as_slice()).await?;
     quota.check(conn, usize::from(saved.change == Change::Created)).await?;
     Ok(saved)
@@ -145,60 +136,25 @@ pub async fn roll_back(
     dependencies::lock_jobs(conn, tenant, &[settings]).await?;
     let parsed = ParsedCalendars::default();
     let writing = Writing { mode: SaveMode::Upsert, source, change: Some("rolled_back") };
-    let saved = write(conn, tenant, settings, writing, &parsed).await?;
+    let saved = Saving { tenant, settings, parsed: &parsed, writing }.save(conn).await?;
     dependencies::replace(conn, tenant, saved.new_dependent().as_slice()).await?;
     Ok(saved)
 }
 
-/// [`save`](fn@save) with a cache of calendars, for writing many jobs that share calendars or
-/// depend on each other.
-///
-/// The caller takes the locks before ([`quotas::hold_jobs`], [`dependencies::serialise`],
-/// [`dependencies::lock_jobs`]). After all jobs are written, it writes the dependencies
-/// ([`dependencies::replace`]) and checks the quota.
-///
-/// # Errors
-/// As [`save`](fn@save).
-pub async fn save_with(
-    conn: &mut Conn,
-    tenant: TenantId,
-    settings: &JobSettings,
-    mode: SaveMode,
-    source: &str,
-    parsed: &ParsedCalendars,
-) -> Result<SavedJob, SaveError> {
-    write(conn, tenant, settings, Writing { mode, source, change: None }, parsed).await
-}
-
 /// How settings are written.
-#[derive(Clone, Copy)]
-pub(super) struct Writing<'a> {
-    pub(super) mode: SaveMode,
-    pub(super) source: &'a str,
+#[derive(Debug, Clone, Copy)]
+pub struct Writing<'a> {
+    pub mode: SaveMode,
+    /// Component, or e-mail address of the user.
+    pub source: &'a str,
     /// Kind of change for the version; `None` derives it from the settings.
     pub(super) change: Option<&'static str>,
 }
 
-async fn write(
-    conn: &mut Conn,
-    tenant: TenantId,
-    settings: &JobSettings,
-    writing: Writing<'_>,
-    parsed: &ParsedCalendars,
-) -> Result<SavedJob, SaveError> {
-    let mode = writing.mode;
-    // Calendars first, then jobs: a change of a calendar locks in this order too.
-    let calendars = calendars_of(conn, tenant, settings, parsed).await?;
-    let existing = lock_by_name(conn, tenant, &settings.name).await?;
-    match existing {
-        Some(_) if mode == SaveMode::Create => Err(SaveError::Exists(settings.name.clone())),
-        Some(job) if job.settings == *settings => {
-            Ok(SavedJob { before: Some(job.settings.clone()), job, change: Change::Unchanged })
-        }
-        existing => {
-            let saving = Saving { tenant, settings, calendars: &calendars, parsed, writing };
-            saving.write(conn, existing).await
-        }
+impl<'a> Writing<'a> {
+    #[must_use]
+    pub fn new(mode: SaveMode, source: &'a str) -> Self {
+        Self { mode, source, change: None }
     }
 }
 
@@ -221,27 +177,56 @@ async fn lock_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult
 }
 
 /// A job being written.
-#[derive(Clone, Copy)]
-pub(super) struct Saving<'a> {
-    pub(super) tenant: TenantId,
-    pub(super) settings: &'a JobSettings,
-    /// The calendars in the settings.
-    pub(super) calendars: &'a [Calendar],
-    pub(super) parsed: &'a ParsedCalendars,
-    pub(super) writing: Writing<'a>,
+#[derive(Debug, Clone, Copy)]
+pub struct Saving<'a> {
+    pub tenant: TenantId,
+    /// The settings, which must be validated ([`JobSettings::check`]).
+    pub settings: &'a JobSettings,
+    /// A cache of calendars.
+    pub parsed: &'a ParsedCalendars,
+    pub writing: Writing<'a>,
 }
 
 impl Saving<'_> {
-    /// Overwrites a locked job, or inserts a new one.
-    pub(super) async fn write(&self, conn: &mut Conn, existing: Option<Job>) -> Result<SavedJob, SaveError> {
-        let Self { tenant, settings, calendars, writing: Writing { mode, source, change }, .. } = *self;
+    /// As the function [`save`](fn@save), for writing many jobs that share calendars or depend on
+    /// each other.
+    ///
+    /// The caller takes the locks before ([`quotas::hold_jobs`], [`dependencies::serialise`],
+    /// [`dependencies::lock_jobs`]). After all jobs are written, it writes the dependencies
+    /// ([`dependencies::replace`]) and checks the quota.
+    ///
+    /// # Errors
+    /// As [`save`](fn@save).
+    pub async fn save(&self, conn: &mut Conn) -> Result<SavedJob, SaveError> {
+        let Self { tenant, settings, parsed, writing } = *self;
+        // Calendars first, then jobs: a change of a calendar locks in this order too.
+        let calendars = calendars_of(conn, tenant, settings, parsed).await?;
+        let existing = lock_by_name(conn, tenant, &settings.name).await?;
+        match existing {
+            Some(_) if writing.mode == SaveMode::Create => Err(SaveError::Exists(settings.name.clone())),
+            Some(job) if job.settings == *settings => {
+                Ok(SavedJob { before: Some(job.settings.clone()), job, change: Change::Unchanged })
+            }
+            existing => self.write(conn, &calendars, existing).await,
+        }
+    }
+
+    /// Overwrites a locked job, or inserts a new one, with the calendars in the settings.
+    pub(super) async fn write(
+        &self,
+        conn: &mut Conn,
+        calendars: &[Calendar],
+        existing: Option<Job>,
+    ) -> Result<SavedJob, SaveError> {
+        let Self { tenant, settings, writing: Writing { mode, source, change }, .. } = *self;
         let named = resolve_names(conn, tenant, settings, existing.as_ref()).await?;
         let now = database_clock::now(conn).await?;
         let created_at = existing.as_ref().map_or(now, |job| job.state.created_at);
         let timetable = settings.timetable(tenant, created_at, calendars)?;
+        let new = NewTimetable { settings, timetable: &timetable, now };
         let cursor = match &existing {
-            None => cursor::of_new(settings, &timetable, now)?,
-            Some(job) => self.changed_cursor(conn, job, &timetable, now).await?,
+            None => cursor::of_new(new)?,
+            Some(job) => self.changed_cursor(conn, job, new).await?,
         };
         let version = existing.as_ref().map_or(1, |job| job.state.version + 1);
         let row = Write {
@@ -315,8 +300,7 @@ impl Saving<'_> {
                 id
             }
         };
-        let last = existing.as_ref().and_then(|job| job.state.last_fire_at);
-        cursor.record(conn, tenant, id, last).await?;
+        cursor.record(conn, tenant, id).await?;
         let before = existing.map(|job| job.settings);
         let kept = NewVersion {
             version,
@@ -332,13 +316,12 @@ impl Saving<'_> {
         Ok(SavedJob { job, before, change })
     }
 
-    /// The cursor after a job gets `settings`; unchanged if they do not affect its fires.
+    /// The cursor after a job gets the settings; unchanged if they do not affect its fires.
     async fn changed_cursor(
         &self,
         conn: &mut Conn,
         job: &Job,
-        timetable: &Timetable,
-        now: DateTime<Utc>,
+        new: NewTimetable<'_>,
     ) -> Result<Cursor, SaveError> {
         let Self { tenant, settings, parsed, .. } = *self;
         if settings.is_enabled && job.settings.is_enabled && job.settings.has_same_timetable(settings) {
@@ -346,7 +329,7 @@ impl Saving<'_> {
         }
         let calendars = calendars::by_names(conn, tenant, &job.settings.calendars).await?;
         let old = parsed.all(&calendars).ok().and_then(|calendars| stored_timetable(tenant, job, &calendars));
-        cursor::after_change(conn, job, old.as_ref(), settings, timetable, now).await
+        cursor::after_change(conn, job, old.as_ref(), new).await
     }
 }
 

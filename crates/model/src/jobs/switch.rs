@@ -19,7 +19,8 @@ use super::super::{Conn, DbError, DbResult};
 use super::cursor::{self, Cursor};
 use super::parsed_calendars::ParsedCalendars;
 use super::refusal::SaveError;
-use super::save::{NewVersion, SaveMode, Saving, Writing};
+use super::save::{NewVersion, Saving, Writing};
+use super::save_mode::SaveMode;
 use super::{Job, by_id, reschedule};
 use crate::{connection::database_clock, definitions::calendars};
 use sched_domain::ids::{JobId, TenantId};
@@ -133,7 +134,7 @@ pub async fn switch(conn: &mut Conn, request: &SwitchRequest<'_>) -> Result<Swit
         Switch::Pause(asked) => pause(conn, request, job, asked).await,
         Switch::Resume => {
             let now = database_clock::now(conn).await?;
-            set_pause(conn, request, job, None, now).await
+            PauseChange { request, job, now }.write(conn, None).await
         }
         Switch::Enable | Switch::Disable => set_enabled(conn, request, job).await,
     }
@@ -157,7 +158,7 @@ async fn pause(
     }
     let reason = wanted.reason.map(str::to_owned);
     let wanted = Pause { reason: reason.as_deref(), until: wanted.until };
-    set_pause(conn, request, job, Some(wanted), now).await
+    PauseChange { request, job, now }.write(conn, Some(wanted)).await
 }
 
 /// Locks only the job. Its calendars are read without a lock: a change of a calendar locks its jobs
@@ -177,45 +178,49 @@ async fn lock(conn: &mut Conn, tenant: TenantId, id: JobId) -> DbResult<Option<J
     }
 }
 
-/// Begins a pause, replacing the present one, or ends it. The end records the held fires.
-async fn set_pause(
-    conn: &mut Conn,
-    request: &SwitchRequest<'_>,
+/// A change of the pause of a locked job.
+struct PauseChange<'a> {
+    request: &'a SwitchRequest<'a>,
     job: Job,
-    pause: Option<Pause<'_>>,
     now: DateTime<Utc>,
-) -> Result<Switched, SaveError> {
-    let SwitchRequest { tenant, source, .. } = *request;
-    let cursor = match held(conn, tenant, &job, now).await? {
-        Some(cursor) => cursor,
-        None => Cursor::unchanged(&job),
-    };
-    let version = job.state.version + 1;
-    diesel::update(scheduled_jobs::table.find((tenant, job.id)))
-        .set((
-            scheduled_jobs::is_paused.eq(pause.is_some()),
-            scheduled_jobs::pause_reason.eq(pause.and_then(|pause| pause.reason)),
-            scheduled_jobs::paused_until.eq(pause.and_then(|pause| pause.until)),
-            scheduled_jobs::next_run_at.eq(cursor.next_run_at),
-            scheduled_jobs::settled_until.eq(cursor.settled_until),
-            scheduled_jobs::version.eq(version),
-            scheduled_jobs::updated_at.eq(now),
-            scheduled_jobs::updated_src.eq(source),
-        ))
-        .execute(conn)
-        .await?;
-    cursor.record(conn, tenant, job.id, job.state.last_fire_at).await?;
-    let kept = NewVersion {
-        version,
-        change: if pause.is_some() { "paused" } else { "resumed" },
-        settings: &job.settings,
-        changed_at: now,
-        source,
-        pause: pause.as_ref(),
-    };
-    kept.keep(conn, tenant, job.id).await?;
-    let after = by_id(conn, tenant, job.id).await?.ok_or(DbError::NotFound)?;
-    Ok(Switched::Changed { before: Box::new(job), after: Box::new(after) })
+}
+
+impl PauseChange<'_> {
+    /// Begins a pause, replacing the present one, or ends it. The end records the held fires.
+    async fn write(self, conn: &mut Conn, pause: Option<Pause<'_>>) -> Result<Switched, SaveError> {
+        let Self { request, job, now } = self;
+        let SwitchRequest { tenant, source, .. } = *request;
+        let cursor = match held(conn, tenant, &job, now).await? {
+            Some(cursor) => cursor,
+            None => Cursor::unchanged(&job),
+        };
+        let version = job.state.version + 1;
+        diesel::update(scheduled_jobs::table.find((tenant, job.id)))
+            .set((
+                scheduled_jobs::is_paused.eq(pause.is_some()),
+                scheduled_jobs::pause_reason.eq(pause.and_then(|pause| pause.reason)),
+                scheduled_jobs::paused_until.eq(pause.and_then(|pause| pause.until)),
+                scheduled_jobs::next_run_at.eq(cursor.next_run_at),
+                scheduled_jobs::settled_until.eq(cursor.settled_until),
+                scheduled_jobs::version.eq(version),
+                scheduled_jobs::updated_at.eq(now),
+                scheduled_jobs::updated_src.eq(source),
+            ))
+            .execute(conn)
+            .await?;
+        cursor.record(conn, tenant, job.id).await?;
+        let kept = NewVersion {
+            version,
+            change: if pause.is_some() { "paused" } else { "resumed" },
+            settings: &job.settings,
+            changed_at: now,
+            source,
+            pause: pause.as_ref(),
+        };
+        kept.keep(conn, tenant, job.id).await?;
+        let after = by_id(conn, tenant, job.id).await?.ok_or(DbError::NotFound)?;
+        Ok(Switched::Changed { before: Box::new(job), after: Box::new(after) })
+    }
 }
 
 /// The position after the fires held by the pause are recorded; `None` if no due fire is held.
@@ -239,14 +244,9 @@ async fn set_enabled(conn: &mut Conn, request: &SwitchRequest<'_>, job: Job) -> 
     let settings = JobSettings { is_enabled: !job.settings.is_enabled, ..job.settings.clone() };
     let parsed = ParsedCalendars::default();
     let calendars = parsed.all(&calendars::by_names(conn, tenant, &settings.calendars).await?)?;
-    let saving = Saving {
-        tenant,
-        settings: &settings,
-        calendars: &calendars,
-        parsed: &parsed,
-        writing: Writing { mode: SaveMode::Upsert, source, change: None },
-    };
+    let writing = Writing::new(SaveMode::Upsert, source);
+    let saving = Saving { tenant, settings: &settings, parsed: &parsed, writing };
     let before = Box::new(job.clone());
-    let saved = saving.write(conn, Some(job)).await?;
+    let saved = saving.write(conn, &calendars, Some(job)).await?;
     Ok(Switched::Changed { before, after: Box::new(saved.job) })
 }

@@ -5,7 +5,7 @@ use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
 use super::super::schema::scheduled_job_versions as v;
-use super::super::{Conn, DbResult};
+use super::super::{Conn, DbResult, PageRequest};
 use sched_domain::ids::{JobId, TenantId};
 
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
@@ -25,20 +25,20 @@ pub struct JobVersion {
     pub paused_until: Option<DateTime<Utc>>,
 }
 
-/// Versions of a job before `before` (`None` for the newest), newest first, at most `limit`.
+/// A page of a job's versions, newest first: those before the version `page.after`, or the newest
+/// ones.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
     job: JobId,
-    before: Option<i64>,
-    limit: i64,
+    page: PageRequest<Option<i64>>,
 ) -> DbResult<Vec<JobVersion>> {
     Ok(v::table
         .filter(v::tenant_id.eq(tenant))
         .filter(v::job_id.eq(job))
-        .filter(v::version.lt(before.unwrap_or(i64::MAX)))
+        .filter(v::version.lt(page.after.unwrap_or(i64::MAX)))
         .order(v::version.desc())
-        .limit(limit)
+        .limit(page.limit)
         .select(JobVersion::as_select())
         .load(conn)
         .await?)

@@ -20,13 +20,13 @@ use diesel::sql_types::{
 };
 use diesel_async::RunQueryDsl;
 
-use crate::definitions::functions::stored_policy;
+use crate::definitions::stored_json::stored_policy;
 use crate::running::attempts::{self, Ended};
 use crate::{Conn, DbResult};
 use sched_domain::attempt::{Failures, OVERDUE_MARGIN, overdue_after};
-use sched_domain::dispatch::DispatchStatus;
 use sched_domain::ids::{ClaimToken, DispatchId, JobId, ProjectId, TenantId, WorkerId};
 use sched_domain::retry::RetryPolicy;
+use sched_domain::run_state::DispatchStatus;
 
 /// A running attempt, as the database sees it.
 #[derive(Debug, Clone)]

@@ -15,10 +15,10 @@ use crate::events::append::{self, NewEvent};
 use crate::recovery::dead_workers::{self, OpenAttempt};
 use crate::running::attempts::{Ended, Record, status_after};
 use crate::{Conn, DbResult, connection::notify, dispatching::tick, transact};
-use sched_domain::attempt::{AttemptOutcome, POISON_AFTER_LOSSES, Verdict, decide};
-use sched_domain::dispatch::DispatchStatus;
+use sched_domain::attempt::{AttemptEnd, AttemptOutcome, POISON_AFTER_LOSSES, Verdict, decide};
 use sched_domain::ids::{DispatchId, InstanceId, Term, WorkerId, execution_id};
 use sched_domain::retry::RetryPolicy;
+use sched_domain::run_state::DispatchStatus;
 
 /// Maximum number of attempts of dead workers that one transaction ends.
 const BATCH: i64 = 500;
@@ -119,8 +119,8 @@ impl Losses {
     fn decide(self, attempt: OpenAttempt, cause: Cause) -> Lost {
         let standard = RetryPolicy::standard(self.max_attempts);
         let policy = attempt.retry_policy.as_ref().unwrap_or(&standard);
-        let class = Some(cause.class());
-        let verdict = decide(AttemptOutcome::Lost, class, attempt.failures, policy, rand::random());
+        let end = AttemptEnd { outcome: AttemptOutcome::Lost, error_class: Some(cause.class()) };
+        let verdict = decide(end, attempt.failures, policy, rand::random());
         let mut message = cause.message(&attempt);
         if is_poison(&attempt) {
             message.push_str("; the run is not retried because its attempts were lost too often");

@@ -15,8 +15,8 @@ use crate::recovery::dead_workers::{Columns, Row};
 use crate::recovery::lost_attempts::{Cause, Losses};
 use crate::{Conn, DbResult};
 use sched_domain::attempt::{OVERDUE_MARGIN, overdue_after};
-use sched_domain::dispatch::DispatchStatus;
 use sched_domain::ids::{DispatchId, WorkerId};
+use sched_domain::run_state::DispatchStatus;
 
 /// Limits as in the settings of the schedulers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,8 +19,8 @@ use crate::{
     dispatching::overlap_queue,
 };
 use sched_domain::attempt::{AttemptOutcome, Verdict};
-use sched_domain::dispatch::{DispatchEvent, DispatchStatus};
 use sched_domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId};
+use sched_domain::run_state::{DispatchEvent, DispatchStatus};
 
 #[derive(Debug, Clone)]
 pub struct Ended {

@@ -23,13 +23,13 @@ use diesel_async::RunQueryDsl;
 
 use uuid::Uuid;
 
-use crate::definitions::functions::stored_policy;
+use crate::definitions::stored_json::stored_policy;
 use crate::{Conn, DbError, DbResult, connection::transaction, transact};
 use sched_domain::attempt::Failures;
-use sched_domain::dispatch::Trigger;
 use sched_domain::ids::{ClaimToken, DispatchId, JobId, TenantId, WorkerId};
 use sched_domain::job;
 use sched_domain::retry::RetryPolicy;
+use sched_domain::run_state::Trigger;
 
 /// A claimed run, with all data needed to run and finish it.
 #[derive(Debug, Clone)]

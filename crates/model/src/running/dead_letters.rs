@@ -17,8 +17,8 @@ use crate::connection::database_clock;
 use crate::dispatching::retries::{self, JobBar, RetriedJob, Retry, RetryOrder};
 use crate::schema::{dead_letters, job_dispatch, scheduled_jobs};
 use crate::{Conn, DbResult};
-use sched_domain::dispatch::Settlement;
 use sched_domain::ids::{DispatchId, JobId, ProjectId, TenantId};
+use sched_domain::run_state::Settlement;
 
 #[derive(Debug, Clone, Queryable)]
 pub struct DeadLetter {
@@ -210,18 +210,26 @@ pub async fn retry_page(
     Ok(settled)
 }
 
+/// A command to discard dead letters.
+#[derive(Debug, Clone, Copy)]
+pub struct DiscardOrder<'a> {
+    pub tenant: TenantId,
+    /// The user or program that discards.
+    pub by: &'a str,
+    /// A reason for people.
+    pub reason: Option<&'a str>,
+}
+
 /// Discards a page of open dead letters. Call it in a transaction.
 pub async fn discard_page(
     conn: &mut Conn,
-    tenant: TenantId,
+    order: &DiscardOrder<'_>,
     filter: &Filter,
     limit: i64,
-    by: &str,
-    reason: Option<&str>,
 ) -> DbResult<Settled<(DispatchId, JobId, Option<ProjectId>)>> {
-    let (page, next) = page(conn, tenant, filter, limit).await?;
-    let held = hold(conn, tenant, &page).await?;
-    let done = write_discarded(conn, tenant, &held, by, reason).await?;
+    let (page, next) = page(conn, order.tenant, filter, limit).await?;
+    let held = hold(conn, order.tenant, &page).await?;
+    let done = write_discarded(conn, order, &held).await?;
     Ok(Settled { done, barred: BTreeMap::new(), jobs: HashMap::new(), next })
 }
 
@@ -239,16 +247,10 @@ pub enum Discarded {
 }
 
 /// Discards a dead letter. Call it in a transaction.
-pub async fn discard(
-    conn: &mut Conn,
-    tenant: TenantId,
-    id: DispatchId,
-    by: &str,
-    reason: Option<&str>,
-) -> DbResult<Discarded> {
+pub async fn discard(conn: &mut Conn, order: &DiscardOrder<'_>, id: DispatchId) -> DbResult<Discarded> {
     use dead_letters as l;
     let found: Option<(Option<Settlement>, Option<DispatchId>)> = l::table
-        .find((tenant, id))
+        .find((order.tenant, id))
         .select((l::settled_as, l::retried_as))
         .for_update()
         .get_result(conn)
@@ -259,7 +261,7 @@ pub async fn discard(
         Some((_, Some(dispatch))) => Ok(Discarded::Retried(dispatch)),
         Some((Some(_), None)) => Ok(Discarded::Already),
         Some((None, None)) => {
-            let done = write_discarded(conn, tenant, &[id], by, reason).await?.pop();
+            let done = write_discarded(conn, order, &[id]).await?.pop();
             Ok(done.map_or(Discarded::NoSuchDeadLetter, |(_, job_id, project_id)| Discarded::Done {
                 job_id,
                 project_id,
@@ -305,12 +307,11 @@ async fn hold(conn: &mut Conn, tenant: TenantId, page: &[Letter]) -> DbResult<Ve
 /// Marks locked open dead letters as discarded.
 async fn write_discarded(
     conn: &mut Conn,
-    tenant: TenantId,
+    order: &DiscardOrder<'_>,
     ids: &[DispatchId],
-    by: &str,
-    reason: Option<&str>,
 ) -> DbResult<Vec<(DispatchId, JobId, Option<ProjectId>)>> {
     use dead_letters as l;
+    let DiscardOrder { tenant, by, reason } = *order;
     let now = database_clock::now(conn).await?;
     let written = diesel::update(l::table.filter(l::tenant_id.eq(tenant).and(l::dispatch_id.eq_any(ids))))
         .set((

@@ -10,10 +10,10 @@ use uuid::Uuid;
 use crate::schema::job_dispatch;
 use crate::{Conn, DbResult};
 use sched_domain::attempt::AttemptOutcome;
-use sched_domain::dispatch::Trigger;
 use sched_domain::ids::{
     DispatchId, ExecutionId, FunctionId, JobId, ProjectId, TenantId, WorkerId, first_of,
 };
+use sched_domain::run_state::Trigger;
 use sched_domain::trace::TraceContext;
 
 /// Longer than any time between a claim and the start of its attempt, including a step of a clock

@@ -15,8 +15,8 @@ use uuid::Uuid;
 use crate::schema::live_progress;
 use crate::{Conn, DbResult};
 use sched_domain::attempt::AttemptOutcome;
-use sched_domain::dispatch::DispatchStatus;
 use sched_domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId, execution_id, first_of};
+use sched_domain::run_state::DispatchStatus;
 
 /// New output and progress of one attempt.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,6 +117,7 @@ pub struct Progress {
 /// A run that a client follows.
 #[derive(Debug, Clone)]
 pub struct Watched {
+    pub id: DispatchId,
     pub job_id: JobId,
     pub created_at: DateTime<Utc>,
     pub status: DispatchStatus,
@@ -153,6 +154,7 @@ pub async fn look(conn: &mut Conn, tenant: TenantId, id: DispatchId) -> DbResult
     Ok(row.map(|(job_id, created_at, status, attempt, claimed_at, token, percent, message, updated_at)| {
         let claim = claimed_at.zip(token).filter(|_| status == DispatchStatus::InProgress);
         Watched {
+            id,
             job_id,
             created_at,
             status,
@@ -195,8 +197,7 @@ statement! {
 pub async fn pieces(
     conn: &mut Conn,
     tenant: TenantId,
-    dispatch: DispatchId,
-    token: ClaimToken,
+    (dispatch, token): (DispatchId, ClaimToken),
     after: i64,
 ) -> DbResult<Vec<LivePiece>> {
     Ok(Pieces { tenant, dispatch, token, after }.load(conn).await?)
@@ -224,7 +225,6 @@ statement! {
 pub async fn finished(
     conn: &mut Conn,
     tenant: TenantId,
-    dispatch: DispatchId,
     watched: &Watched,
     from: Option<ExecutionId>,
 ) -> DbResult<Vec<Finished>> {
@@ -232,5 +232,5 @@ pub async fn finished(
     // covers every rounding.
     let since = watched.created_at - chrono::TimeDelta::minutes(1);
     let from = from.map_or_else(|| first_of(since), |id| id.0);
-    Ok(Attempts { tenant, job: watched.job_id, dispatch, from, since }.load(conn).await?)
+    Ok(Attempts { tenant, job: watched.job_id, dispatch: watched.id, from, since }.load(conn).await?)
 }

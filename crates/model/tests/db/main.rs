@@ -6,57 +6,91 @@
     reason = "a test that cannot get what it needs fails, and says where"
 )]
 
-mod attempts;
-mod calendars;
-mod catalogue;
-mod changes;
-mod claim_costs;
-mod claims;
-mod commands;
-mod dead_letters;
-mod deletion;
-mod dependencies;
-mod due;
-mod enums;
-mod errors;
-mod event_stream;
-mod fairness;
-mod fixture;
-mod history;
-mod identity;
-mod isolation;
-mod job_lists;
-mod job_names;
-mod job_of_dispatch;
-mod jobs;
-mod kept_answers;
-mod leadership;
-mod ledger;
-mod limits;
-mod line;
-mod live;
-mod lone;
-mod losses;
-mod migrations;
-mod notify;
-mod overdue;
-mod partitions;
-mod pauses;
-mod plans;
-mod quotas;
-mod races;
-mod reads;
-mod recovery;
-mod retention;
-mod secrets;
-mod sessions;
-mod settings_rules;
-mod step_down;
-mod stuck;
-mod system;
-mod tick;
-mod timetables;
-mod triggers;
-mod views;
-mod waiting;
-mod waits;
+mod cluster {
+    pub(crate) mod leadership;
+    mod step_down;
+    mod views;
+}
+
+mod connection {
+    mod catalogue;
+    mod enums;
+    mod errors;
+    mod isolation;
+    mod migrations;
+    mod notify;
+    mod reads;
+}
+
+mod costs {
+    mod claims;
+    mod plans;
+}
+
+mod definitions {
+    mod calendars;
+    mod secrets;
+    mod system;
+}
+
+mod dispatching {
+    mod commands;
+    mod dead_letters;
+    mod dependencies;
+    mod due;
+    mod job_of_dispatch;
+    pub(crate) mod line;
+    pub(crate) mod tick;
+    mod triggers;
+}
+
+mod events {
+    mod event_stream;
+}
+
+mod explain {
+    pub(crate) mod ledger;
+    mod waits;
+}
+
+mod identity {
+    mod kept_answers;
+    mod sessions;
+    mod users;
+}
+
+mod jobs {
+    mod changes;
+    mod deletion;
+    mod job_lists;
+    mod job_names;
+    mod pauses;
+    mod settings_rules;
+    mod timetables;
+    mod writes;
+}
+
+mod recovery {
+    pub(crate) mod dead_workers;
+    mod losses;
+    pub(crate) mod overdue;
+    mod stuck;
+}
+
+mod retention {
+    mod partitions;
+    mod retain;
+}
+
+mod running {
+    mod attempts;
+    mod claims;
+    mod fairness;
+    mod history;
+    mod limits;
+    mod live;
+    mod lone;
+    mod quotas;
+    mod races;
+    pub(crate) mod waiting;
+}

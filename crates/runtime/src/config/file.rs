@@ -8,7 +8,8 @@
 use std::fs;
 use std::path::Path;
 
-use toml::de::{DeTable, DeValue};
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
 
 use super::setting::{Program, Setting};
 use crate::config::field_error::{LoadError, Mistake, Origin};
@@ -61,16 +62,19 @@ fn parse(path: &Path, text: &str, program: &Program, settings: &[Setting]) -> Re
         match value.get_ref() {
             DeValue::Table(table) if key.get_ref() == program.table() => own = Some(table),
             DeValue::Table(_) if PROGRAMS.contains(&key.get_ref().as_ref()) => {}
-            DeValue::Table(_) => reading.unknown_table(key.get_ref(), key.span().start),
-            value => reading.entry("", key.get_ref(), key.span().start, value),
+            DeValue::Table(_) => reading.unknown_table(key),
+            value => reading.entry("", key, value),
         }
     }
     // Last, because the program's own table overrides the flat keys wherever it is in the file.
     for (key, value) in own.into_iter().flatten() {
-        reading.entry(program.table(), key.get_ref(), key.span().start, value.get_ref());
+        reading.entry(program.table(), key, value.get_ref());
     }
     Ok(reading.found)
 }
+
+/// A key and its position in the file.
+type Key<'a> = Spanned<DeString<'a>>;
 
 struct Reading<'a> {
     path: &'a Path,
@@ -80,13 +84,15 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn entry(&mut self, table: &str, key: &str, offset: usize, value: &DeValue<'_>) {
-        let name = key.replace('_', "-");
+    fn entry(&mut self, table: &str, key: &Key<'_>, value: &DeValue<'_>) {
+        let name = key.get_ref().replace('_', "-");
         let Some(setting) = self.settings.iter().find(|setting| setting.name == name) else {
-            return self.unknown_key(key, &name, offset);
+            return self.unknown_key(key, &name);
         };
-        let key = if table.is_empty() { key.to_owned() } else { format!("{table}.{key}") };
-        let origin = Origin::File { path: self.path.to_owned(), line: line_at(self.text, offset), key };
+        let line = line_at(self.text, key.span().start);
+        let key = key.get_ref();
+        let key = if table.is_empty() { key.to_string() } else { format!("{table}.{key}") };
+        let origin = Origin::File { path: self.path.to_owned(), line, key };
         // Within one table, TOML reads `a-b` and `a_b` as two keys, but both name one setting. They
         // carry the same prefix.
         let twice = self
@@ -101,21 +107,22 @@ impl Reading<'_> {
         self.found.entries.push(Entry { setting: setting.name, origin, value: as_text(value) });
     }
 
-    fn unknown_key(&mut self, key: &str, name: &str, offset: usize) {
+    fn unknown_key(&mut self, key: &Key<'_>, name: &str) {
         let known = self.settings.iter().filter(|setting| !setting.hidden).map(|setting| setting.name);
-        self.unknown("setting", key, closest(name, known), offset);
+        self.unknown("setting", key, closest(name, known));
     }
 
-    fn unknown_table(&mut self, key: &str, offset: usize) {
-        self.unknown("table", key, closest(key, PROGRAMS.iter().copied()), offset);
+    fn unknown_table(&mut self, key: &Key<'_>) {
+        self.unknown("table", key, closest(key.get_ref(), PROGRAMS.iter().copied()));
     }
 
-    fn unknown(&mut self, kind: &str, key: &str, suggestion: Option<&str>, offset: usize) {
+    fn unknown(&mut self, kind: &str, key: &Key<'_>, suggestion: Option<&str>) {
         let hint = match suggestion {
             Some(name) => format!("did you mean {name:?}?"),
             None => "--help lists what there is".to_owned(),
         };
-        let line = line_at(self.text, offset);
+        let line = line_at(self.text, key.span().start);
+        let key: &str = key.get_ref();
         let text = format!("{}:{line}: unknown {kind} {key:?}; {hint}", self.path.display());
         self.found.mistakes.push(Mistake::new(key, text));
     }

@@ -4,9 +4,10 @@
 //! Both are read-only and have no mutable state.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// A set of named texts.
-pub trait Source {
+pub trait Source: fmt::Debug {
     /// The text called `name`, if there is one.
     fn get(&self, name: &str) -> Option<String>;
 }

@@ -94,18 +94,13 @@ struct KeyValue {
     value: Option<AnyValue>,
 }
 
+/// A `oneof` of the protocol: exactly one field is present, and its encoding is the same.
 #[derive(Clone, PartialEq, Message)]
 struct AnyValue {
-    #[prost(oneof = "OneValue", tags = "1, 3")]
-    value: Option<OneValue>,
-}
-
-#[derive(Clone, PartialEq, prost::Oneof)]
-enum OneValue {
-    #[prost(string, tag = "1")]
-    Text(String),
-    #[prost(int64, tag = "3")]
-    Number(i64),
+    #[prost(string, optional, tag = "1")]
+    text: Option<String>,
+    #[prost(int64, optional, tag = "3")]
+    number: Option<i64>,
 }
 
 /// `ExportTraceServiceResponse`.
@@ -173,10 +168,10 @@ fn span(ended: Ended) -> Span {
 
 fn key_value(key: String, value: Value) -> KeyValue {
     let value = match value {
-        Value::Text(text) => OneValue::Text(text),
-        Value::Number(number) => OneValue::Number(number),
+        Value::Text(text) => AnyValue { text: Some(text), number: None },
+        Value::Number(number) => AnyValue { text: None, number: Some(number) },
     };
-    KeyValue { key, value: Some(AnyValue { value: Some(value) }) }
+    KeyValue { key, value: Some(value) }
 }
 
 /// Nanoseconds since 1970; 0 for a clock before that time, which is not set.

@@ -6,12 +6,11 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Told;
 use opentelemetry_proto::tonic::trace::v1::{Span as Sent, span::SpanKind, status::StatusCode};
 use prost::Message as _;
-use tokio::net::TcpListener;
+use scripted_http::{Request, Response, Server, Step, sequence};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::config::{MapSource, Program, load};
-use crate::delivery::fake::Server;
 use crate::delivery::{FLUSH_WITHIN, Sending};
 use crate::monotonic_clock::monotonic;
 
@@ -19,18 +18,21 @@ const PROGRAM: Program = Program::new("sched-worker", "1.2.3", "Runs jobs");
 const PLACE: Place =
     Place { trace: 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c, span: 0xb7ad_6b71_6920_3331, is_sampled: true };
 
-/// The requests that a collector received, in order.
-fn requests(collector: &Server) -> Vec<(String, ExportTraceServiceRequest)> {
-    let taken = collector.taken.lock().unwrap();
-    let request = |body: &Vec<u8>| ExportTraceServiceRequest::decode(&body[..]).unwrap();
-    taken.iter().map(|(head, body)| (head.clone(), request(body))).collect()
+/// The spans of each request that a collector received, in order.
+fn spans(collector: &Server) -> Vec<Vec<Sent>> {
+    let of = |request: Request| {
+        decode(&request)
+            .resource_spans
+            .into_iter()
+            .flat_map(|r| r.scope_spans)
+            .flat_map(|s| s.spans)
+            .collect()
+    };
+    collector.requests().into_iter().map(of).collect()
 }
 
-fn spans(collector: &Server) -> Vec<Vec<Sent>> {
-    let of = |request: ExportTraceServiceRequest| {
-        request.resource_spans.into_iter().flat_map(|r| r.scope_spans).flat_map(|s| s.spans).collect()
-    };
-    requests(collector).into_iter().map(|(_, request)| of(request)).collect()
+fn decode(request: &Request) -> ExportTraceServiceRequest {
+    ExportTraceServiceRequest::decode(&request.body[..]).unwrap()
 }
 
 fn settings(variables: &[(&str, &str)]) -> Result<Option<TracesSettings>, String> {
@@ -41,9 +43,8 @@ fn settings(variables: &[(&str, &str)]) -> Result<Option<TracesSettings>, String
 }
 
 fn exporting(address: &str) -> (Traces, Sending) {
-    let address = format!("http://{address}");
     let settings = settings(&[
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", address.as_str()),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", address),
         ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20s3cret,x-tenant=a"),
         ("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test%2C1,service.version=9"),
     ]);
@@ -70,8 +71,8 @@ async fn finish(exporting: Sending) {
 
 #[tokio::test]
 async fn a_span_is_sent_with_the_ids_the_times_and_the_facts_that_it_was_given() {
-    let collector = Server::start(vec![(200, Vec::new())]).await;
-    let (traces, exporting) = exporting(&format!("{}/otlp/", collector.address));
+    let collector = Server::start(Response::new(200));
+    let (traces, exporting) = exporting(&collector.url("/otlp/"));
     let (took, before) = (Duration::from_millis(1500), monotonic_clock::wall());
     traces.ended(PLACE, took, || Span {
         parent: Some(7),
@@ -83,12 +84,16 @@ async fn a_span_is_sent_with_the_ids_the_times_and_the_facts_that_it_was_given()
     traces.ended(Place { span: 2, ..PLACE }, took, || Span { kind: Kind::Producer, ..span("dispatch") });
     finish(exporting).await;
 
-    let (head, request) = requests(&collector)[0].clone();
-    assert!(head.starts_with("post /otlp/v1/traces http/1.1"), "{head}");
-    for line in ["content-type: application/x-protobuf", "authorization: bearer s3cret", "x-tenant: a"] {
-        assert!(head.lines().any(|found| found == line), "{line}: {head}");
+    let request = collector.requests().remove(0);
+    assert_eq!((request.method.as_str(), request.path.as_str()), ("POST", "/otlp/v1/traces"));
+    assert_eq!(request.version, "HTTP/1.1");
+    for (name, value) in
+        [("content-type", "application/x-protobuf"), ("authorization", "Bearer s3cret"), ("x-tenant", "a")]
+    {
+        assert_eq!(request.header(name), Some(value), "{name}: {request:?}");
     }
-    let process = texts(&request.resource_spans[0].resource.as_ref().unwrap().attributes);
+    let sent = decode(&request);
+    let process = texts(&sent.resource_spans[0].resource.as_ref().unwrap().attributes);
     for told in [
         ("service.name", "sched-worker"),
         ("service.version", "9"),
@@ -115,8 +120,8 @@ async fn a_span_is_sent_with_the_ids_the_times_and_the_facts_that_it_was_given()
 
 #[tokio::test]
 async fn spans_are_sent_while_the_daemon_runs_and_in_batches() {
-    let collector = Server::start(vec![(200, Vec::new())]).await;
-    let (traces, exporting) = exporting(&collector.address);
+    let collector = Server::start(Response::new(200));
+    let (traces, exporting) = exporting(&collector.url(""));
     for _ in 0..=2 * BATCH {
         traces.ended(PLACE, Duration::ZERO, || span("many"));
     }
@@ -130,8 +135,8 @@ async fn spans_are_sent_while_the_daemon_runs_and_in_batches() {
 
 #[tokio::test]
 async fn nothing_is_made_that_is_not_sent() {
-    let collector = Server::start(vec![(200, Vec::new())]).await;
-    let (on, exporting) = exporting(&collector.address);
+    let collector = Server::start(Response::new(200));
+    let (on, exporting) = exporting(&collector.url(""));
     on.ended(Place { is_sampled: false, ..PLACE }, Duration::ZERO, || panic!("it is not sampled"));
     Traces::default().ended(PLACE, Duration::ZERO, || panic!("there is no collector"));
     on.ended(PLACE, Duration::ZERO, || span("sampled"));
@@ -159,10 +164,8 @@ fn a_full_queue_drops_what_comes_and_counts_it() {
 
 #[tokio::test]
 async fn what_a_collector_was_away_for_is_sent_again_and_what_it_refuses_is_not() {
-    let away = (503, Vec::new());
-    let refuses = (400, Vec::new());
-    let collector = Server::start(vec![away, refuses, (200, Vec::new())]).await;
-    let (traces, exporting) = exporting(&collector.address);
+    let collector = Server::start(sequence([503, 400, 200].map(Response::new)));
+    let (traces, exporting) = exporting(&collector.url(""));
     traces.ended(PLACE, Duration::ZERO, || span("refused"));
     while spans(&collector).len() < 2 {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -189,11 +192,11 @@ fn spans_that_a_collector_rejects_in_part_are_told() {
 async fn what_is_rejected_in_part_is_counted_and_logged_once() {
     let partial = ExportTracePartialSuccess { rejected_spans: 1, error_message: "x".repeat(10_000) };
     let answer = ExportTraceServiceResponse { partial_success: Some(partial) }.encode_to_vec();
-    let collector = Server::start(vec![(200, answer)]).await;
+    let collector = Server::start(Response::new(200).body(answer));
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).finish();
     let _here = tracing::subscriber::set_default(subscriber);
-    let (traces, exporting) = exporting(&collector.address);
+    let (traces, exporting) = exporting(&collector.url(""));
     for number in 1..=3 {
         traces.ended(PLACE, Duration::ZERO, || span("rejected"));
         while spans(&collector).len() < number {
@@ -246,11 +249,10 @@ fn long_texts_are_cut() {
 
 #[tokio::test]
 async fn a_collector_that_hangs_holds_up_the_end_for_a_bounded_time_only() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
+    let collector = Server::start([Step::Hang]);
     for (is_hard, longest) in [(false, FLUSH_WITHIN + Duration::from_secs(2)), (true, Duration::from_secs(1))]
     {
-        let (traces, exporting) = exporting(&address);
+        let (traces, exporting) = exporting(&collector.url(""));
         traces.ended(PLACE, Duration::ZERO, || span("lost"));
         let (began, hard) = (monotonic(), CancellationToken::new());
         if is_hard {

@@ -1,9 +1,9 @@
+use scripted_http::{Response, Server};
 use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::*;
 use crate::config::{MapSource, load};
 use crate::delivery::Sending;
-use crate::delivery::fake::Server;
 
 const PROGRAM: Program = Program::new("sched-worker", "1.2.3", "Runs jobs");
 
@@ -147,19 +147,17 @@ fn a_panic_is_reported_with_its_place() {
 
 #[tokio::test]
 async fn a_report_is_sent_as_an_envelope_and_what_is_left_at_the_end() {
-    let server = Server::start(vec![(200, Vec::new())]).await;
-    let (tracker, reporter) = tracker(&format!("http://key@{}/7", server.address));
+    let server = Server::start(Response::new(200));
+    let (tracker, reporter) = tracker(&format!("http://key@{}/7", server.address()));
     let sending = Sending::start("report_errors", |stop| reporter.run(stop));
     let facts = vec![("job.name".to_owned(), "nightly".to_owned())];
     tracker.report(|| Report { facts, group: vec!["a".into()], ..titled("A dispatch failed.") });
     sending.finish(&CancellationToken::new()).await;
-    let (head, body) = server.taken.lock().unwrap()[0].clone();
-    assert!(head.starts_with("post /api/7/envelope/ "), "{head}");
-    assert!(
-        head.contains("x-sentry-auth: sentry sentry_version=7,") && head.contains("sentry_key=key"),
-        "{head}"
-    );
-    let text = String::from_utf8(body).unwrap();
+    let request = server.requests().remove(0);
+    assert_eq!((request.method.as_str(), request.path.as_str()), ("POST", "/api/7/envelope/"));
+    let auth = request.header("x-sentry-auth").unwrap();
+    assert!(auth.starts_with("Sentry sentry_version=7,") && auth.contains("sentry_key=key"), "{auth}");
+    let text = request.text();
     let [envelope, item, event] = &text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
     let parse = |line: &str| serde_json::from_str::<Value>(line).unwrap();
     assert_eq!(parse(envelope)["event_id"], parse(event)["event_id"]);

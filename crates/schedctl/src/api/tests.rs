@@ -1,38 +1,23 @@
-use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::thread::JoinHandle;
 
 use sched_runtime::exit::{self, ExitStatus as _};
 use sched_wire::{ProblemError, Status};
+use scripted_http::{Request, Response, Server, sequence};
 use secrecy::SecretString;
 
 use super::*;
 use crate::endpoint::Source;
 
-/// Serves one request per answer, and returns the received requests.
-fn server(answers: Vec<(&'static str, String)>) -> (Url, JoinHandle<Vec<String>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = Url::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
-    let thread = std::thread::spawn(move || {
-        let serve = |(status, body): (&str, String)| {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut request = Vec::new();
-            while !request.windows(4).any(|end| end == b"\r\n\r\n") {
-                let mut buffer = [0; 4096];
-                let count = stream.read(&mut buffer).unwrap();
-                request.extend_from_slice(&buffer[..count]);
-            }
-            let length = body.len();
-            write!(
-                stream,
-                "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-            )
-            .unwrap();
-            String::from_utf8(request).unwrap()
-        };
-        answers.into_iter().map(serve).collect()
-    });
-    (url, thread)
+/// A server with one response after the other.
+fn server(answers: Vec<(u16, String)>) -> (Url, Server) {
+    let responses = answers.into_iter().map(|(status, body)| Response::new(status).body(body));
+    let server = Server::start(sequence(responses));
+    (Url::parse(&server.url("")).unwrap(), server)
+}
+
+/// The method and the path of a request.
+fn asked(request: &Request) -> (&str, &str) {
+    (&request.method, &request.path)
 }
 
 fn api(url: Url) -> Api {
@@ -44,52 +29,54 @@ fn api(url: Url) -> Api {
 
 #[tokio::test]
 async fn a_request_carries_the_key_and_its_path_is_encoded() {
-    let (url, sent) = server(vec![("200 OK", "[]".into())]);
+    let (url, server) = server(vec![(200, "[]".into())]);
     let path = ["jobs", "a/b c", "trigger"];
     let _: Vec<u8> = api(url).post(&path, Some((sched_wire::IDEMPOTENCY_KEY, "k1")), &"body").await.unwrap();
-    let request = sent.join().unwrap().remove(0).to_lowercase();
-    assert!(request.starts_with("post /api/v1/jobs/a%2fb%20c/trigger http/1.1"), "{request}");
-    for header in ["authorization: bearer s3cret", "idempotency-key: k1", "content-type: application/json"] {
-        assert!(request.contains(header), "{header} is missing in {request}");
+    let request = server.requests().remove(0);
+    assert_eq!(asked(&request), ("POST", "/api/v1/jobs/a%2Fb%20c/trigger"));
+    assert_eq!(request.version, "HTTP/1.1");
+    for (name, value) in
+        [("authorization", "Bearer s3cret"), ("idempotency-key", "k1"), ("content-type", "application/json")]
+    {
+        assert_eq!(request.header(name), Some(value), "{name} in {request:?}");
     }
 }
 
 #[tokio::test]
 async fn what_is_deleted_answers_with_nothing_and_what_is_put_with_itself() {
-    let (url, sent) = server(vec![("204 No Content", String::new()), ("201 Created", "[1]".into())]);
+    let (url, server) = server(vec![(204, String::new()), (201, "[1]".into())]);
     let api = api(url);
     api.delete(&["calendars", "a b"], &()).await.unwrap();
     let put: Vec<u8> = api.put(&["calendars", "a"], &(), &"body").await.unwrap();
     assert_eq!(put, [1]);
-    let sent = sent.join().unwrap();
-    assert!(sent[0].starts_with("DELETE /api/v1/calendars/a%20b HTTP/1.1"), "{}", sent[0]);
-    assert!(sent[1].starts_with("PUT /api/v1/calendars/a HTTP/1.1"), "{}", sent[1]);
+    let sent = server.requests();
+    assert_eq!(asked(&sent[0]), ("DELETE", "/api/v1/calendars/a%20b"));
+    assert_eq!(asked(&sent[1]), ("PUT", "/api/v1/calendars/a"));
 }
 
 #[tokio::test]
 async fn an_address_with_a_path_keeps_it() {
-    let (url, sent) = server(vec![("200 OK", "[]".into())]);
+    let (url, server) = server(vec![(200, "[]".into())]);
     let _: Vec<u8> = api(url.join("/sched/").unwrap()).get(&["jobs"], &()).await.unwrap();
-    assert!(sent.join().unwrap().remove(0).starts_with("GET /sched/api/v1/jobs HTTP/1.1"));
+    assert_eq!(asked(&server.requests()[0]), ("GET", "/sched/api/v1/jobs"));
 }
 
 #[tokio::test]
 async fn a_list_follows_its_cursor_up_to_the_limit() {
-    let page = |items: &str, next: &str| ("200 OK", format!(r#"{{"items":{items},"next_cursor":{next}}}"#));
-    let (url, sent) = server(vec![page("[1,2]", "\"two\""), page("[3]", "\"three\"")]);
+    let page = |items: &str, next: &str| (200, format!(r#"{{"items":{items},"next_cursor":{next}}}"#));
+    let (url, server) = server(vec![page("[1,2]", "\"two\""), page("[3]", "\"three\"")]);
     let query = |limit, cursor| sched_wire::PageQuery { limit: Some(limit), cursor };
     let all = api(url).list::<u8, _>(&["jobs"], 3, query).await.unwrap();
     assert_eq!((all.items, all.next_cursor.as_deref()), (vec![1, 2, 3], Some("three")));
-    let sent = sent.join().unwrap();
-    assert!(sent[0].contains("/jobs?limit=3 "), "{}", sent[0]);
-    assert!(sent[1].contains("/jobs?limit=1&cursor=two "), "{}", sent[1]);
+    let paths: Vec<String> = server.requests().into_iter().map(|request| request.path).collect();
+    assert_eq!(paths, ["/api/v1/jobs?limit=3", "/api/v1/jobs?limit=1&cursor=two"]);
 }
 
 #[tokio::test]
 async fn a_problem_is_shown_with_a_line_for_each_field() {
     let mut problem = Problem::new(422, "Unprocessable", "invalid", "the job cannot be\u{1b}[2J accepted");
     problem.errors = vec![ProblemError { pointer: "/timezone".into(), message: "is unknown".into() }];
-    let (url, _sent) = server(vec![("422 Unprocessable", serde_json::to_string(&problem).unwrap())]);
+    let (url, _server) = server(vec![(422, serde_json::to_string(&problem).unwrap())]);
     let error = api(url).get::<Status>(&["status"], &()).await.unwrap_err();
     assert_eq!(error.exit_code(), exit::REFUSED);
     assert_eq!(
@@ -128,7 +115,7 @@ async fn an_api_that_is_not_there_is_told_from_one_that_is_something_else() {
     assert_eq!(error.exit_code(), exit::REMOTE);
     assert!(error.is_passing() && error.to_string().contains("schedctl dev"), "{error}");
 
-    let (url, _sent) = server(vec![("200 OK", "<html>".into()), ("404 Not Found", "nothing".into())]);
+    let (url, _server) = server(vec![(200, "<html>".into()), (404, "nothing".into())]);
     for _ in 0..2 {
         let error = api(url.clone()).get::<Status>(&["status"], &()).await.unwrap_err();
         assert_eq!(error.exit_code(), exit::REMOTE);

@@ -139,7 +139,7 @@ pub(crate) async fn run(command: JobsCommand, session: &Session) -> CommandResul
         }
         JobsCommand::Pause { name, reason, until, version } => {
             let asked = PauseRequest { reason, until };
-            let job = switch(session, &name, "pause", &version, &asked).await?;
+            let job = switch(session, &["jobs", &name, "pause"], &version, &asked).await?;
             if asked.until.is_none()
                 && let Some(until) = job.paused_until
             {
@@ -147,13 +147,13 @@ pub(crate) async fn run(command: JobsCommand, session: &Session) -> CommandResul
             }
         }
         JobsCommand::Resume { name, version } => {
-            switch(session, &name, "resume", &version, &Map::new()).await?;
+            switch(session, &["jobs", &name, "resume"], &version, &Map::new()).await?;
         }
         JobsCommand::Enable { name, version } => {
-            switch(session, &name, "enable", &version, &Map::new()).await?;
+            switch(session, &["jobs", &name, "enable"], &version, &Map::new()).await?;
         }
         JobsCommand::Disable { name, version } => {
-            switch(session, &name, "disable", &version, &Map::new()).await?;
+            switch(session, &["jobs", &name, "disable"], &version, &Map::new()).await?;
         }
         JobsCommand::Cancel { name, reason } => return cancel::of_job(&name, reason, session).await,
         JobsCommand::Trigger(args) => return trigger::run(args, session).await,
@@ -187,14 +187,13 @@ fn wanted(args: JobsListArgs) -> JobsQuery {
 /// Pauses, resumes, enables or disables a job, and shows the result.
 async fn switch(
     session: &Session,
-    name: &str,
-    action: &str,
+    path: &[&str],
     version: &VersionArgs,
     body: &impl Serialize,
 ) -> Result<Job, ExitError> {
     let tag = version.tag();
     let header = tag.as_deref().map(|tag| ("If-Match", tag));
-    let job: Job = session.api()?.post(&["jobs", name, action], header, body).await?;
+    let job: Job = session.api()?.post(path, header, body).await?;
     session.output.row(&job, LIST)?;
     Ok(job)
 }

@@ -28,109 +28,114 @@ pub(super) async fn database_time(api: &Api) -> Result<DateTime<Utc>, ExitError>
     Ok(status.now)
 }
 
-/// Returns once every job has the expected results; the error lists the missing ones after `limit`.
-pub(super) async fn wait_and_check(
-    api: &Api,
-    files: &Files,
-    started: DateTime<Utc>,
-    limit: Duration,
-    log: Log,
-    output: Output,
-) -> Result<(), ExitError> {
-    let expected: Vec<Expectation> =
-        files.jobs().filter_map(|job| Expectation::of(job, files.functions())).collect();
-    for expectation in expected.iter().filter(|expectation| expectation.is_manual) {
-        log.say(&format!("Triggering {}, which has no schedule.", neutral::line(&expectation.job)));
-        commands::trigger(api, &expectation.job, &TriggerRequest::default(), None).await?;
-    }
-    let began = monotonic();
-    let mut told = String::new();
-    loop {
-        let over = began.elapsed() > limit;
-        match look(api, &expected, started).await {
-            Ok((attempts, missing)) => {
-                if missing.is_empty() || over {
-                    show(output, &attempts)?;
-                    return conclude(&expected, &attempts, &missing, limit, log);
+/// The wait of `--once` for the results of the applied files.
+pub(super) struct Once<'a> {
+    pub(super) api: &'a Api,
+    pub(super) files: &'a Files,
+    /// The database clock before the files were applied.
+    pub(super) started: DateTime<Utc>,
+    /// The time limit.
+    pub(super) limit: Duration,
+    pub(super) log: Log,
+    pub(super) output: Output,
+}
+
+impl Once<'_> {
+    /// Returns once every job has the expected results. After the time limit, the error lists the
+    /// missing ones.
+    pub(super) async fn wait_and_check(&self) -> Result<(), ExitError> {
+        let Self { api, files, limit, log, .. } = *self;
+        let expected: Vec<Expectation> =
+            files.jobs().filter_map(|job| Expectation::of(job, files.functions())).collect();
+        for expectation in expected.iter().filter(|expectation| expectation.is_manual) {
+            log.say(&format!("Triggering {}, which has no schedule.", neutral::line(&expectation.job)));
+            commands::trigger(api, &expectation.job, &TriggerRequest::default(), None).await?;
+        }
+        let began = monotonic();
+        let mut told = String::new();
+        loop {
+            let over = began.elapsed() > limit;
+            match self.look(&expected).await {
+                Ok((attempts, missing)) => {
+                    if missing.is_empty() || over {
+                        self.output.list(&attempts, commands::ATTEMPTS, "there are no attempts")?;
+                        return self.conclude(&expected, &attempts, &missing);
+                    }
+                    let names: Vec<&str> = missing.iter().map(|(job, _)| job.as_str()).collect();
+                    let text = format!("Waiting for {}.", names.join(", "));
+                    if told != text {
+                        log.say(&text);
+                        told = text;
+                    }
                 }
-                let names: Vec<&str> = missing.iter().map(|(job, _)| job.as_str()).collect();
-                let text = format!("Waiting for {}.", names.join(", "));
-                if told != text {
-                    log.say(&text);
-                    told = text;
-                }
+                Err(error) if error.is_passing() && !over => {}
+                Err(error) => return Err(error.into()),
             }
-            Err(error) if error.is_passing() && !over => {}
-            Err(error) => return Err(error.into()),
+            tokio::time::sleep(LOOK_EVERY).await;
         }
-        tokio::time::sleep(LOOK_EVERY).await;
     }
-}
 
-/// The relevant attempts, and the jobs without the expected results, with the reasons.
-async fn look(
-    api: &Api,
-    expected: &[Expectation],
-    started: DateTime<Utc>,
-) -> Result<(Vec<Attempt>, Vec<(String, String)>), ApiError> {
-    let mut found = Vec::new();
-    let mut missing = Vec::new();
-    for expectation in expected {
-        let query = |limit, cursor| AttemptsQuery {
-            job: Some(expectation.job.clone()),
-            limit: Some(limit),
-            cursor,
-            ..AttemptsQuery::default()
-        };
-        let attempts = api.list::<Attempt, _>(&["attempts"], MAX_PAGE as usize, query).await?.items;
-        if let Verdict::Missing(reason) = expectation.judge(&attempts, started) {
-            missing.push((expectation.job.clone(), reason));
+    /// The relevant attempts, and the jobs without the expected results, with the reasons.
+    async fn look(
+        &self,
+        expected: &[Expectation],
+    ) -> Result<(Vec<Attempt>, Vec<(String, String)>), ApiError> {
+        let Self { api, started, .. } = *self;
+        let mut found = Vec::new();
+        let mut missing = Vec::new();
+        for expectation in expected {
+            let query = |limit, cursor| AttemptsQuery {
+                job: Some(expectation.job.clone()),
+                limit: Some(limit),
+                cursor,
+                ..AttemptsQuery::default()
+            };
+            let attempts = api.list::<Attempt, _>(&["attempts"], MAX_PAGE as usize, query).await?.items;
+            if let Verdict::Missing(reason) = expectation.judge(&attempts, started) {
+                missing.push((expectation.job.clone(), reason));
+            }
+            found.extend(attempts.into_iter().filter(|attempt| expectation.concerns(attempt, started)));
         }
-        found.extend(attempts.into_iter().filter(|attempt| expectation.concerns(attempt, started)));
+        found.sort_by_key(|attempt| (attempt.started_at, attempt.id));
+        Ok((found, missing))
     }
-    found.sort_by_key(|attempt| (attempt.started_at, attempt.id));
-    Ok((found, missing))
-}
 
-fn show(output: Output, attempts: &[Attempt]) -> Result<(), ExitError> {
-    output.list(attempts, commands::ATTEMPTS, "there are no attempts")
-}
-
-fn conclude(
-    expected: &[Expectation],
-    attempts: &[Attempt],
-    missing: &[(String, String)],
-    limit: Duration,
-    log: Log,
-) -> Result<(), ExitError> {
-    if missing.is_empty() {
-        log.say(&format!(
-            "Every job of the files has run: {} jobs, {} attempts.",
-            expected.len(),
-            attempts.len()
-        ));
-        // The files request retries, but a job without any success is still reported.
-        let succeeds = |job: &str| {
-            attempts
-                .iter()
-                .any(|one| one.job.as_deref() == Some(job) && one.status == AttemptStatus::Succeeded)
-        };
-        let failing: Vec<&str> =
-            expected.iter().map(|one| one.job.as_str()).filter(|job| !succeeds(job)).collect();
-        if !failing.is_empty() {
+    fn conclude(
+        &self,
+        expected: &[Expectation],
+        attempts: &[Attempt],
+        missing: &[(String, String)],
+    ) -> Result<(), ExitError> {
+        let Self { log, limit, .. } = self;
+        if missing.is_empty() {
             log.say(&format!(
-                "Only failed attempts so far, retried as configured: {}.",
-                neutral::line(&failing.join(", "))
+                "Every job of the files has run: {} jobs, {} attempts.",
+                expected.len(),
+                attempts.len()
             ));
+            // The files request retries, but a job without any success is still reported.
+            let succeeds = |job: &str| {
+                attempts
+                    .iter()
+                    .any(|one| one.job.as_deref() == Some(job) && one.status == AttemptStatus::Succeeded)
+            };
+            let failing: Vec<&str> =
+                expected.iter().map(|one| one.job.as_str()).filter(|job| !succeeds(job)).collect();
+            if !failing.is_empty() {
+                log.say(&format!(
+                    "Only failed attempts so far, retried as configured: {}.",
+                    neutral::line(&failing.join(", "))
+                ));
+            }
+            return Ok(());
         }
-        return Ok(());
+        let lines: String = missing
+            .iter()
+            .map(|(job, reason)| format!("\n  {}: {}", neutral::line(job), neutral::line(reason)))
+            .collect();
+        Err(failure(anyhow!(
+            "after {} jobs of the files are not done; raise --once-timeout if they need more time:{lines}",
+            humantime::format_duration(*limit)
+        )))
     }
-    let lines: String = missing
-        .iter()
-        .map(|(job, reason)| format!("\n  {}: {}", neutral::line(job), neutral::line(reason)))
-        .collect();
-    Err(failure(anyhow!(
-        "after {} jobs of the files are not done; raise --once-timeout if they need more time:{lines}",
-        humantime::format_duration(limit)
-    )))
 }

@@ -1,52 +1,27 @@
 //! A stub API with prepared answers, and the program run against it.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output};
-use std::sync::{Arc, Mutex};
-use std::thread;
 
 use sched_runtime::exit;
+use scripted_http::{Request, Response, Script, Server};
 use serde_json::{Value, json};
 
-/// A stub API that answers the first line of a request with a status, a body and the entity tag
-/// "7".
+/// A stub API that answers the method and path of a request with a status, a body and the entity
+/// tag "7".
 pub(crate) struct Api {
-    pub(crate) url: String,
-    pub(crate) asked: Arc<Mutex<Vec<String>>>,
-    /// Methods and conditions of conditional requests.
-    pub(crate) conditions: Arc<Mutex<Vec<String>>>,
-    /// Bodies of the requests that had one.
-    pub(crate) bodies: Arc<Mutex<Vec<String>>>,
+    server: Server,
 }
 
 impl Api {
-    pub(crate) fn new(answer: impl Fn(&str) -> (u16, String) + Send + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&asked);
-        let conditions = Arc::new(Mutex::new(Vec::new()));
-        let kept_conditions = Arc::clone(&conditions);
-        let bodies = Arc::new(Mutex::new(Vec::new()));
-        let kept_bodies = Arc::clone(&bodies);
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
-                let (asked, condition, body) = request(&mut stream);
-                kept_conditions.lock().unwrap().extend(condition);
-                kept_bodies.lock().unwrap().extend(Some(body).filter(|body| !body.is_empty()));
-                let (status, body) = answer(&asked);
-                kept.lock().unwrap().push(asked);
-                write!(
-                    stream,
-                    "HTTP/1.1 {status} x\r\nETag: \"7\"\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-                    body.len()
-                )
-                .unwrap();
-            }
-        });
-        Self { url, asked, conditions, bodies }
+    pub(crate) fn new(answer: impl Fn(&str) -> (u16, String) + Send + Sync + 'static) -> Self {
+        Self::scripted(move |request: &Request| {
+            let (status, body) = answer(&asked(request));
+            response(status, body).steps(request)
+        })
+    }
+
+    pub(crate) fn scripted(script: impl Script) -> Self {
+        Self { server: Server::start(script) }
     }
 
     /// A stub with these answers, and 404 for other requests.
@@ -57,6 +32,28 @@ impl Api {
             Some((_, answer)) => (200, answer.clone()),
             None => (404, problem(404, "not_found", &format!("nobody answers {asked}"))),
         })
+    }
+
+    /// Methods and paths of the requests.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.server.requests().iter().map(asked).collect()
+    }
+
+    /// Methods and conditions of conditional requests.
+    pub(crate) fn conditions(&self) -> Vec<String> {
+        let condition = |request: &Request| {
+            let mut headers =
+                request.headers.iter().map(|(name, value)| format!("{name}: {value}").to_lowercase());
+            let header = headers.find(|header| header.starts_with("if-"))?;
+            Some(format!("{} {header}", request.method))
+        };
+        self.server.requests().iter().filter_map(condition).collect()
+    }
+
+    /// Bodies of the requests that had one.
+    pub(crate) fn bodies(&self) -> Vec<String> {
+        let bodies = self.server.requests().into_iter().map(|request| request.text());
+        bodies.filter(|body| !body.is_empty()).collect()
     }
 
     #[track_caller]
@@ -83,7 +80,7 @@ impl Api {
     /// The program, prepared to run in the directory of the tests, where no installation is.
     pub(crate) fn command(&self, arguments: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_schedctl"));
-        command.env_clear().env("SCHED_API_URL", &self.url).args(arguments.split(' '));
+        command.env_clear().env("SCHED_API_URL", self.server.url("")).args(arguments.split(' '));
         command
     }
 
@@ -98,29 +95,14 @@ impl Api {
     }
 }
 
-/// The first line of a request, its condition, and its body.
-fn request(stream: &mut TcpStream) -> (String, Option<String>, String) {
-    let mut reader = BufReader::new(stream);
-    let mut head = Vec::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).unwrap();
-        match line.trim_end() {
-            "" => break,
-            line => head.push(line.to_owned()),
-        }
-    }
-    // Closing a connection with unread data would discard the answer.
-    let length =
-        head.iter().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
-    let mut body = vec![0; length.unwrap_or(0)];
-    reader.read_exact(&mut body).unwrap();
-    let asked = head.first().unwrap().replace("/api/v1", "").replace(" HTTP/1.1", "");
-    let condition = head.iter().find_map(|line| {
-        let line = line.to_lowercase();
-        line.starts_with("if-").then(|| format!("{} {line}", asked.split(' ').next().unwrap()))
-    });
-    (asked, condition, text(&body).to_owned())
+/// The method and the path of a request.
+fn asked(request: &Request) -> String {
+    format!("{} {}", request.method, request.path.replace("/api/v1", ""))
+}
+
+/// A response of the stub.
+pub(crate) fn response(status: u16, body: String) -> Response {
+    Response::new(status).header("ETag", "\"7\"").body(body)
 }
 
 pub(crate) fn text(bytes: &[u8]) -> &str {

@@ -250,10 +250,10 @@ fn a_user_is_given_another_name_and_nothing_else() {
     });
     let api = Api::of(&[("PATCH /users/bob@example.com", user)]);
     assert_eq!(line(&api.printed("users set bob@example.com --name Bobby"), "Name"), "Bobby");
-    assert_eq!(*api.bodies.lock().unwrap(), [r#"{"display_name":"Bobby"}"#]);
+    assert_eq!(api.bodies(), [r#"{"display_name":"Bobby"}"#]);
     api.run(exit::USAGE, "users set bob@example.com --name \t");
     api.run(exit::USAGE, "users set bob@example.com");
-    assert_eq!(api.asked.lock().unwrap().len(), 1);
+    assert_eq!(api.asked().len(), 1);
 }
 
 #[test]
@@ -298,7 +298,7 @@ fn events_tell_their_job_and_where_to_go_on() {
     // The stream ends and cannot be reopened: the command ends with the printed events.
     assert_eq!(rows(text(&api.run(exit::REFUSED, "events tail").stdout)), narrow);
     assert_eq!(rows(text(&api.run(exit::REFUSED, "events tail -o wide").stdout)), wide);
-    let asked = api.asked.lock().unwrap().clone();
+    let asked = api.asked();
     assert_eq!(asked[..2], ["GET /events/stream", "GET /events/stream?after=5a0c11e2.3f1.0.2"]);
     for (arguments, [title, first, second]) in [("events list", narrow), ("events list -o wide", wide)] {
         assert_eq!(rows(&api.printed(arguments)), [title, second, first]);
@@ -339,9 +339,8 @@ fn a_project_is_set_over_what_was_read_of_it_and_keeps_what_is_not_named() {
     api.run(exit::OK, "projects set billing --description all");
     api.run(exit::OK, "projects set new");
     let over = "PUT if-match: \"7\"";
-    assert_eq!(*api.conditions.lock().unwrap(), [over, over, "PUT if-none-match: *"]);
-    let written: Vec<Value> =
-        api.bodies.lock().unwrap().iter().map(|body| serde_json::from_str(body).unwrap()).collect();
+    assert_eq!(api.conditions(), [over, over, "PUT if-none-match: *"]);
+    let written: Vec<Value> = api.bodies().iter().map(|body| serde_json::from_str(body).unwrap()).collect();
     assert_eq!(
         written,
         [

@@ -12,7 +12,7 @@ fn a_dispatch_is_created_as_a_job_is_triggered() {
     for words in ["jobs trigger", "runs create"] {
         assert_eq!(line(&api.printed(&format!("{words} report --args {{\"a\":1}}")), "Run"), ID);
     }
-    assert_eq!(*api.bodies.lock().unwrap(), [r#"{"task_args":{"a":1}}"#; 2]);
+    assert_eq!(api.bodies(), [r#"{"task_args":{"a":1}}"#; 2]);
 }
 
 fn queue() -> Value {
@@ -96,7 +96,7 @@ fn a_queue_is_set_over_what_was_read_of_it_and_over_nothing_else() {
     ]);
     api.run(exit::OK, "queues set mail --max-running 3");
     api.run(exit::OK, "queues set new --max-running 3");
-    assert_eq!(*api.conditions.lock().unwrap(), ["PUT if-match: \"7\"", "PUT if-none-match: *"]);
+    assert_eq!(api.conditions(), ["PUT if-match: \"7\"", "PUT if-none-match: *"]);
     // Another client paused it in between.
     let refusal = "the queue is at \"8\" by now";
     let api = Api::new(move |asked| match asked {

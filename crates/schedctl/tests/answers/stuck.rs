@@ -26,7 +26,7 @@ fn what_is_stuck_is_told_of_by_a_dry_run_and_otherwise_the_leader_is_asked() {
         assert_eq!(text(&told.stderr), said);
         assert_eq!(api.json(&format!("{words} --dry-run")), found);
     }
-    assert_eq!(*api.bodies.lock().unwrap(), [r#"{"dry_run":true}"#; 4]);
+    assert_eq!(api.bodies(), [r#"{"dry_run":true}"#; 4]);
     let mut alone = found;
     alone["has_leader"] = json!(false);
     let api = Api::of(&[("POST /maintenance/reset-stuck", alone)]);
@@ -44,5 +44,5 @@ fn what_is_stuck_is_told_of_by_a_dry_run_and_otherwise_the_leader_is_asked() {
     let api = Api::of(&[("POST /maintenance/reset-stuck", leader)]);
     let asked = api.run(exit::OK, "runs reset-stuck");
     assert!(text(&asked.stderr).contains("requested a search for lost attempts of the leader h (process 7)"));
-    assert_eq!(*api.bodies.lock().unwrap(), ["{}"]);
+    assert_eq!(api.bodies(), ["{}"]);
 }

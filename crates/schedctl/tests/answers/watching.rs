@@ -2,15 +2,14 @@
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sched_runtime::exit;
+use scripted_http::sequence;
 use serde_json::Value;
 
-use crate::api::{Api, page, problem, text};
+use crate::api::{Api, page, problem, response, text};
 use crate::job;
 
 /// Ends it as Ctrl-C does; returns the rest of standard error.
@@ -30,21 +29,15 @@ fn start(api: &Api, arguments: &str) -> (Child, BufReader<std::process::ChildStd
 }
 
 /// A stub API with an answer for the first, second and later requests; the last answer repeats.
-fn in_turn(answers: Vec<(u16, String)>) -> (Api, Arc<AtomicUsize>) {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&asked);
-    let api = Api::new(move |_| {
-        let turn = counted.fetch_add(1, Ordering::SeqCst);
-        answers.get(turn).or(answers.last()).unwrap().clone()
-    });
-    (api, asked)
+fn in_turn(answers: Vec<(u16, String)>) -> Api {
+    Api::scripted(sequence(answers.into_iter().map(|(status, body)| response(status, body))))
 }
 
 #[test]
 fn each_change_is_a_line_of_json_and_a_failure_in_between_is_told_and_tried_again() {
     let (one, other) = (page(&[job("enabled")], None), page(&[job("paused")], None));
     let busy = problem(503, "unavailable", "the database cannot be reached");
-    let (api, asked) = in_turn(vec![
+    let api = in_turn(vec![
         (200, one.to_string()),
         (200, one.to_string()),
         (503, busy),
@@ -55,7 +48,7 @@ fn each_change_is_a_line_of_json_and_a_failure_in_between_is_told_and_tried_agai
     let printed: Vec<Value> =
         output.lines().take(2).map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
     assert_eq!(printed, [one, other]);
-    assert!(asked.load(Ordering::SeqCst) >= 5);
+    assert!(api.asked().len() >= 5);
     let told = interrupted(child);
     assert!(told.contains("cannot be reached (status 503") && told.contains("retrying every 1s"), "{told}");
     assert!(told.ends_with("the API answers again\n"), "{told}");
@@ -65,7 +58,7 @@ fn each_change_is_a_line_of_json_and_a_failure_in_between_is_told_and_tried_agai
 #[test]
 fn a_table_follows_the_one_before_it_after_an_empty_line() {
     let answers = ["enabled", "paused"].map(|status| (200, page(&[job(status)], None).to_string()));
-    let (api, _) = in_turn(answers.into());
+    let api = in_turn(answers.into());
     let (child, output) = start(&api, "jobs list --watch=1");
     let lines: Vec<String> = output.lines().take(5).map(|line| line.unwrap()).collect();
     assert!(lines[0].starts_with("NAME") && lines[1].contains(" enabled "), "{lines:?}");
@@ -80,14 +73,14 @@ fn a_table_follows_the_one_before_it_after_an_empty_line() {
 #[test]
 fn the_first_failure_ends_it_and_so_does_a_refusal_and_a_closed_pipe() {
     let refused = (404, problem(404, "not_found", "there is no job named nightly"));
-    let (api, _) = in_turn(vec![(503, problem(503, "unavailable", "later"))]);
+    let api = in_turn(vec![(503, problem(503, "unavailable", "later"))]);
     api.run(exit::REFUSED, "jobs get nightly --watch=1");
-    let (api, asked) = in_turn(vec![(200, job("enabled").to_string()), refused]);
+    let api = in_turn(vec![(200, job("enabled").to_string()), refused]);
     let ended = api.run(exit::REFUSED, "jobs show nightly --watch=1");
     assert!(text(&ended.stdout).contains("enabled") && text(&ended.stderr).contains("no job named nightly"));
-    assert_eq!(asked.load(Ordering::SeqCst), 2);
+    assert_eq!(api.asked().len(), 2);
     let answers = ["enabled", "paused"].map(|status| (200, job(status).to_string()));
-    let (api, _) = in_turn(answers.into());
+    let api = in_turn(answers.into());
     let (mut child, mut output) = start(&api, "jobs get nightly --watch=1");
     output.read_line(&mut String::new()).unwrap();
     drop(output);
@@ -96,7 +89,7 @@ fn the_first_failure_ends_it_and_so_does_a_refusal_and_a_closed_pipe() {
 
 #[test]
 fn what_does_more_than_read_is_not_repeated() {
-    let (api, asked) = in_turn(vec![(200, "{}".to_owned())]);
+    let api = in_turn(vec![(200, "{}".to_owned())]);
     for words in ["jobs trigger nightly --watch", "export --watch", "migrate status --watch=5"] {
         let refused = api.run(exit::USAGE, words);
         assert!(
@@ -105,5 +98,5 @@ fn what_does_more_than_read_is_not_repeated() {
             text(&refused.stderr)
         );
     }
-    assert_eq!(asked.load(Ordering::SeqCst), 0, "nothing was asked");
+    assert_eq!(api.asked().len(), 0, "nothing was asked");
 }

@@ -9,7 +9,7 @@ use crate::api::{Api, line, page, problem, text};
 use crate::{AT, OTHER, job};
 
 fn sent(api: &Api) -> Vec<Value> {
-    api.bodies.lock().unwrap().iter().map(|body| serde_json::from_str(body).unwrap()).collect()
+    api.bodies().iter().map(|body| serde_json::from_str(body).unwrap()).collect()
 }
 
 fn function(config: Value) -> Value {
@@ -82,8 +82,8 @@ fn what_exists_already_is_refused_and_what_cannot_be_made_is_not_sent() {
     let refused = api.run(exit::REFUSED, "jobs create nightly --function report");
     assert!(text(&refused.stderr).contains(taken), "{}", text(&refused.stderr));
     api.run(exit::REFUSED, "functions create tidy -- /bin/true");
-    assert_eq!(*api.conditions.lock().unwrap(), ["PUT if-none-match: *"]);
-    let asked = api.asked.lock().unwrap().len();
+    assert_eq!(api.conditions(), ["PUT if-none-match: *"]);
+    let asked = api.asked().len();
     let folder = tempfile::tempdir().unwrap();
     for (name, content, said) in [
         ("list.yaml", "jobs: []\n", "as for `schedctl jobs apply`"),
@@ -113,7 +113,7 @@ fn what_exists_already_is_refused_and_what_cannot_be_made_is_not_sent() {
         "{}",
         text(&untold.stderr)
     );
-    assert_eq!(api.asked.lock().unwrap().len(), asked, "nothing was sent");
+    assert_eq!(api.asked().len(), asked, "nothing was sent");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_function_is_made_of_a_program_an_address_or_what_a_file_says() {
         (&json!("tidy"), &json!("http"), &json!({"url": "https://b.example/", "method": "PUT"}))
     );
     assert_eq!(handling(3), (&json!("tidy"), &json!("native"), &json!({"handler": "tidy"})));
-    assert!(api.conditions.lock().unwrap().iter().all(|condition| condition == "PUT if-none-match: *"));
+    assert!(api.conditions().iter().all(|condition| condition == "PUT if-none-match: *"));
 }
 
 /// An editor that replaces a text in its file.
@@ -186,14 +186,14 @@ fn a_function_is_edited_over_what_was_read_and_what_is_not_shown_is_told() {
     let shown = function(json!({"program": "/bin/tidy", "env": {"A": "(hidden)"}}));
     let api = Api::of(&[("GET /functions/tidy", shown.clone()), ("PUT /functions/tidy", shown.clone())]);
     let same = edit(&api, exit::OK, "nowhere", "x");
-    assert!(text(&same.stderr).contains("nothing was changed") && api.bodies.lock().unwrap().is_empty());
+    assert!(text(&same.stderr).contains("nothing was changed") && api.bodies().is_empty());
     let edited = edit(&api, exit::OK, "(hidden)", "shown");
     assert!(
         text(&edited.stderr).contains("are hidden: keep \"(hidden)\" to leave a value unchanged"),
         "{}",
         text(&edited.stderr)
     );
-    assert_eq!(*api.conditions.lock().unwrap(), ["PUT if-match: \"7\""]);
+    assert_eq!(api.conditions(), ["PUT if-match: \"7\""]);
     let written = json!({
         "name": "tidy", "display_name": "Tidy", "handler_type": "process", "handler_config": {"program": "/bin/tidy", "env": {"A": "shown"}},
         "queue": "default", "default_timeout_seconds": 300,
@@ -321,7 +321,7 @@ fn deleting_wants_agreement_where_nobody_can_be_asked() {
     let api = Api::of(&[("DELETE /jobs/nightly", gone)]);
     let refused = api.run(exit::USAGE, "jobs delete nightly");
     assert!(text(&refused.stderr).contains("--yes"), "{}", text(&refused.stderr));
-    assert!(api.asked.lock().unwrap().is_empty());
+    assert!(api.asked().is_empty());
     api.run(exit::OK, "jobs delete nightly --yes");
 }
 
@@ -344,7 +344,7 @@ fn the_type_of_a_schedule_fits_what_describes_it() {
         let refused = api.run(exit::USAGE, &format!("jobs create a --function f {schedule}"));
         assert!(text(&refused.stderr).contains(said), "{schedule}: {}", text(&refused.stderr));
     }
-    assert_eq!(api.bodies.lock().unwrap().len(), 3, "nothing more was sent");
+    assert_eq!(api.bodies().len(), 3, "nothing more was sent");
 }
 
 #[test]
@@ -357,7 +357,7 @@ fn files_that_describe_nothing_are_no_success() {
         let refused = api.run(exit::USAGE, &format!("jobs apply -f {}", file.display()));
         assert!(text(&refused.stderr).contains("the files are empty"), "{}", text(&refused.stderr));
     }
-    assert!(api.asked.lock().unwrap().is_empty(), "nothing was sent");
+    assert!(api.asked().is_empty(), "nothing was sent");
 }
 
 #[test]
@@ -371,6 +371,6 @@ fn nothing_is_done_whose_end_could_not_be_waited_for() {
         let said = text(&refused.stderr);
         assert!(said.contains(missing) && said.contains("nothing was done"), "{said}");
     }
-    let asked = api.asked.lock().unwrap();
+    let asked = api.asked();
     assert!(asked.len() == 3 && asked.iter().all(|asked| asked.starts_with("GET /runs")), "{asked:?}");
 }

@@ -5,27 +5,9 @@
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use sched_model::domain::ids::Term;
 use sched_runtime::monotonic_clock::monotonic;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// Ready to take over.
-    Standby,
-    /// Leads with this term.
-    Leader(Term),
-}
-
-impl Role {
-    /// The term of a leader.
-    #[must_use]
-    pub const fn term(self) -> Option<Term> {
-        match self {
-            Self::Standby => None,
-            Self::Leader(term) => Some(term),
-        }
-    }
-}
+use crate::role::Role;
 
 /// Why a scheduler stopped leading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sched_model::dispatching::dependents::{self, Followed, Limits};
-use sched_model::{Conn, DbError, connection::notify, dispatching::tick, transact};
+use sched_model::{Conn, DbError, connection::notify, transact};
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::monotonic_clock::monotonic;
 use sched_runtime::tasks::BoxError;
@@ -72,8 +72,7 @@ impl Dependents {
 
     async fn batch(&self, conn: &mut Conn) -> Result<Followed, DbError> {
         let Scope { instance, term, .. } = self.scope;
-        let now = tick::fence(conn, instance, term).await?;
-        dependents::run_dependents(conn, instance, term, now, LIMITS).await
+        dependents::run_dependents(conn, instance, term, LIMITS).await
     }
 }
 

@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot get what it needs fails, and says where")]
 
 mod dispatch;
-mod fixture;
+mod leader;
 mod maintain;
 mod notify;
 mod recover;

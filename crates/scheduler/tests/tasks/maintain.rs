@@ -7,8 +7,9 @@ use sched_model::domain::retention::{HistoryExpiry, Retention};
 use sched_runtime::driver::{Activation, Report};
 use sched_scheduler::tasks::Scope;
 use sched_scheduler::tasks::maintain::Maintain;
+use test_support::fixture::BEGIN;
 
-use crate::fixture::{World, assert_refused, run};
+use crate::leader::{Leader, assert_refused, run};
 
 fn maintain(scope: Scope, expiry: HistoryExpiry) -> Maintain {
     Maintain {
@@ -25,23 +26,23 @@ fn maintain(scope: Scope, expiry: HistoryExpiry) -> Maintain {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_leader_was_told_is_written_down_for_the_built_in_jobs() {
-    let world = World::new().await;
-    let mut conn = world.conn().await;
+    let leader = Leader::new().await;
+    let mut conn = leader.conn().await;
     assert_eq!(housekeeping::told(&mut conn).await.unwrap(), None);
     for expiry in [HistoryExpiry::Drop, HistoryExpiry::Detach] {
-        let mut maintain = maintain(world.scope.clone(), expiry);
+        let mut maintain = maintain(leader.scope.clone(), expiry);
         run(&mut maintain).await;
         assert_eq!(housekeeping::told(&mut conn).await.unwrap(), Some(maintain.told));
     }
     // A former leader stores no settings.
-    assert_refused(&maintain(world.deposed(), HistoryExpiry::Drop).run_once().await);
+    assert_refused(&maintain(leader.deposed(), HistoryExpiry::Drop).run_once().await);
     let told = housekeeping::told(&mut conn).await.unwrap().unwrap();
     assert_eq!(told.expiry, HistoryExpiry::Detach);
 }
 
 /// Creates an expired month of events.
-async fn old_month(world: &World) {
-    world.sql("CREATE TABLE events_y2020m01 PARTITION OF events FOR VALUES FROM ('2020-01-01 00:00Z') TO ('2020-02-01 00:00Z'); SELECT isolate_tenants('events_y2020m01')").await;
+async fn old_month(leader: &Leader) {
+    leader.sql("CREATE TABLE events_y2020m01 PARTITION OF events FOR VALUES FROM ('2020-01-01 00:00Z') TO ('2020-02-01 00:00Z'); SELECT isolate_tenants('events_y2020m01')").await;
 }
 
 const IN_ARCHIVE: &str =
@@ -50,36 +51,36 @@ const IN_ARCHIVE: &str =
 #[tokio::test(flavor = "multi_thread")]
 async fn months_behind_are_dropped_or_detached_and_those_ahead_are_made() {
     for (expiry, archived) in [(HistoryExpiry::Drop, 0), (HistoryExpiry::Detach, 1)] {
-        let world = World::new().await;
-        let mut maintain = maintain(world.scope.clone(), expiry);
+        let leader = Leader::new().await;
+        let mut maintain = maintain(leader.scope.clone(), expiry);
         assert_eq!(run(&mut maintain).await, Report::idle());
-        old_month(&world).await;
-        world
+        old_month(&leader).await;
+        leader
             .sql("DO $$ BEGIN EXECUTE format('DROP TABLE events%s', to_char(now() AT TIME ZONE 'UTC' + interval '1 month', '\"_y\"YYYY\"m\"MM')); END $$")
             .await;
         let report = run(&mut maintain).await;
         assert_eq!(report.counts["partitions_removed"], serde_json::json!(["events_y2020m01"]));
         assert_eq!(report.counts["partitions_made"].as_array().map(Vec::len), Some(1));
-        assert_eq!(world.number(IN_ARCHIVE).await, archived, "{expiry}");
+        assert_eq!(leader.number(IN_ARCHIVE).await, archived, "{expiry}");
         assert_eq!(run(&mut maintain).await, Report::idle());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_month_in_use_is_left_for_the_next_run() {
-    let world = World::new().await;
-    let mut maintain = maintain(world.scope.clone(), HistoryExpiry::Drop);
-    old_month(&world).await;
-    world.sql("BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0; SELECT count(*) FROM events").await;
+    let leader = Leader::new().await;
+    let mut maintain = maintain(leader.scope.clone(), HistoryExpiry::Drop);
+    old_month(&leader).await;
+    leader.sql(&format!("{BEGIN}; SELECT count(*) FROM events")).await;
     assert_eq!(run(&mut maintain).await, Report::idle(), "no failure");
-    world.sql("COMMIT").await;
+    leader.sql("COMMIT").await;
     assert_eq!(run(&mut maintain).await.counts["partitions_removed"], serde_json::json!(["events_y2020m01"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_does_not_lead_any_more_removes_no_history() {
-    let world = World::new().await;
-    old_month(&world).await;
-    assert_refused(&maintain(world.deposed(), HistoryExpiry::Drop).run_once().await);
-    assert_eq!(world.number("SELECT count(*) FROM pg_class WHERE relname = 'events_y2020m01'").await, 1);
+    let leader = Leader::new().await;
+    old_month(&leader).await;
+    assert_refused(&maintain(leader.deposed(), HistoryExpiry::Drop).run_once().await);
+    assert_eq!(leader.number("SELECT count(*) FROM pg_class WHERE relname = 'events_y2020m01'").await, 1);
 }

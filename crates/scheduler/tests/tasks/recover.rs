@@ -4,41 +4,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use sched_model::domain::attempt::{AttemptOutcome, Verdict};
-use sched_model::domain::dispatch::DispatchEvent;
-use sched_model::domain::ids::execution_id;
-use sched_model::running::attempts::{self, Ended, Record};
+use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::running::claims::Claimed;
 use sched_runtime::driver::{Activation, Report};
 use sched_scheduler::tasks::overdue::Overdue;
 use sched_scheduler::tasks::recover::Recover;
 use sched_scheduler::tasks::strays::Strays;
 
-use crate::fixture::{LEASE, World, assert_refused, run};
+use crate::leader::{LEASE, Leader, assert_refused, run};
 
 const ATTEMPTS: u32 = 100;
 
-fn recover(world: &World) -> Recover {
-    Recover { scope: world.scope.clone(), worker_lease: LEASE, max_attempts: ATTEMPTS }
+fn recover(leader: &Leader) -> Recover {
+    Recover { scope: leader.scope.clone(), worker_lease: LEASE, max_attempts: ATTEMPTS }
 }
 
-fn overdue(world: &World) -> Overdue {
-    Overdue { scope: world.scope.clone(), unknown_limit: Duration::from_secs(600), max_attempts: ATTEMPTS }
+fn overdue(leader: &Leader) -> Overdue {
+    Overdue { scope: leader.scope.clone(), unknown_limit: Duration::from_secs(600), max_attempts: ATTEMPTS }
 }
 
 /// Lets the lease of every worker expire.
-async fn silence(world: &World) {
-    world.sql("UPDATE worker_registration SET last_heartbeat = now() - interval '1 hour' WHERE status <> 'OFFLINE'").await;
-}
-
-/// Makes runs that wait for a retry claimable now.
-async fn skip_waits(world: &World) {
-    world.sql("UPDATE job_dispatch SET available_at = now(), claimable_at = now() WHERE claimable_at IS NOT NULL").await;
+async fn silence(leader: &Leader) {
+    leader.sql("UPDATE worker_registration SET last_heartbeat = now() - interval '1 hour' WHERE status <> 'OFFLINE'").await;
 }
 
 /// Moves the start of running attempts back by `seconds`.
-async fn age(world: &World, seconds: i32) {
-    world
+async fn age(leader: &Leader, seconds: i32) {
+    leader
         .sql(&format!(
             "UPDATE job_dispatch SET claimed_at = claimed_at - {seconds} * interval '1 second' WHERE status = 'IN_PROGRESS';
              UPDATE worker_claims SET claimed_at = claimed_at - {seconds} * interval '1 second'"
@@ -47,67 +39,46 @@ async fn age(world: &World, seconds: i32) {
 }
 
 /// Completes an attempt as its worker would. Returns whether the claim was still valid.
-async fn complete(world: &World, claimed: &Claimed) -> bool {
-    let ended = Ended {
-        dispatch_id: claimed.dispatch_id,
-        tenant_id: claimed.tenant_id,
-        job_id: claimed.job_id,
-        token: claimed.token,
-        outcome: AttemptOutcome::Completed,
-        verdict: Verdict { event: DispatchEvent::Succeed, wait: None },
-        record: Record {
-            execution_id: execution_id(claimed.claimed_at, claimed.dispatch_id, claimed.token),
-            started_at: claimed.claimed_at,
-            duration: Duration::from_secs(1),
-            exit_code: Some(0),
-            result: None,
-            error_class: None,
-            error_message: None,
-            traceback: None,
-            metrics: None,
-            output: Vec::new(),
-            output_bytes: 0,
-        },
-    };
-    !attempts::end(&mut world.conn().await, &[ended], &[]).await.unwrap().is_empty()
+async fn complete(leader: &Leader, claimed: &Claimed) -> bool {
+    leader.finish(claimed, AttemptOutcome::Completed).await.is_some()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dispatch_that_kills_its_worker_three_times_is_poison() {
-    let world = World::new().await;
-    world.job("poison", 1).await;
-    let mut recover = recover(&world);
+    let leader = Leader::new().await;
+    leader.job_with_runs("poison", 1).await;
+    let mut recover = recover(&leader);
     for loss in 1..=3 {
-        skip_waits(&world).await;
-        assert_eq!(world.claim(1).await.len(), 1, "attempt {loss}");
+        leader.skip_waits().await;
+        assert_eq!(leader.claim_as_new_worker(1).await.len(), 1, "attempt {loss}");
         assert_eq!(run(&mut recover).await, Report::idle(), "its worker lives");
-        silence(&world).await;
+        silence(&leader).await;
         let report = run(&mut recover).await;
         assert_eq!(report.counts["attempts_lost"], 1, "attempt {loss}");
         assert_eq!(run(&mut recover).await, Report::idle(), "found once");
     }
     let dispatch = "SELECT status, attempt, lost_count, completed_at IS NOT NULL FROM job_dispatch";
-    assert_eq!(world.rows(dispatch).await, ["(DEAD_LETTER,3,3,t)"]);
+    assert_eq!(leader.records(dispatch).await, ["(DEAD_LETTER,3,3,t)"]);
     let message = "SELECT count(*) FROM job_dispatch WHERE error_message LIKE 'worker % sent no heartbeat for 30s and is marked offline;%lost too often'";
-    assert_eq!(world.number(message).await, 1);
+    assert_eq!(leader.number(message).await, 1);
     assert_eq!(
-        world.rows("SELECT last_status, active_dispatches FROM scheduled_jobs").await,
+        leader.records("SELECT last_status, active_dispatches FROM scheduled_jobs").await,
         ["(DEAD_LETTER,0)"]
     );
     let history = "SELECT attempt, status, error_class FROM job_execution_log ORDER BY attempt";
     assert_eq!(
-        world.rows(history).await,
+        leader.records(history).await,
         ["(1,LOST,worker_lost)", "(2,LOST,worker_lost)", "(3,LOST,worker_lost)"]
     );
     let each = ["schedule_execution_started", "worker_offline", "schedule_execution_lost"];
     let mut expected: Vec<&str> = each.iter().copied().cycle().take(9).collect();
     expected.push("dispatch_dead_letter");
-    assert_eq!(world.events().await, expected);
+    assert_eq!(leader.events().await, expected);
     let poison = "SELECT payload ->> 'reason', payload ->> 'lost_count' FROM events
                   WHERE event_type = 'dispatch_dead_letter' AND job_id IS NOT NULL AND dispatch_id IS NOT NULL";
-    assert_eq!(world.rows(poison).await, ["(poison,3)"]);
-    skip_waits(&world).await;
-    assert!(world.claim(1).await.is_empty(), "it is not tried again");
+    assert_eq!(leader.records(poison).await, ["(poison,3)"]);
+    leader.skip_waits().await;
+    assert!(leader.claim_as_new_worker(1).await.is_empty(), "it is not tried again");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -118,34 +89,34 @@ async fn what_became_of_a_lost_dispatch_is_told_as_it_is() {
         (1, true, "CANCELLED"),
         (ATTEMPTS, true, "CANCELLED"),
     ] {
-        let world = World::new().await;
-        world.job("lost", 1).await;
-        assert_eq!(world.claim(1).await.len(), 1);
+        let leader = Leader::new().await;
+        leader.job_with_runs("lost", 1).await;
+        assert_eq!(leader.claim_as_new_worker(1).await.len(), 1);
         if is_cancelled {
             // With this count the run would become a dead letter, but the cancel request takes
             // precedence.
-            world.sql("UPDATE job_dispatch SET cancel_requested_at = now(), lost_count = 2").await;
+            leader.sql("UPDATE job_dispatch SET cancel_requested_at = now(), lost_count = 2").await;
         }
-        silence(&world).await;
-        let mut recover = Recover { max_attempts, ..recover(&world) };
+        silence(&leader).await;
+        let mut recover = Recover { max_attempts, ..recover(&leader) };
         assert_eq!(run(&mut recover).await.counts["attempts_lost"], 1);
         let told =
             "SELECT payload ->> 'dispatch_status' FROM events WHERE event_type = 'schedule_execution_lost'";
-        assert_eq!(world.rows(told).await, [format!("({status})")]);
-        assert_eq!(world.rows("SELECT status FROM job_dispatch").await, [format!("({status})")]);
+        assert_eq!(leader.records(told).await, [format!("({status})")]);
+        assert_eq!(leader.records("SELECT status FROM job_dispatch").await, [format!("({status})")]);
         let dead = "SELECT count(*) FROM events WHERE event_type = 'dispatch_dead_letter'";
-        assert_eq!(world.number(dead).await, 0, "{status}: it is no dead letter");
+        assert_eq!(leader.number(dead).await, 0, "{status}: it is no dead letter");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_that_no_claim_names_is_lost_when_asked_for_and_only_after_a_lease() {
-    let world = World::new().await;
-    world.job("stray", 3).await;
-    let claimed = world.claim(2).await;
+    let leader = Leader::new().await;
+    leader.job_with_runs("stray", 3).await;
+    let claimed = leader.claim_as_new_worker(2).await;
     let asked = Arc::new(AtomicBool::new(false));
     let mut strays = Strays {
-        scope: world.scope.clone(),
+        scope: leader.scope.clone(),
         worker_lease: Duration::from_secs(3_600),
         unknown_limit: Duration::from_secs(600),
         max_attempts: ATTEMPTS,
@@ -156,81 +127,82 @@ async fn an_attempt_that_no_claim_names_is_lost_when_asked_for_and_only_after_a_
         asked.store(true, Ordering::Relaxed);
         run(strays).await
     };
-    silence(&world).await;
+    silence(&leader).await;
     assert_eq!(ask(&mut strays).await, Report::idle(), "claims name them, so recovery finds them");
-    world.sql("DELETE FROM worker_claims").await;
+    leader.sql("DELETE FROM worker_claims").await;
     assert_eq!(ask(&mut strays).await, Report::idle(), "its worker is not given up, and its time not over");
-    world.sql("UPDATE worker_registration SET status = 'OFFLINE', offline_since = now()").await;
+    leader.sql("UPDATE worker_registration SET status = 'OFFLINE', offline_since = now()").await;
     assert_eq!(run(&mut strays).await, Report::idle(), "nobody has asked");
     assert_eq!(ask(&mut strays).await.counts["attempts_suspected"], 2);
     assert!(ask(&mut strays).await.counts.get("attempts_stray").is_none(), "the lease is not over");
-    assert!(complete(&world, &claimed[0]).await, "meanwhile its worker may end it");
+    assert!(complete(&leader, &claimed[0]).await, "meanwhile its worker may end it");
     strays.worker_lease = Duration::ZERO;
     assert_eq!(run(&mut strays).await.counts["attempts_stray"], 1);
     assert_eq!(run(&mut strays).await, Report::idle(), "nothing is left");
     let states = "SELECT status, lost_count FROM job_dispatch WHERE attempt > 0 ORDER BY status";
-    assert_eq!(world.rows(states).await, ["(COMPLETED,0)", "(PENDING,1)"]);
-    assert!(!complete(&world, &claimed[1]).await, "its claim does not hold any more");
+    assert_eq!(leader.records(states).await, ["(COMPLETED,0)", "(PENDING,1)"]);
+    assert!(!complete(&leader, &claimed[1]).await, "its claim does not hold any more");
     assert_eq!(
-        world.number("SELECT count(*) FROM events WHERE payload ->> 'reason' = 'claim_missing'").await,
+        leader.number("SELECT count(*) FROM events WHERE payload ->> 'reason' = 'claim_missing'").await,
         1
     );
-    skip_waits(&world).await;
+    leader.skip_waits().await;
 
     // If the leader is deposed between the two checks, the attempts stay.
-    assert_eq!(world.claim(1).await.len(), 1);
-    world.sql("DELETE FROM worker_claims; UPDATE worker_registration SET status = 'OFFLINE', offline_since = now()").await;
+    assert_eq!(leader.claim_as_new_worker(1).await.len(), 1);
+    leader.sql("DELETE FROM worker_claims; UPDATE worker_registration SET status = 'OFFLINE', offline_since = now()").await;
     assert_eq!(ask(&mut strays).await.counts["attempts_suspected"], 1);
-    strays.scope = world.deposed();
+    strays.scope = leader.deposed();
     strays.worker_lease = Duration::ZERO;
     assert_refused(&strays.run_once().await);
-    assert_eq!(world.number("SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS'").await, 1);
+    assert_eq!(leader.number("SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS'").await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_overdue_attempt_is_lost_and_what_its_worker_says_later_changes_nothing() {
-    let world = World::new().await;
-    world.job("stuck", 2).await;
-    let claimed = world.claim(2).await;
-    let mut overdue = overdue(&world);
+    let leader = Leader::new().await;
+    leader.function("noop").settings(|function| function.default_timeout_seconds = 300).save().await;
+    leader.job_with_runs("stuck", 2).await;
+    let claimed = leader.claim_as_new_worker(2).await;
+    let mut overdue = overdue(&leader);
     assert_eq!(run(&mut overdue).await, Report::idle());
-    assert!(complete(&world, &claimed[0]).await);
+    assert!(complete(&leader, &claimed[0]).await);
     // A time-out of 300 s, a grace period of 10 s, and a margin of 31 s.
-    age(&world, 335).await;
+    age(&leader, 335).await;
     assert_eq!(run(&mut overdue).await, Report::idle());
-    age(&world, 10).await;
+    age(&leader, 10).await;
     assert_eq!(run(&mut overdue).await.counts["attempts_overdue"], 1);
     assert_eq!(run(&mut overdue).await, Report::idle(), "found once");
 
     let states = "SELECT status, lost_count FROM job_dispatch ORDER BY status";
-    assert_eq!(world.rows(states).await, ["(COMPLETED,0)", "(PENDING,1)"]);
+    assert_eq!(leader.records(states).await, ["(COMPLETED,0)", "(PENDING,1)"]);
     let history = "SELECT count(*) FROM job_execution_log WHERE status = 'LOST' AND error_class = 'overdue'
                    AND error_message LIKE 'overdue: worker % is alive but has not ended the attempt after 345s (limit 310s, grace included)%'";
-    assert_eq!(world.number(history).await, 1);
+    assert_eq!(leader.number(history).await, 1);
     let (begun, ended) = ("schedule_execution_started", "schedule_execution_completed");
-    assert_eq!(world.events().await, [begun, begun, ended, "schedule_execution_lost"]);
-    assert_eq!(world.number("SELECT count(*) FROM events WHERE payload ->> 'reason' = 'overdue'").await, 1);
-    assert_eq!(world.number("SELECT active_dispatches FROM scheduled_jobs").await, 1);
+    assert_eq!(leader.events().await, [begun, begun, ended, "schedule_execution_lost"]);
+    assert_eq!(leader.number("SELECT count(*) FROM events WHERE payload ->> 'reason' = 'overdue'").await, 1);
+    assert_eq!(leader.number("SELECT active_dispatches FROM scheduled_jobs").await, 1);
 
-    let before = world.rows("SELECT * FROM job_dispatch ORDER BY id").await;
-    assert!(!complete(&world, &claimed[1]).await, "its claim does not hold any more");
-    assert_eq!(world.rows("SELECT * FROM job_dispatch ORDER BY id").await, before);
-    skip_waits(&world).await;
-    let again = world.claim(2).await;
+    let before = leader.records("SELECT * FROM job_dispatch ORDER BY id").await;
+    assert!(!complete(&leader, &claimed[1]).await, "its claim does not hold any more");
+    assert_eq!(leader.records("SELECT * FROM job_dispatch ORDER BY id").await, before);
+    leader.skip_waits().await;
+    let again = leader.claim_as_new_worker(2).await;
     assert_eq!(again.len(), 1);
-    assert!(complete(&world, &again[0]).await);
-    assert_eq!(world.number("SELECT active_dispatches FROM scheduled_jobs").await, 0);
+    assert!(complete(&leader, &again[0]).await);
+    assert_eq!(leader.number("SELECT active_dispatches FROM scheduled_jobs").await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_does_not_lead_any_more_ends_nothing() {
-    let world = World::new().await;
-    world.job("stuck", 1).await;
-    world.claim(1).await;
-    age(&world, 10_000).await;
-    assert_refused(&Overdue { scope: world.deposed(), ..overdue(&world) }.run_once().await);
-    silence(&world).await;
-    assert_refused(&Recover { scope: world.deposed(), ..recover(&world) }.run_once().await);
-    assert_eq!(world.rows("SELECT status FROM job_dispatch").await, ["(IN_PROGRESS)"]);
-    assert_eq!(world.events().await, ["schedule_execution_started"]);
+    let leader = Leader::new().await;
+    leader.job_with_runs("stuck", 1).await;
+    leader.claim_as_new_worker(1).await;
+    age(&leader, 10_000).await;
+    assert_refused(&Overdue { scope: leader.deposed(), ..overdue(&leader) }.run_once().await);
+    silence(&leader).await;
+    assert_refused(&Recover { scope: leader.deposed(), ..recover(&leader) }.run_once().await);
+    assert_eq!(leader.records("SELECT status FROM job_dispatch").await, ["(IN_PROGRESS)"]);
+    assert_eq!(leader.events().await, ["schedule_execution_started"]);
 }

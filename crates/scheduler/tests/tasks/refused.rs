@@ -8,14 +8,14 @@ use sched_scheduler::tasks::batch::Batches;
 use sched_scheduler::tasks::dispatch::Dispatch;
 use tokio::sync::watch;
 
-use crate::fixture::{World, run};
+use crate::leader::{Leader, run};
 
 const DISABLED: &str = "SELECT count(*) FROM scheduled_jobs WHERE disabled_reason IS NOT NULL";
 const DISPATCHED: &str = "SELECT count(*) FROM job_dispatch";
 
-pub(crate) fn dispatch(world: &World) -> Dispatch {
+pub(crate) fn dispatch(leader: &Leader) -> Dispatch {
     Dispatch {
-        batches: Batches { scope: world.scope.clone(), calendars: Arc::default() },
+        batches: Batches { scope: leader.scope.clone(), calendars: Arc::default() },
         batch_size: 100,
         lanes: 1,
         poll_interval: Duration::from_secs(1),
@@ -24,10 +24,10 @@ pub(crate) fn dispatch(world: &World) -> Dispatch {
     }
 }
 
-/// A world with three due hourly jobs.
-pub(crate) async fn three_due() -> World {
-    let world = World::new().await;
-    world
+/// A leader with three due hourly jobs.
+pub(crate) async fn three_due() -> Leader {
+    let leader = Leader::new().await;
+    leader
         .sql(
             r#"INSERT INTO scheduled_jobs (tenant_id, project_id, name, task_function_id, job_type, schedule_config, next_run_at,
                                            settled_until, created_at)
@@ -37,33 +37,33 @@ pub(crate) async fn three_due() -> World {
                WHERE f.name = 'noop'"#,
         )
         .await;
-    world
+    leader
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_job_is_disabled_for_what_any_job_is_refused() {
-    let world = three_due().await;
-    world
+    let leader = three_due().await;
+    leader
         .sql(
             "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'nothing goes'; END $$;
              CREATE TRIGGER refuses BEFORE INSERT ON job_dispatch EXECUTE FUNCTION refuse()",
         )
         .await;
-    let mut task = dispatch(&world);
+    let mut task = dispatch(&leader);
     for _ in 0..3 {
         let error = sched_runtime::exit::describe(task.run_once().await.unwrap_err().as_ref());
         assert!(error.contains("nothing goes"), "{error}");
     }
-    assert_eq!((world.number(DISABLED).await, world.number(DISPATCHED).await), (0, 0));
-    world.sql("DROP TRIGGER refuses ON job_dispatch").await;
+    assert_eq!((leader.number(DISABLED).await, leader.number(DISPATCHED).await), (0, 0));
+    leader.sql("DROP TRIGGER refuses ON job_dispatch").await;
     run(&mut task).await;
-    assert_eq!((world.number(DISABLED).await, world.number(DISPATCHED).await), (0, 3));
+    assert_eq!((leader.number(DISABLED).await, leader.number(DISPATCHED).await), (0, 3));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_one_job_that_is_refused_is_disabled_although_nothing_else_is_due() {
-    let world = three_due().await;
-    world
+    let leader = three_due().await;
+    leader
         .sql(
             "ALTER TABLE job_dispatch ADD CONSTRAINT refuses_one CHECK (queue <> 'narrow') NOT VALID;
              INSERT INTO queues (tenant_id, name) SELECT tenant_id, 'narrow' FROM queues WHERE name = 'default';
@@ -71,7 +71,7 @@ async fn the_one_job_that_is_refused_is_disabled_although_nothing_else_is_due() 
              UPDATE scheduled_jobs SET next_run_at = now() + interval '1 hour' WHERE name IN ('due-1', 'due-3')",
         )
         .await;
-    let report = run(&mut dispatch(&world)).await;
+    let report = run(&mut dispatch(&leader)).await;
     assert_eq!(
         (&report.counts["disabled"], &report.counts["dispatched"]),
         (&1.into(), &0.into()),
@@ -79,17 +79,17 @@ async fn the_one_job_that_is_refused_is_disabled_although_nothing_else_is_due() 
     );
     let disabled =
         "SELECT name FROM scheduled_jobs WHERE NOT is_enabled AND disabled_reason LIKE '%refuses_one%'";
-    assert_eq!(world.rows(disabled).await, ["(due-2)"]);
+    assert_eq!(leader.records(disabled).await, ["(due-2)"]);
     // The trial dispatch was rolled back.
-    assert_eq!((world.number(DISABLED).await, world.number(DISPATCHED).await), (1, 0));
+    assert_eq!((leader.number(DISABLED).await, leader.number(DISPATCHED).await), (1, 0));
     let moved = "SELECT count(*) FROM scheduled_jobs WHERE name IN ('due-1', 'due-3') AND (fired_count > 0 OR last_fire_at IS NOT NULL)";
-    assert_eq!(world.number(moved).await, 0);
+    assert_eq!(leader.number(moved).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_jobs_that_are_refused_alike_do_not_keep_the_others_from_firing() {
-    let world = three_due().await;
-    world
+    let leader = three_due().await;
+    leader
         .sql(
             r#"ALTER TABLE job_dispatch ADD CONSTRAINT refuses_some CHECK (queue <> 'narrow') NOT VALID;
                INSERT INTO queues (tenant_id, name) SELECT tenant_id, 'narrow' FROM queues WHERE name = 'default';
@@ -100,6 +100,6 @@ async fn many_jobs_that_are_refused_alike_do_not_keep_the_others_from_firing() {
                FROM scheduled_jobs j, generate_series(1, 29) AS n WHERE j.name = 'due-1'"#,
         )
         .await;
-    run(&mut dispatch(&world)).await;
-    assert_eq!((world.number(DISABLED).await, world.number(DISPATCHED).await), (29, 3));
+    run(&mut dispatch(&leader)).await;
+    assert_eq!((leader.number(DISABLED).await, leader.number(DISPATCHED).await), (29, 3));
 }

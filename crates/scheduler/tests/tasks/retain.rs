@@ -9,7 +9,7 @@ use sched_runtime::driver::{Activation, Report};
 use sched_scheduler::tasks::Scope;
 use sched_scheduler::tasks::retain::{Ages, Retain};
 
-use crate::fixture::{World, assert_refused, run};
+use crate::leader::{Leader, assert_refused, run};
 
 const AGES: Ages = Ages {
     retention: Retention { finished_days: 30, dead_letter_days: 90, audit_days: 365 },
@@ -22,8 +22,8 @@ fn retain(scope: Scope) -> Retain {
 }
 
 /// Inserts `count` finished manual runs of a job, `days` days old, with idempotency keys.
-async fn finished(world: &World, count: i32, days: i32) {
-    world
+async fn finished(leader: &Leader, count: i32, days: i32) {
+    leader
         .sql(&format!(
             "INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, created_at, available_at, completed_at, status, queue,
                                        triggered_by, trigger_id, args, idempotency_key)
@@ -39,11 +39,11 @@ async fn finished(world: &World, count: i32, days: i32) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_goes_through_all_that_is_old_and_the_next_finds_nothing() {
-    let world = World::new().await;
-    world.job("busy", 3).await;
-    finished(&world, 35, 40).await;
-    finished(&world, 25, 5).await;
-    world
+    let leader = Leader::new().await;
+    leader.job_with_runs("busy", 3).await;
+    finished(&leader, 35, 40).await;
+    finished(&leader, 25, 5).await;
+    leader
         .sql(&format!(
             "INSERT INTO skipped_fires (tenant_id, job_id, first_fire_at, last_fire_at, fire_count, reason, recorded_at)
              SELECT '{DEFAULT_TENANT}', id, at, at, 1, 'misfire', at
@@ -51,41 +51,41 @@ async fn a_run_goes_through_all_that_is_old_and_the_next_finds_nothing() {
              INSERT INTO events (event_type, created_at) VALUES ('tested', now() - interval '99 days')"
         ))
         .await;
-    let mut retain = retain(world.scope.clone());
+    let mut retain = retain(leader.scope.clone());
     let report = run(&mut retain).await;
     assert_eq!(report.next_in, None, "all of it in one run");
     let (dispatches, skips) = (&report.counts["dispatches"], &report.counts["skips"]);
     assert_eq!((dispatches, &report.counts["events"]), (&35.into(), &1.into()));
     assert!((20..=21).contains(&skips.as_i64().unwrap()), "{skips}");
     assert!(report.counts["idempotency_keys"].as_i64().unwrap() >= 25, "those of dispatches that stay");
-    assert_eq!(world.number("SELECT count(*) FROM job_dispatch").await, 28);
-    assert_eq!(world.number("SELECT count(idempotency_key) FROM job_dispatch").await, 0);
+    assert_eq!(leader.number("SELECT count(*) FROM job_dispatch").await, 28);
+    assert_eq!(leader.number("SELECT count(idempotency_key) FROM job_dispatch").await, 0);
     let said = "SELECT ledger_starts_at >= (SELECT max(first_fire_at) FROM skipped_fires) - interval '41 days' FROM scheduled_jobs";
-    assert_eq!(world.rows(said).await, ["(t)"]);
+    assert_eq!(leader.records(said).await, ["(t)"]);
     assert_eq!(run(&mut retain).await, Report::idle());
     // The current pass finds rows that have expired since it started.
-    finished(&world, 1, 31).await;
+    finished(&leader, 1, 31).await;
     assert_eq!(run(&mut retain).await.counts["dispatches"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_does_not_lead_any_more_removes_nothing() {
-    let world = World::new().await;
-    world.job("busy", 1).await;
-    finished(&world, 5, 40).await;
-    let mut deposed = retain(world.deposed());
+    let leader = Leader::new().await;
+    leader.job_with_runs("busy", 1).await;
+    finished(&leader, 5, 40).await;
+    let mut deposed = retain(leader.deposed());
     assert_refused(&deposed.run_once().await);
-    assert_eq!(world.number("SELECT count(*) FROM job_dispatch").await, 6);
-    assert_eq!(world.number("SELECT count(idempotency_key) FROM job_dispatch").await, 5);
-    assert_eq!(run(&mut retain(world.scope.clone())).await.counts["dispatches"], 5, "the leader does");
+    assert_eq!(leader.number("SELECT count(*) FROM job_dispatch").await, 6);
+    assert_eq!(leader.number("SELECT count(idempotency_key) FROM job_dispatch").await, 5);
+    assert_eq!(run(&mut retain(leader.scope.clone())).await.counts["dispatches"], 5, "the leader does");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_leader_leaves_it_to_the_built_in_job_while_that_keeps_up() {
-    let world = World::new().await;
-    world.job("busy", 1).await;
-    finished(&world, 5, 40).await;
-    let mut conn = world.conn().await;
+    let leader = Leader::new().await;
+    leader.job_with_runs("busy", 1).await;
+    finished(&leader, 5, 40).await;
+    let mut conn = leader.conn().await;
     let told = Housekeeping {
         retention: AGES.retention,
         idempotency_keys: AGES.idempotency_keys,
@@ -95,23 +95,23 @@ async fn the_leader_leaves_it_to_the_built_in_job_while_that_keeps_up() {
     };
     housekeeping::tell(&mut conn, &told).await.unwrap();
     housekeeping::note_retained(&mut conn).await.unwrap();
-    let mut retain = retain(world.scope.clone());
+    let mut retain = retain(leader.scope.clone());
     assert_eq!(run(&mut retain).await, Report::idle());
-    assert_eq!(world.number("SELECT count(*) FROM job_dispatch").await, 6, "nothing went");
+    assert_eq!(leader.number("SELECT count(*) FROM job_dispatch").await, 6, "nothing went");
     // The built-in job does not delete live data of attempts of dead workers.
-    world
+    leader
         .sql(
             "INSERT INTO live_progress (tenant_id, dispatch_id, claim_token, message)
              SELECT tenant_id, id, 7, 'half of it' FROM job_dispatch",
         )
         .await;
     assert_eq!(run(&mut retain).await, Report::idle());
-    assert_eq!(world.number("SELECT count(*) FROM live_progress").await, 0);
+    assert_eq!(leader.number("SELECT count(*) FROM live_progress").await, 0);
     // A time in the future is ignored, like one that is too old.
     for mark in ["now() + interval '1 minute'", "now() - interval '61 minutes'"] {
-        finished(&world, 1, 41).await;
-        world.sql(&format!("UPDATE housekeeping SET retained_at = {mark}")).await;
+        finished(&leader, 1, 41).await;
+        leader.sql(&format!("UPDATE housekeeping SET retained_at = {mark}")).await;
         assert!(run(&mut retain).await.counts["dispatches"].as_i64().is_some_and(|gone| gone > 0), "{mark}");
-        retain = self::retain(world.scope.clone());
+        retain = self::retain(leader.scope.clone());
     }
 }

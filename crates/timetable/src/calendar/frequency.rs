@@ -9,8 +9,7 @@
 
 use super::{
     super::error::{Quoted, ScheduleError},
-    notation::{Moment, moment},
-    rule::no_zone,
+    notation::{Moment, moment, no_zone},
 };
 
 /// The most values of one part: every minute of an hour, and some to spare.

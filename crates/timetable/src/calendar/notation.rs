@@ -37,6 +37,14 @@ pub(super) enum Moment {
     Utc(NaiveDateTime),
 }
 
+/// The message for a time with a zone.
+pub(super) fn no_zone(name: &str, text: &str) -> String {
+    format!(
+        "{name} has {}; write local times without `Z` and TZID, and set the calendar's `timezone`",
+        Quoted(text)
+    )
+}
+
 /// Whether a text has the shape of an example: a digit where it has one, elsewhere the same character.
 fn shaped(text: &str, example: &str) -> bool {
     text.len() == example.len()

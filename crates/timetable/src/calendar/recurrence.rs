@@ -14,10 +14,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use chrono::{DateTime, NaiveDateTime, TimeZone as _};
 use rrule::{RRule, RRuleError, RRuleSet, Tz, Unvalidated};
 
-use super::{
-    super::error::{Quoted, ScheduleError},
-    rule::MAX_OCCURRENCES,
-};
+use super::super::error::{Quoted, ScheduleError};
+
+/// The most occurrences of one rule.
+pub(super) const MAX_OCCURRENCES: usize = 10_000;
 
 /// The occurrences from `start` to `last`, in ascending order; one more than allowed if there are too many.
 pub(super) fn expand(

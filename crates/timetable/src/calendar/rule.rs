@@ -14,8 +14,8 @@ use chrono::{Datelike as _, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta};
 use super::{
     super::error::{Quoted, ScheduleError},
     frequency::Frequency,
-    notation::{Moment, moment},
-    recurrence,
+    notation::{Moment, moment, no_zone},
+    recurrence::{self, MAX_OCCURRENCES},
     stretches::{Stretch, midnight},
 };
 
@@ -24,9 +24,6 @@ pub(in super::super) const LAST_YEAR: i32 = 2100;
 
 /// The first year in which a rule may start: it bounds the number of searched days.
 const FIRST_YEAR: i32 = 1900;
-
-/// The most occurrences of one rule.
-pub(super) const MAX_OCCURRENCES: usize = 10_000;
 
 /// A parsed and valid rule, with all its occurrences.
 #[derive(Debug)]
@@ -88,6 +85,39 @@ impl Rule {
     }
 }
 
+/// The values of a rule's lines, before the check of one against the other.
+struct LineValues<'a> {
+    start: Moment,
+    rule: Option<&'a str>,
+    extra: Vec<Moment>,
+    without: Vec<Moment>,
+}
+
+impl LineValues<'_> {
+    fn check(self, field: &str) -> Result<Lines, ScheduleError> {
+        let Self { start, rule, extra, without } = self;
+        let (start, whole_days) = local(start);
+        if !(FIRST_YEAR..=LAST_YEAR).contains(&start.year()) {
+            return Err(ScheduleError::invalid(
+                field,
+                format!(
+                    "starts in the year {}; DTSTART must be from {FIRST_YEAR} to {LAST_YEAR}",
+                    start.year()
+                ),
+            ));
+        }
+        let frequency = rule.map(|rule| Frequency::parse(field, rule, whole_days)).transpose()?;
+        let extra = extra.into_iter().map(|moment| match local(moment) {
+            (at, days) if days == whole_days => Ok(at),
+            _ => Err(ScheduleError::invalid(
+                field,
+                "has dates in RDATE and a time in DTSTART, or the reverse; write both alike",
+            )),
+        });
+        Ok(Lines { start, whole_days, frequency, extra: extra.collect::<Result<_, _>>()?, without })
+    }
+}
+
 impl Lines {
     fn parse(field: &str, text: &str) -> Result<Self, ScheduleError> {
         let wrong = |message: String| ScheduleError::invalid(field, message);
@@ -134,35 +164,7 @@ impl Lines {
         let start = start.ok_or_else(|| {
             wrong("has no line DTSTART; begin with such as `DTSTART;VALUE=DATE:20261126`".to_owned())
         })?;
-        Self::new(field, start, rule, &extra, without)
-    }
-
-    fn new(
-        field: &str,
-        start: Moment,
-        rule: Option<&str>,
-        extra: &[Moment],
-        without: Vec<Moment>,
-    ) -> Result<Self, ScheduleError> {
-        let (start, whole_days) = local(start);
-        if !(FIRST_YEAR..=LAST_YEAR).contains(&start.year()) {
-            return Err(ScheduleError::invalid(
-                field,
-                format!(
-                    "starts in the year {}; DTSTART must be from {FIRST_YEAR} to {LAST_YEAR}",
-                    start.year()
-                ),
-            ));
-        }
-        let frequency = rule.map(|rule| Frequency::parse(field, rule, whole_days)).transpose()?;
-        let extra = extra.iter().map(|moment| match local(*moment) {
-            (at, days) if days == whole_days => Ok(at),
-            _ => Err(ScheduleError::invalid(
-                field,
-                "has dates in RDATE and a time in DTSTART, or the reverse; write both alike",
-            )),
-        });
-        Ok(Self { start, whole_days, frequency, extra: extra.collect::<Result<_, _>>()?, without })
+        LineValues { start, rule, extra, without }.check(field)
     }
 
     /// All occurrences in ascending order; at least one.
@@ -270,11 +272,4 @@ fn moments(field: &str, name: &str, parameters: &str, value: &str) -> Result<Vec
         }
     };
     value.split(',').map(one).collect()
-}
-
-pub(super) fn no_zone(name: &str, text: &str) -> String {
-    format!(
-        "{name} has {}; write local times without `Z` and TZID, and set the calendar's `timezone`",
-        Quoted(text)
-    )
 }

@@ -21,7 +21,7 @@ use saffron::Cron;
 use super::{
     super::{LAST_YEAR, error::ScheduleError},
     Fields,
-    field::Special,
+    special_day::Special,
     values::{Kind, ValueSet},
 };
 

@@ -12,7 +12,8 @@ use serde_json::{Map, Value};
 use super::{
     super::error::ScheduleError,
     CronOptions, CronSpec, Fields,
-    field::{Field, Reading, Special},
+    field::{Field, Reading},
+    special_day::Special,
     values::{Kind, Weekdays},
 };
 

@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 use super::{
     super::error::Quoted,
     CronSpec, Fields,
-    field::{Leading, Special},
-    reader::number,
-    values::{Kind, Weekdays},
+    field::Leading,
+    special_day::Special,
+    values::{Kind, Weekdays, number},
 };
 use crate::cron::names::{MONTHS, enumeration};
 

@@ -5,8 +5,8 @@
 
 use super::{
     super::error::{Quoted, ScheduleError},
-    field::Special,
-    values::{Kind, ValueSet, Weekdays},
+    special_day::Special,
+    values::{Kind, Ring, ValueSet, Weekdays, number},
 };
 
 /// The message for a step of one within a list.
@@ -73,7 +73,7 @@ impl Reader {
                 (first, if step.is_some() { self.kind.max() } else { first })
             }
         };
-        into.insert_ring(self.kind, first, last, step.unwrap_or(1));
+        into.insert_ring(self.kind, Ring { first, last, step: step.unwrap_or(1) });
         Ok(())
     }
 
@@ -151,11 +151,4 @@ impl Reader {
             None => Ok(None),
         }
     }
-}
-
-/// A whole number of at most three digits and nothing else: no sign, no blank.
-pub(super) fn number(text: &str) -> Option<u8> {
-    let digits = (1..=3).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
-    // A number over 255 is out of range of every field, so the caller needs no detail.
-    if digits { text.parse().ok() } else { None }
 }

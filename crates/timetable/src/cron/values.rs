@@ -3,8 +3,6 @@
 //! Knows ranges, names and numbering, but no grammar. Plain data, no concurrency; a value outside
 //! its field is `None`, never a panic.
 
-use super::reader::number;
-
 const MONTHS: [&str; 12] =
     ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
@@ -126,6 +124,14 @@ impl Kind {
     }
 }
 
+/// The values `first`, `first + step`, … up to `last`; they wrap if `first` is greater.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ring {
+    pub(super) first: u8,
+    pub(super) last: u8,
+    pub(super) step: u8,
+}
+
 /// A set of small numbers, one bit each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ValueSet(u64);
@@ -147,8 +153,8 @@ impl ValueSet {
         }
     }
 
-    /// `first`, `first + step`, … up to `last`; wraps if `first` is greater.
-    pub(super) fn insert_ring(&mut self, kind: Kind, first: u8, last: u8, step: u8) {
+    pub(super) fn insert_ring(&mut self, kind: Kind, ring: Ring) {
+        let Ring { first, last, step } = ring;
         let size = kind.max() - kind.min() + 1;
         let length = if first <= last { last - first } else { (last + size - first) % size };
         for distance in (0..=length).step_by(usize::from(step.max(1))) {
@@ -213,4 +219,11 @@ impl ValueSet {
             }
         }
     }
+}
+
+/// A whole number of at most three digits and nothing else: no sign, no blank.
+pub(super) fn number(text: &str) -> Option<u8> {
+    let digits = (1..=3).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    // A number over 255 is out of range of every field, so the caller needs no detail.
+    if digits { text.parse().ok() } else { None }
 }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        Calendar, CalendarRoll, Decision, JobType, MisfirePolicy, ScheduleSource, Situation, SkipReason,
-        SkippedRange, Timetable, TimetableSource, decide,
+        Calendar, CalendarRoll, Decision, JobType, MisfirePolicy, MisfireRules, ScheduleSource, Situation,
+        SkipReason, SkippedRange, Timetable, TimetableSource, decide,
         overlap::{LONGEST_LINE, Load},
         settle_quiet,
     },
@@ -262,8 +262,8 @@ fn long_outage_costs_as_much_as_short() {
         let questions = |situation: &Situation<'_>| {
             let asked = std::cell::Cell::new(0_u32);
             let counted = Counted { timetable: situation.timetable, asked: &asked };
-            super::super::plan(&counted, situation.cursor, situation.now, situation.misfire, situation.grace)
-                .expect("the engine works");
+            let rules = MisfireRules { grace: situation.grace, ..MisfireRules::new(situation.misfire) };
+            super::super::plan(&counted, situation.cursor, situation.now, rules).expect("the engine works");
             asked.get()
         };
         let (short, long) = (questions(&late(1)), questions(&late(1000)));
@@ -288,12 +288,54 @@ impl super::super::misfire::Occurrences for Counted<'_> {
     }
 }
 
-fn policies() -> impl Strategy<Value = MisfirePolicy> {
+fn misfires() -> impl Strategy<Value = MisfirePolicy> {
     prop_oneof![
         Just(MisfirePolicy::Skip),
         Just(MisfirePolicy::FireOnce),
         (1_u32..8).prop_map(|cap| MisfirePolicy::FireAll { cap })
     ]
+}
+
+/// A cron schedule, perhaps with a calendar and an end.
+#[derive(Debug)]
+struct BoundedSchedule {
+    expression: &'static str,
+    /// The definition of its calendar.
+    definition: Option<&'static str>,
+    end_at: Option<&'static str>,
+}
+
+fn schedules() -> impl Strategy<Value = BoundedSchedule> {
+    let expressions = select(vec!["*/10 * * * *", "0 * * * *", "7,8,9 */2 * * *", "*/20 8-17 * * *"]);
+    let definitions = option::of(select(vec![
+        r#"{"windows": [{"from": "2026-03-02T10:30:00", "until": "2026-03-02T14:05:00"}]}"#,
+        r#"{"weekly": [{"days": ["MON", "TUE"], "from": "20:00", "until": "04:00"}]}"#,
+        r#"{"dates": ["2026-03-03"]}"#,
+    ]));
+    let ends = option::of(select(vec!["2026-03-03T01:00:00Z", "2026-03-02T16:10:00Z"]));
+    (expressions, definitions, ends).prop_map(|(expression, definition, end_at)| BoundedSchedule {
+        expression,
+        definition,
+        end_at,
+    })
+}
+
+/// The settings of a job that decide about its due fires, as in [`Situation`].
+#[derive(Debug)]
+struct Policies {
+    misfire: MisfirePolicy,
+    overlap: OverlapPolicy,
+    max_runs: Option<u64>,
+    /// In seconds.
+    grace: u64,
+    limit: usize,
+}
+
+fn policies() -> impl Strategy<Value = Policies> {
+    let overlaps = select(OverlapPolicy::ALL.to_vec());
+    (misfires(), overlaps, option::of(1_u64..40), select(vec![1_u64, 60, 900]), 1_usize..6).prop_map(
+        |(misfire, overlap, max_runs, grace, limit)| Policies { misfire, overlap, max_runs, grace, limit },
+    )
 }
 
 proptest! {
@@ -303,20 +345,12 @@ proptest! {
     /// time with the records.
     #[test]
     fn every_fire_time_has_exactly_one_fate(
-        expression in select(vec!["*/10 * * * *", "0 * * * *", "7,8,9 */2 * * *", "*/20 8-17 * * *"]),
-        definition in option::of(select(vec![
-            r#"{"windows": [{"from": "2026-03-02T10:30:00", "until": "2026-03-02T14:05:00"}]}"#,
-            r#"{"weekly": [{"days": ["MON", "TUE"], "from": "20:00", "until": "04:00"}]}"#,
-            r#"{"dates": ["2026-03-03"]}"#,
-        ])),
-        end_at in option::of(select(vec!["2026-03-03T01:00:00Z", "2026-03-02T16:10:00Z"])),
-        misfire in policies(),
-        overlap in select(OverlapPolicy::ALL.to_vec()),
-        max_runs in option::of(1_u64..40),
-        grace in select(vec![1_u64, 60, 900]),
-        limit in 1_usize..6,
+        schedule in schedules(),
+        policies in policies(),
         ticks in prop::collection::vec((1_i64..40_000, 0_usize..3, prop::bool::weighted(0.1)), 1..12),
     ) {
+        let BoundedSchedule { expression, definition, end_at } = schedule;
+        let Policies { misfire, overlap, max_runs, grace, limit } = policies;
         let table = table(&json!({"expression": expression}), definition, end_at);
         let begin = utc("2026-03-02T08:00:00Z");
         let mut cursor = table.next_after(begin).expect("the engine works");

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{
     super::{
-        Count, JobType, MisfirePolicy, Plan, Schedule, SkipReason, SkippedRange,
+        Count, JobType, MisfirePolicy, MisfireRules, Plan, Schedule, SkipReason, SkippedRange,
         misfire::{COUNT_LIMIT, DEFAULT_GRACE, MAX_FIRES},
         plan,
     },
@@ -25,7 +25,7 @@ fn skipped(first: &str, last: &str, count: Count) -> Vec<SkippedRange> {
 }
 
 fn planned(schedule: &Schedule, cursor: &str, now: &str, policy: MisfirePolicy) -> Plan {
-    plan(schedule, utc(cursor), utc(now), policy, None).expect("the engine works")
+    plan(schedule, utc(cursor), utc(now), MisfireRules::new(policy)).expect("the engine works")
 }
 
 const POLICIES: [MisfirePolicy; 4] = [
@@ -123,12 +123,13 @@ fn a_burst_long_ago_is_caught_up_from_its_end() {
 #[test]
 fn remaining_fires_wait_for_the_next_plan() {
     let grace = Some(Duration::from_secs(86_400));
+    let rules = MisfireRules { grace, ..MisfireRules::new(MisfirePolicy::Skip) };
     let now = utc("2026-01-02T00:00:00Z");
     let mut cursor = utc("2026-01-01T01:00:00Z");
     let mut fired = Vec::new();
     let mut rounds = 0;
     while cursor <= now {
-        let plan = plan(&every(1), cursor, now, MisfirePolicy::Skip, grace).expect("arithmetic");
+        let plan = plan(&every(1), cursor, now, rules).expect("arithmetic");
         assert!(plan.fires.len() <= MAX_FIRES && plan.skipped.is_empty());
         fired.extend(plan.fires);
         cursor = plan.next.expect("an interval goes on");
@@ -152,13 +153,8 @@ fn a_one_off_is_fired_late_or_recorded_and_then_over() {
 
 #[test]
 fn a_grace_beyond_the_calendar_makes_everything_on_time() {
-    let plan = plan(
-        &every(86_400),
-        utc("2026-01-01T00:00:00Z"),
-        utc("2026-01-10T00:00:00Z"),
-        MisfirePolicy::Skip,
-        Some(Duration::MAX),
-    );
+    let rules = MisfireRules { grace: Some(Duration::MAX), ..MisfireRules::new(MisfirePolicy::Skip) };
+    let plan = plan(&every(86_400), utc("2026-01-01T00:00:00Z"), utc("2026-01-10T00:00:00Z"), rules);
     assert_eq!(plan.expect("arithmetic").fires.len(), 10);
 }
 
@@ -191,28 +187,50 @@ fn schedule() -> impl Strategy<Value = Schedule> {
     ]
 }
 
+/// A time without a scheduler.
+#[derive(Debug)]
+struct Outage {
+    /// When the schedule was last settled, in seconds since 1970.
+    start: i64,
+    /// Whether the cursor is the first fire after `start`, or `start` itself.
+    cursor_is_a_fire: bool,
+    /// The time from the cursor to the present.
+    seconds: i64,
+}
+
+fn outage() -> impl Strategy<Value = Outage> {
+    let starts = 1_700_000_000_i64..1_900_000_000;
+    let lengths = prop_oneof![0..300_i64, 0..100_000_i64, 0..20_000_000_i64];
+    (starts, any::<bool>(), lengths).prop_map(|(start, cursor_is_a_fire, seconds)| Outage {
+        start,
+        cursor_is_a_fire,
+        seconds,
+    })
+}
+
+fn rules() -> impl Strategy<Value = MisfireRules> {
+    let policies = prop_oneof![
+        Just(MisfirePolicy::Skip),
+        Just(MisfirePolicy::FireOnce),
+        (1..200_u32).prop_map(|cap| MisfirePolicy::FireAll { cap }),
+    ];
+    let graces = prop_oneof![Just(None), (0..600_u64).prop_map(|seconds| Some(Duration::from_secs(seconds)))];
+    (policies, graces).prop_map(|(policy, grace)| MisfireRules { grace, ..MisfireRules::new(policy) })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     /// Compared with a list of every single fire.
     #[test]
-    fn a_plan_is_what_listing_every_fire_gives(
-        schedule in schedule(),
-        start in 1_700_000_000_i64..1_900_000_000,
-        cursor_is_a_fire in any::<bool>(),
-        outage in prop_oneof![0..300_i64, 0..100_000_i64, 0..20_000_000_i64],
-        policy in prop_oneof![
-            Just(MisfirePolicy::Skip),
-            Just(MisfirePolicy::FireOnce),
-            (1..200_u32).prop_map(|cap| MisfirePolicy::FireAll { cap }),
-        ],
-        grace in prop_oneof![Just(None), (0..600_u64).prop_map(|seconds| Some(Duration::from_secs(seconds)))],
-    ) {
+    fn a_plan_is_what_listing_every_fire_gives(schedule in schedule(), outage in outage(), rules in rules()) {
         const LISTED: usize = 20_000;
+        let Outage { start, cursor_is_a_fire, seconds } = outage;
+        let MisfireRules { policy, grace, .. } = rules;
         let start = DateTime::from_timestamp(start, 0).expect("in range");
         // An edited job or a changed zone leaves a cursor that the schedule does not name.
         let cursor = if cursor_is_a_fire { schedule.next_after(start).expect("works").expect("a fire") } else { start };
-        let now = cursor + TimeDelta::seconds(outage);
+        let now = cursor + TimeDelta::seconds(seconds);
         let next = |at: &DateTime<Utc>| schedule.next_after(*at).expect("the engine works");
         let due: Vec<DateTime<Utc>> =
             std::iter::successors(Some(cursor), next).take_while(|at| *at <= now).take(LISTED).collect();
@@ -230,7 +248,7 @@ proptest! {
         };
         let (dropped, fired) = due.split_at(missed.saturating_sub(caught_up));
 
-        let plan = plan(&schedule, cursor, now, policy, grace).expect("the engine works");
+        let plan = plan(&schedule, cursor, now, rules).expect("the engine works");
         prop_assert_eq!(plan.fires.as_slice(), fired);
         prop_assert_eq!(plan.next, next(due.last().expect("the cursor")));
         prop_assert!(plan.next.is_none_or(|next| next > now));

@@ -1,13 +1,14 @@
-//! Bounds, calendars and rolls, by table and against a slow model that lists every nominal fire.
+//! Bounds, calendars and rolls.
 
-use chrono::{DateTime, Datelike as _, TimeDelta, Utc};
-use proptest::{prelude::*, sample::select};
+mod slow_model;
+
+use chrono::{DateTime, Datelike as _, Utc};
 use serde_json::{Value, json};
 
 use super::{
     super::{
-        Calendar, CalendarRoll, Count, DstGap, JobType, MisfirePolicy, Preview, Schedule, ScheduleError,
-        ScheduleSource, Timetable, TimetableSource, plan, preview, timetable::LONGEST_ROLL,
+        Calendar, CalendarRoll, Count, DstGap, JobType, MisfirePolicy, MisfireRules, Preview, Schedule,
+        ScheduleError, ScheduleSource, Timetable, TimetableSource, plan, preview,
     },
     utc, zone,
 };
@@ -16,13 +17,8 @@ fn calendar(definition: &Value) -> Calendar {
     Calendar::parse(definition).unwrap_or_else(|error| panic!("{definition} is refused: {error}"))
 }
 
-fn source<'a>(
-    job_type: JobType,
-    config: &'a Value,
-    timezone: &'a str,
-    calendars: &'a [Calendar],
-    roll: CalendarRoll,
-) -> TimetableSource<'a> {
+/// A source without bounds and calendars.
+fn source<'a>(job_type: JobType, config: &'a Value, timezone: &'a str) -> TimetableSource<'a> {
     TimetableSource {
         schedule: ScheduleSource {
             job_type,
@@ -35,19 +31,20 @@ fn source<'a>(
         },
         start_at: None,
         end_at: None,
-        calendars,
-        roll,
+        calendars: &[],
+        roll: CalendarRoll::Skip,
     }
 }
 
 fn cron(text: &str, timezone: &str, definition: &Value, roll: CalendarRoll) -> Timetable {
     let config = json!({"expression": text});
     let calendars = [calendar(definition)];
-    Timetable::parse(&source(JobType::Cron, &config, timezone, &calendars, roll)).expect("a timetable")
+    let source = source(JobType::Cron, &config, timezone);
+    Timetable::parse(&TimetableSource { calendars: &calendars, roll, ..source }).expect("a timetable")
 }
 
 fn bounded(config: &Value, job_type: JobType, start: Option<&str>, end: Option<&str>) -> Timetable {
-    let source = source(job_type, config, "UTC", &[], CalendarRoll::Skip);
+    let source = source(job_type, config, "UTC");
     Timetable::parse(&TimetableSource { start_at: start.map(utc), end_at: end.map(utc), ..source })
         .expect("a timetable")
 }
@@ -76,7 +73,7 @@ fn nothing_fires_before_the_start_or_at_the_end() {
 fn the_end_must_be_later_than_the_start() {
     let config = json!({"expression": "0 * * * *"});
     for end in ["2026-03-01T10:00:00Z", "2026-03-01T09:59:59Z"] {
-        let source = source(JobType::Cron, &config, "UTC", &[], CalendarRoll::Skip);
+        let source = source(JobType::Cron, &config, "UTC");
         let start_at = Some(utc("2026-03-01T10:00:00Z"));
         let error = Timetable::parse(&TimetableSource { start_at, end_at: Some(utc(end)), ..source });
         assert_eq!(error.expect_err("it is refused").field(), "end_at");
@@ -149,7 +146,8 @@ fn fires_at_one_instant_are_one_fire() {
 fn a_fire_is_not_moved_out_of_the_bounds_nor_too_far() {
     let config = json!({"expression": "0 9 5 * *"});
     let calendars = [calendar(&json!({"dates": ["2026-04-05/2026-04-08", "2026-06-01/2026-12-31"]}))];
-    let source = source(JobType::Cron, &config, "UTC", &calendars, CalendarRoll::NextBusinessDay);
+    let roll = CalendarRoll::NextBusinessDay;
+    let source = TimetableSource { calendars: &calendars, roll, ..source(JobType::Cron, &config, "UTC") };
     let table = Timetable::parse(&TimetableSource { end_at: Some(utc("2026-04-09T09:00:00Z")), ..source });
     let table = table.expect("a timetable");
     assert_eq!(table.next_after(utc("2026-04-01T00:00:00Z")), Ok(None), "the ninth is the end");
@@ -171,13 +169,16 @@ fn rolling_is_for_schedules_of_few_fires_a_day() {
         (JobType::Interval, json!({"minutes": 359})),
         (JobType::Cron, json!({"any_of": [{"expression": "0 */6 * * *"}, {"expression": "30 1 * * *"}]})),
     ] {
-        let error = Timetable::parse(&source(job_type, &config, "UTC", &calendars, roll));
+        let source = source(job_type, &config, "UTC");
+        let error = Timetable::parse(&TimetableSource { calendars: &calendars, roll, ..source });
         assert_eq!(error.expect_err("it is refused").field(), "calendar_roll", "{config}");
     }
     for (job_type, config) in
         [(JobType::Cron, json!({"expression": "0 */6 * * *"})), (JobType::Interval, json!({"hours": 6}))]
     {
-        assert!(Timetable::parse(&source(job_type, &config, "UTC", &calendars, roll)).is_ok(), "{config}");
+        let source = source(job_type, &config, "UTC");
+        let table = Timetable::parse(&TimetableSource { calendars: &calendars, roll, ..source });
+        assert!(table.is_ok(), "{config}");
     }
 }
 
@@ -218,7 +219,7 @@ fn a_day_that_clocks_skip_is_no_free_day() {
 #[test]
 fn bounds_are_instants_that_can_be_stored() {
     let config = json!({"expression": "0 9 * * *"});
-    let source = source(JobType::Cron, &config, "UTC", &[], CalendarRoll::Skip);
+    let source = source(JobType::Cron, &config, "UTC");
     for at in [DateTime::<Utc>::MIN_UTC, DateTime::<Utc>::MAX_UTC] {
         let start = Timetable::parse(&TimetableSource { start_at: Some(at), ..source });
         assert_eq!(start.expect_err("it is refused").field(), "start_at");
@@ -232,8 +233,9 @@ fn bounds_are_instants_that_can_be_stored() {
 fn preview_shows_moved_and_excluded_fires() {
     let config = json!({"expression": "0 9 5 * *"});
     let weekends = [calendar(&json!({"weekly": ["SAT", "SUN"]}))];
-    let table = source(JobType::Cron, &config, "UTC", &weekends, CalendarRoll::NextBusinessDay);
-    let table = Timetable::parse(&table).expect("a timetable");
+    let skip = TimetableSource { calendars: &weekends, ..source(JobType::Cron, &config, "UTC") };
+    let next = TimetableSource { roll: CalendarRoll::NextBusinessDay, ..skip };
+    let table = Timetable::parse(&next).expect("a timetable");
     let fires = preview(&table, &zone("UTC"), utc("2026-03-20T00:00:00Z"), 2).expect("fires");
     let shown: Vec<_> = fires.iter().map(|fire| (fire.utc, fire.moved_from)).collect();
     assert_eq!(
@@ -243,7 +245,6 @@ fn preview_shows_moved_and_excluded_fires() {
             (utc("2026-05-05T09:00:00Z"), None)
         ]
     );
-    let skip = source(JobType::Cron, &config, "UTC", &weekends, CalendarRoll::Skip);
     let preview = Preview::of(&skip, utc("2026-03-20T00:00:00Z"), 3).expect("a preview");
     let said = preview.warnings.iter().find(|warning| warning.starts_with("calendars: 2 fire times"));
     assert!(said.is_some_and(|said| said.contains("2026-04-05T09:00:00Z")), "{:?}", preview.warnings);
@@ -312,99 +313,18 @@ fn seconds_and_hashes_are_read_from_the_config() {
     );
     let config = json!({"expression": "H H * * *"});
     let of = |key| {
-        let source = source(JobType::Cron, &config, "UTC", &[], CalendarRoll::Skip);
+        let source = source(JobType::Cron, &config, "UTC");
         Schedule::parse(&ScheduleSource { hash_key: key, ..source.schedule }).expect("a schedule")
     };
     assert_eq!(of("a"), of("a"));
     assert_ne!(of("a"), of("b"));
 }
 
-/// What a day of the model excludes.
-const DEFINITIONS: [&str; 5] = [
-    r#"{"weekly": ["SAT", "SUN"]}"#,
-    r#"{"weekly": ["SAT", "SUN"], "dates": ["2026-03-27", "2026-03-30/2026-04-02", "2026-10-26"]}"#,
-    r#"{"weekly": [{"days": ["SUN", "MON"], "from": "01:00", "until": "10:00"}], "yearly": ["03-20/03-28"]}"#,
-    r#"{"windows": [{"from": "2026-03-25T12:00:00", "until": "2026-04-08T09:30:00"}], "timezone": "America/New_York"}"#,
-    r#"{"dates": ["2026-03-01/2026-05-20"], "except": ["2026-03-29", "2026-04-15"]}"#,
-];
-
-/// Every fire of a timetable in `(after, until]`, by moving every nominal one around, found from far outside.
-fn slow_fires(
-    nominal: &Schedule,
-    calendar: &Calendar,
-    timezone: &str,
-    roll: CalendarRoll,
-    after: DateTime<Utc>,
-    until: DateTime<Utc>,
-) -> Vec<DateTime<Utc>> {
-    let job_zone = zone(timezone);
-    let excluded = |at: DateTime<Utc>| {
-        let zone = calendar.zone().unwrap_or(&job_zone);
-        calendar.exclusion_at(at.naive_utc() + zone.offset_at(at)).is_some()
-    };
-    let moved = |fire: DateTime<Utc>| -> Option<DateTime<Utc>> {
-        let step = match roll {
-            CalendarRoll::Skip => return Some(fire).filter(|fire| !excluded(*fire)),
-            CalendarRoll::NextBusinessDay => 1,
-            CalendarRoll::PreviousBusinessDay => -1,
-        };
-        let local = fire.naive_utc() + job_zone.offset_at(fire);
-        (0..=LONGEST_ROLL).find_map(|days| {
-            let wanted = local + TimeDelta::days(days * step);
-            // The fires of the model lie between 05:00 and 12:00, where no clock of its zones changes.
-            let at = (wanted - job_zone.offset_at(wanted.and_utc())).and_utc();
-            Some(if days == 0 { fire } else { at }).filter(|at| !excluded(*at))
-        })
-    };
-    let margin = TimeDelta::days(LONGEST_ROLL + 2);
-    let mut at = after - margin;
-    let mut found = std::collections::BTreeSet::new();
-    while let Some(fire) =
-        nominal.next_after(at).expect("the engine works").filter(|fire| *fire <= until + margin)
-    {
-        found.extend(moved(fire).filter(|moved| *moved > after && *moved <= until));
-        at = fire;
-    }
-    found.into_iter().collect()
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
-
-    #[test]
-    fn a_timetable_fires_as_the_slow_model_does(
-        expression in select(vec!["0 9 * * *", "30 5,11 * * *", "15 6 */3 * *", "0 5,8,11,12 * * MON", "0 8 1,15,29 * *", "20 7 * * SUN"]),
-        timezone in select(vec!["UTC", "Europe/Berlin", "America/New_York"]),
-        definition in select(DEFINITIONS.to_vec()),
-        roll in select(CalendarRoll::ALL.to_vec()),
-        minutes in 0_i64..200_000,
-    ) {
-        let definition: Value = serde_json::from_str(definition).expect("a definition");
-        let table = cron(expression, timezone, &definition, roll);
-        let after = utc("2026-02-01T00:00:00Z") + TimeDelta::minutes(minutes);
-        let until = after + TimeDelta::days(25);
-        let expected = slow_fires(table.schedule(), &calendar(&definition), timezone, roll, after, until);
-        let mut found = Vec::new();
-        let mut at = after;
-        loop {
-            let Ok(next) = table.next_after(at) else {
-                prop_assert!(expected.is_empty(), "the search gave up, and the model finds {expected:?}");
-                break;
-            };
-            let Some(fire) = next.filter(|fire| *fire <= until) else { break };
-            prop_assert!(fire > at);
-            found.push(fire);
-            at = fire;
-        }
-        prop_assert_eq!(found, expected);
-    }
-}
-
 #[test]
 fn always_skipped_times_are_rejected_quickly() {
     // The last Sunday of March at half past two is the hour that Berlin's clocks skip, every year.
     let config = json!({"expression": "30 2 * 3 SUNL"});
-    let berlin = source(JobType::Cron, &config, "Europe/Berlin", &[], CalendarRoll::Skip).schedule;
+    let berlin = source(JobType::Cron, &config, "Europe/Berlin").schedule;
     let skip = ScheduleSource { dst_gap: Some(DstGap::Skip), ..berlin };
     let error = Schedule::parse(&skip).expect_err("it is refused");
     assert!(error.message().contains("never fires") && error.field() == "schedule_config", "{error}");
@@ -418,8 +338,8 @@ fn always_skipped_times_are_rejected_quickly() {
 fn nothing_is_planned_after_the_last_year() {
     let weekly = super::parse(JobType::Interval, &json!({"hours": 168}), "UTC").expect("an interval");
     let far = DateTime::from_timestamp(261_660_000_000, 0).expect("the year 10261");
-    let plan =
-        plan(&weekly, utc("2026-01-05T08:30:00Z"), far, MisfirePolicy::FireOnce, None).expect("a plan");
+    let plan = plan(&weekly, utc("2026-01-05T08:30:00Z"), far, MisfireRules::new(MisfirePolicy::FireOnce))
+        .expect("a plan");
     assert!(plan.fires.iter().all(|fire| fire.year() <= 9999), "{:?}", plan.fires);
     assert_eq!(plan.next, None);
 }

@@ -15,15 +15,24 @@ use super::{
 /// More than any clock has been moved since 2000, except by whole days.
 const WIDEST_SHIFT: TimeDelta = TimeDelta::hours(25);
 
+/// The rules for clock changes; `None` for the default of the expression.
+#[derive(Debug, Clone, Copy, Default)]
+struct ClockRules {
+    gap: Option<DstGap>,
+    overlap: Option<DstOverlap>,
+}
+
 /// The fires in `(from, until]`, by a check of each minute: the time on the clock, whether the
 /// clock shows the same time at another instant, and the times it skipped just before.
 fn minute_by_minute(
     expression: &str,
     zone: &Zone,
-    gap: DstGap,
-    overlap: DstOverlap,
+    rules: ClockRules,
     (from, until): (DateTime<Utc>, DateTime<Utc>),
 ) -> BTreeSet<DateTime<Utc>> {
+    let wildcard = spec(expression).wildcard_time();
+    let gap = rules.gap.unwrap_or(if wildcard { DstGap::Skip } else { DstGap::Shift });
+    let overlap = rules.overlap.unwrap_or(if wildcard { DstOverlap::Both } else { DstOverlap::First });
     let reference = Reference::new(expression);
     let minutes = |from: DateTime<Utc>, until| {
         std::iter::successors(Some(from), |at| Some(*at + TimeDelta::minutes(1)))
@@ -60,20 +69,12 @@ fn compare(
     expression: &str,
     zone: &Zone,
     around: DateTime<Utc>,
-    gap: Option<DstGap>,
-    overlap: Option<DstOverlap>,
+    rules: ClockRules,
 ) -> Result<(), TestCaseError> {
     let (from, until) = (around - TimeDelta::hours(30), around + TimeDelta::hours(30));
-    let spec = spec(expression);
-    let wildcard = spec.wildcard_time();
-    let expected = minute_by_minute(
-        expression,
-        zone,
-        gap.unwrap_or(if wildcard { DstGap::Skip } else { DstGap::Shift }),
-        overlap.unwrap_or(if wildcard { DstOverlap::Both } else { DstOverlap::First }),
-        (from, until),
-    );
-    let schedule = Schedule::Cron(CronSchedule::new(spec, zone.clone(), gap, overlap));
+    let expected = minute_by_minute(expression, zone, rules, (from, until));
+    let ClockRules { gap, overlap } = rules;
+    let schedule = Schedule::Cron(CronSchedule::new(spec(expression), zone.clone(), gap, overlap));
     let next =
         |at: &DateTime<Utc>| schedule.next_after(*at).expect("the engine works").filter(|at| *at <= until);
     let fires: BTreeSet<DateTime<Utc>> = std::iter::successors(next(&from), next).collect();
@@ -143,7 +144,7 @@ proptest! {
         gap in prop_oneof![Just(None), select(DstGap::ALL).prop_map(Some)],
         overlap in prop_oneof![Just(None), select(DstOverlap::ALL).prop_map(Some)],
     ) {
-        compare(&expression, &zone, around, gap, overlap)?;
+        compare(&expression, &zone, around, ClockRules { gap, overlap })?;
     }
 
     #[test]
@@ -171,7 +172,8 @@ fn every_zone_has_its_transitions_followed() {
         while let Some((change, _)) =
             zone.span_at(at).end.filter(|(change, _)| *change < super::utc("2025-01-01T00:00:00Z"))
         {
-            compare("30 2 * * *", &zone, change, None, None).unwrap_or_else(|error| panic!("{error}"));
+            compare("30 2 * * *", &zone, change, ClockRules::default())
+                .unwrap_or_else(|error| panic!("{error}"));
             (at, transitions) = (change, transitions + 1);
         }
     }

@@ -34,7 +34,7 @@ pub(crate) struct Running(Mutex<HashMap<ClaimToken, Attempt>>);
 
 /// An attempt in progress.
 #[derive(Debug, Clone)]
-struct Attempt {
+pub(crate) struct Attempt {
     id: DispatchId,
     job: String,
     /// Stops its handler softly.
@@ -43,6 +43,13 @@ struct Attempt {
     lost: CancellationToken,
     /// Its handler does not run any more, or never will. Its result waits to be stored.
     is_over: bool,
+}
+
+impl Attempt {
+    /// An attempt that is about to run. `cancel` stops its handler softly.
+    pub(crate) fn new(id: DispatchId, job: String, cancel: CancellationToken) -> Self {
+        Self { id, job, cancel, lost: CancellationToken::new(), is_over: false }
+    }
 }
 
 impl LimitedClaims {
@@ -70,11 +77,8 @@ impl LimitedClaims {
 impl Running {
     /// The key is the token and not the run: the next attempt of a run may start before the end of
     /// the previous one is recorded here.
-    pub(crate) fn insert(&self, token: ClaimToken, id: DispatchId, job: String, cancel: CancellationToken) {
-        self.locked(|map| {
-            let lost = CancellationToken::new();
-            drop(map.insert(token, Attempt { id, job, cancel, lost, is_over: false }))
-        });
+    pub(crate) fn insert(&self, token: ClaimToken, attempt: Attempt) {
+        self.locked(|map| drop(map.insert(token, attempt)));
     }
 
     /// Stops an attempt of a cancelled run. Returns the name of its job, unless it was stopped before.
@@ -179,7 +183,7 @@ mod tests {
         let tokens = [1, 2].map(ClaimToken);
         for token in tokens {
             let id = DispatchId(uuid::Uuid::nil());
-            running.insert(token, id, format!("job {}", token.0), CancellationToken::new());
+            running.insert(token, Attempt::new(id, format!("job {}", token.0), CancellationToken::new()));
         }
         let [first, second] = tokens;
         let loss = tokens.map(|token| running.loss(token));

@@ -43,7 +43,18 @@ const CLAIM_LOST: ReleaseReason = ReleaseReason {
 pub(crate) fn start(session: &Session, claimed: Claimed, place: Option<OwnedSemaphorePermit>) {
     let span = trace::log_span(&claimed);
     // The tracker owns the task, and `kill` ends it.
-    session.attempts.spawn(run(session.clone(), claimed, place, monotonic()).instrument(span));
+    let attempt = Attempt { session: session.clone(), claimed, place, received: monotonic() };
+    session.attempts.spawn(attempt.run().instrument(span));
+}
+
+/// An attempt from its claim to the hand-over of its result.
+struct Attempt {
+    session: Session,
+    claimed: Claimed,
+    /// The place of the run, taken until the result is stored.
+    place: Option<OwnedSemaphorePermit>,
+    /// When the worker received the claim.
+    received: Instant,
 }
 
 /// Why the worker killed an attempt.
@@ -77,57 +88,84 @@ enum AttemptEnd {
     Ended(Ended),
 }
 
-async fn run(session: Session, claimed: Claimed, place: Option<OwnedSemaphorePermit>, received: Instant) {
-    let worker = &session.worker;
-    let outcome = wait_for_slot(&worker.slots, &Bounds::of(&session)).await;
-    if matches!(outcome, SlotOutcome::Release(slot::NO_SLOT)) {
-        // The attempts in the slots take longer than all that have ended, and their durations are
-        // not known before they end.
-        worker.prefetch.ended(SLOT_WAIT);
-    }
-    worker.prefetch.begun();
-    match outcome {
-        SlotOutcome::Slot(slot) => run_in_slot(session, claimed, slot, place, received).await,
-        SlotOutcome::Release(reason) => {
-            worker.counters.running.over(claimed.token);
-            let ended = released(&claimed, reason);
-            worker.completer.send(Some(claimed.claim_id), ended, place).await;
+impl Attempt {
+    async fn run(self) {
+        let worker = &self.session.worker;
+        let outcome = wait_for_slot(&worker.slots, &Bounds::of(&self.session)).await;
+        if matches!(outcome, SlotOutcome::Release(slot::NO_SLOT)) {
+            // The attempts in the slots take longer than all that have ended, and their durations are
+            // not known before they end.
+            worker.prefetch.ended(SLOT_WAIT);
         }
-        SlotOutcome::Killed => {
-            killed(&session, claimed, KillReason::LeaseLost, Duration::ZERO, place).await;
+        worker.prefetch.begun();
+        match outcome {
+            SlotOutcome::Slot(slot) => self.run_in_slot(slot).await,
+            SlotOutcome::Release(reason) => {
+                worker.counters.running.over(self.claimed.token);
+                let ended = released(&self.claimed, reason);
+                worker.completer.send(Some(self.claimed.claim_id), ended, self.place).await;
+            }
+            SlotOutcome::Killed => self.killed(KillReason::LeaseLost, Duration::ZERO).await,
         }
     }
-}
 
-async fn run_in_slot(
-    session: Session,
-    mut claimed: Claimed,
-    slot: OwnedSemaphorePermit,
-    place: Option<OwnedSemaphorePermit>,
-    received: Instant,
-) {
-    let worker = &session.worker;
-    metrics::gauge!("sched_slots_busy").increment(1.0);
-    let trace = AttemptTrace::open(&worker.traces, session.id);
-    let end = execute(&session, &mut claimed, received).await;
-    let ran = trace.close(
-        &claimed,
-        match &end {
-            AttemptEnd::Killed(reason) => TraceOutcome::Killed(reason.as_str()),
-            AttemptEnd::NotStarted(_) => TraceOutcome::NotStarted,
-            AttemptEnd::Ended(ended) => TraceOutcome::Ended(ended),
-        },
-    );
-    match end {
-        AttemptEnd::Killed(reason) => {
-            free(worker, slot);
-            killed(&session, claimed, reason, ran, place).await;
+    async fn run_in_slot(mut self, slot: OwnedSemaphorePermit) {
+        metrics::gauge!("sched_slots_busy").increment(1.0);
+        let trace = AttemptTrace::open(&self.session.worker.traces, self.session.id);
+        let end = execute(&self.session, &mut self.claimed, self.received).await;
+        let ran = trace.close(
+            &self.claimed,
+            match &end {
+                AttemptEnd::Killed(reason) => TraceOutcome::Killed(reason.as_str()),
+                AttemptEnd::NotStarted(_) => TraceOutcome::NotStarted,
+                AttemptEnd::Ended(ended) => TraceOutcome::Ended(ended),
+            },
+        );
+        let worker = &self.session.worker;
+        match end {
+            AttemptEnd::Killed(reason) => {
+                free(worker, slot);
+                self.killed(reason, ran).await;
+            }
+            AttemptEnd::NotStarted(ended) | AttemptEnd::Ended(ended) => {
+                failures::report(&worker.tracker, &self.claimed, &ended);
+                let room = worker.completer.room_for(completion::bytes_of(&ended)).await;
+                free(worker, slot);
+                worker.completer.send_holding(Some(self.claimed.claim_id), ended, (self.place, room)).await;
+            }
         }
-        AttemptEnd::NotStarted(ended) | AttemptEnd::Ended(ended) => {
-            failures::report(&worker.tracker, &claimed, &ended);
-            let room = worker.completer.room_for(completion::bytes_of(&ended)).await;
-            free(worker, slot);
-            worker.completer.send_holding(Some(claimed.claim_id), ended, (place, room)).await;
+    }
+
+    /// Ends a killed attempt, which ran for `ran`.
+    async fn killed(self, reason: KillReason, ran: Duration) {
+        let Self { session, claimed, place, .. } = self;
+        let (run, job) = (claimed.dispatch_id, claimed.job_name.as_str());
+        match reason {
+            KillReason::StillRuns => {
+                tracing::error!(
+                    run.id = %run,
+                    job.name = job,
+                    "attempt still runs after it was stopped; its run is recovered after this process has ended"
+                );
+                // It counts as running, because it runs.
+                session.count_left();
+            }
+            KillReason::LeaseLost => {
+                tracing::warn!(run.id = %run, job.name = job, ?reason, "killed attempt");
+                session.count_left();
+                session.worker.counters.running.remove(claimed.token);
+                // No notification: its room is free when the leader has recovered it, and the leader
+                // notifies all workers.
+                drop(session.worker.counters.limited.take(&[claimed.token]));
+            }
+            // The database rejects its token, unless the claim holds again by now. Then the run must not
+            // stay without an attempt.
+            KillReason::ClaimLost => {
+                tracing::warn!(run.id = %run, job.name = job, ?reason, "killed attempt");
+                let mut ended = released(&claimed, CLAIM_LOST);
+                ended.record.duration = ran;
+                session.worker.completer.send(Some(claimed.claim_id), ended, place).await;
+            }
         }
     }
 }
@@ -177,43 +215,6 @@ fn free(worker: &Worker, slot: OwnedSemaphorePermit) {
     drop(slot);
     metrics::gauge!("sched_slots_busy").decrement(1.0);
     worker.prefetch.moved.notify_one();
-}
-
-async fn killed(
-    session: &Session,
-    claimed: Claimed,
-    reason: KillReason,
-    ran: Duration,
-    place: Option<OwnedSemaphorePermit>,
-) {
-    let (run, job) = (claimed.dispatch_id, claimed.job_name.as_str());
-    match reason {
-        KillReason::StillRuns => {
-            tracing::error!(
-                run.id = %run,
-                job.name = job,
-                "attempt still runs after it was stopped; its run is recovered after this process has ended"
-            );
-            // It counts as running, because it runs.
-            session.count_left();
-        }
-        KillReason::LeaseLost => {
-            tracing::warn!(run.id = %run, job.name = job, ?reason, "killed attempt");
-            session.count_left();
-            session.worker.counters.running.remove(claimed.token);
-            // No notification: its room is free when the leader has recovered it, and the leader
-            // notifies all workers.
-            drop(session.worker.counters.limited.take(&[claimed.token]));
-        }
-        // The database rejects its token, unless the claim holds again by now. Then the run must not
-        // stay without an attempt.
-        KillReason::ClaimLost => {
-            tracing::warn!(run.id = %run, job.name = job, ?reason, "killed attempt");
-            let mut ended = released(&claimed, CLAIM_LOST);
-            ended.record.duration = ran;
-            session.worker.completer.send(Some(claimed.claim_id), ended, place).await;
-        }
-    }
 }
 
 /// Runs the handler of the function, with its secrets and without them in the report.

@@ -4,7 +4,7 @@
 //! because their workers were lost. A report has the content that history has of the last attempt,
 //! without secrets and without output. The tracker groups reports by job and error class.
 
-use sched_model::domain::dispatch::DispatchEvent;
+use sched_model::domain::run_state::DispatchEvent;
 use sched_runtime::tracker::{Report, Tracker};
 
 use crate::attempt::trace::trace;

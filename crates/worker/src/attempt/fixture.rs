@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use chrono::DateTime;
 use sched_model::domain::attempt::Failures;
-use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId};
+use sched_model::domain::run_state::Trigger;
 use sched_runtime::monotonic_clock::monotonic;
 use serde_json::Value;
 use uuid::Uuid;

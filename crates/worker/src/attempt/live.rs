@@ -20,7 +20,7 @@ use sched_model::domain::ids::ClaimToken;
 use sched_runtime::tasks::BoxError;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use crate::attempt::live::live_buffer::LiveBuffer;
+pub(crate) use crate::attempt::live::live_buffer::{AttemptKey, LiveBuffer};
 
 use crate::attempt::counters::{self, Counters};
 use crate::backend::{Backend, DbError};

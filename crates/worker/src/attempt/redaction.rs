@@ -10,7 +10,7 @@ use std::sync::Arc;
 use sched_model::domain::secret::SecretKeys;
 use sched_runtime::exit::describe;
 
-use crate::attempt::live::LiveBuffer;
+use crate::attempt::live::{AttemptKey, LiveBuffer};
 use crate::attempt::secrets;
 use crate::backend::{Backend, Claimed};
 use crate::handlers::scrub::Scrubber;
@@ -55,7 +55,8 @@ impl Redaction {
 
     /// Live output of the attempt, without the secrets.
     pub(crate) fn live(&self, buffer: Arc<LiveBuffer>, claimed: &Claimed) -> Live {
-        Live::on(buffer, claimed.dispatch_id, claimed.token, self.scrubber.clone())
+        let attempt = AttemptKey { dispatch: claimed.dispatch_id, token: claimed.token };
+        Live::on(buffer, attempt, self.scrubber.clone())
     }
 
     /// The report without the secrets.

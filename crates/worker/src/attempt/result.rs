@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use sched_model::domain::attempt::{AttemptOutcome, Verdict, decide};
-use sched_model::domain::dispatch::DispatchEvent;
+use sched_model::domain::attempt::{AttemptEnd, AttemptOutcome, Verdict, decide};
 use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId, execution_id};
 use sched_model::domain::retry::RetryPolicy;
+use sched_model::domain::run_state::DispatchEvent;
 
 use crate::backend::{Claimed, Ended, OpenAttempt, OutputChunk, Record};
 use crate::handlers::{Again, Captured, ErrorClass, Report};
@@ -58,7 +58,7 @@ pub(crate) fn ended(
         job_id: claimed.job_id,
         token: claimed.token,
         outcome,
-        verdict: decide(outcome, error_class, claimed.failures, policy, rand::random())
+        verdict: decide(AttemptEnd { outcome, error_class }, claimed.failures, policy, rand::random())
             .no_retry_before(report.retry_after.unwrap_or_default()),
         record: Record {
             execution_id: attempt_id,

@@ -120,7 +120,8 @@ async fn one(
     let content = match kept(store, &name, rows).await? {
         Some(content) => content,
         None => {
-            let Some(written) = write::write(conn, ctx, store, &name, month).await? else { return Ok(None) };
+            let object = write::Object::new(store, &name);
+            let Some(written) = write::write(conn, ctx, month, object).await? else { return Ok(None) };
             let found = verify::read_back(store, &name).await?;
             if found != written || found.rows != rows {
                 let text = format!(

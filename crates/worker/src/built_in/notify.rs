@@ -84,65 +84,110 @@ async fn send(system: &System, ctx: &Ctx, tenant: TenantId, id: Uuid) -> Result<
     };
     // Not needed while the receiver is slow.
     drop(conn);
+    let message = Message { system, ctx, tenant, delivery: &delivery };
     let kind = channel.kind;
     let status = match kind {
         ChannelKind::Webhook => {
             let (config, secrets) = webhook(&channel, secret);
-            call(system, ctx, (tenant, &delivery), config, delivery.body.clone(), secrets).await?
+            message.call(config, delivery.body.clone(), secrets).await?
         }
         ChannelKind::Chat => {
             let config = json!({"url": chat_url(&channel, secret)?, "method": "POST"});
             let (subject, below) = shown(&delivery);
             let text = if below.is_empty() { subject } else { format!("{subject}\n{below}") };
-            call(system, ctx, (tenant, &delivery), config, json!({"text": text}), Secrets::default()).await?
+            message.call(config, json!({"text": text}), Secrets::default()).await?
         }
         ChannelKind::Email => {
             let mailer = system.settings.mail.as_ref().ok_or_else(|| {
                 let text = "WORKER_SMTP_URL is not set on this worker";
                 Failure::new("not_configured", text).for_good().for_all()
             })?;
-            email(system, ctx, mailer, (tenant, &delivery), &channel.addresses).await?;
+            message.email(mailer, &channel.addresses).await?;
             None
         }
     };
     Ok(Sent { kind, status })
 }
 
-/// Sends an e-mail to each address that has not received it yet, and records each success, so that
-/// a retry sends only to the remaining addresses.
-async fn email(
-    system: &System,
-    ctx: &Ctx,
-    mailer: &Mailer,
-    (tenant, delivery): (TenantId, &DeliveryRecord),
-    addresses: &[String],
-) -> Result<(), Failure> {
-    let (subject, text) = shown(delivery);
-    let mail = Mail { id: delivery.id.to_string(), to: addresses, subject, text };
-    let mut refused: Vec<(&str, Failure)> = Vec::new();
-    let mut left: Vec<&String> =
-        addresses.iter().filter(|address| !delivery.reached.contains(address)).collect();
-    // Each attempt starts with another address, so that an address at which the server hangs does
-    // not block the addresses after it.
-    let turn = usize::try_from(ctx.attempt()).unwrap_or(0).saturating_sub(1);
-    let by = turn.checked_rem(left.len()).unwrap_or(0);
-    left.rotate_left(by);
-    for address in left {
-        let sent = tokio::select! {
-            sent = mailer.send(&mail, address) => sent,
-            () = ctx.cancelled() => Err(Failure::new("cancelled", "stopped while it was sent").for_all()),
-        };
-        match sent {
-            Ok(()) => {
-                let mut conn = system.database.conn().await?;
-                deliveries::note_reached(&mut conn, tenant, delivery.id, address).await?;
+/// A message to send, and the attempt that sends it.
+struct Message<'a> {
+    system: &'a System,
+    ctx: &'a Ctx,
+    tenant: TenantId,
+    delivery: &'a DeliveryRecord,
+}
+
+impl Message<'_> {
+    /// Sends an e-mail to each address that has not received it yet, and records each success, so that
+    /// a retry sends only to the remaining addresses.
+    async fn email(&self, mailer: &Mailer, addresses: &[String]) -> Result<(), Failure> {
+        let Self { system, ctx, tenant, delivery } = *self;
+        let (subject, text) = shown(delivery);
+        let mail = Mail { id: delivery.id.to_string(), to: addresses, subject, text };
+        let mut refused: Vec<(&str, Failure)> = Vec::new();
+        let mut left: Vec<&String> =
+            addresses.iter().filter(|address| !delivery.reached.contains(address)).collect();
+        // Each attempt starts with another address, so that an address at which the server hangs does
+        // not block the addresses after it.
+        let turn = usize::try_from(ctx.attempt()).unwrap_or(0).saturating_sub(1);
+        let by = turn.checked_rem(left.len()).unwrap_or(0);
+        left.rotate_left(by);
+        for address in left {
+            let sent = tokio::select! {
+                sent = mailer.send(&mail, address) => sent,
+                () = ctx.cancelled() => Err(Failure::new("cancelled", "stopped while it was sent").for_all()),
+            };
+            match sent {
+                Ok(()) => {
+                    let mut conn = system.database.conn().await?;
+                    deliveries::note_reached(&mut conn, tenant, delivery.id, address).await?;
+                }
+                Err(failure) if OF_ONE_ADDRESS.contains(&failure.class) => refused.push((address, failure)),
+                // The other addresses would fail in the same way.
+                Err(failure) => return Err(failure),
             }
-            Err(failure) if OF_ONE_ADDRESS.contains(&failure.class) => refused.push((address, failure)),
-            // The other addresses would fail in the same way.
-            Err(failure) => return Err(failure),
         }
+        refusal(refused, addresses.len())
     }
-    refusal(refused, addresses.len())
+
+    /// Sends a request like an `http` function and returns its status.
+    async fn call(&self, mut config: Value, body: Value, secrets: Secrets) -> Result<Option<Value>, Failure> {
+        let Self { system, ctx, tenant, delivery } = *self;
+        if let Some(fields) = config.as_object_mut() {
+            // The leader retries failures, and a message that was released as untried would wait
+            // forever.
+            fields.insert("circuit_breaker".to_owned(), json!({"failures": 0}));
+            fields.insert("max_response_chars".to_owned(), json!(0));
+        }
+        let execution = Execution {
+            // Receivers recognise a repeated message by this id.
+            run_id: delivery.id,
+            idempotency_key: delivery.id.to_string(),
+            tenant_id: tenant.0,
+            job_id: ctx.job_id(),
+            attempt_id: ctx.attempt_id(),
+            job_name: ctx.job_name().to_owned(),
+            attempt: ctx.attempt(),
+            fire_time: ctx.fire_time(),
+            lateness_ms: TimeDelta::from_std(ctx.lateness()).map_or(0, |late| late.num_milliseconds()),
+            catch_up: false,
+            args: body,
+            timeout: REQUEST_TIMEOUT.min(ctx.remaining()),
+            traceparent: ctx.traceparent().map(str::to_owned),
+            handler_config: config,
+            live: Live::detached(),
+            secrets,
+        };
+        let report = system.http.run(&execution, &ctx.cancellation()).await;
+        if report.outcome == Outcome::Succeeded {
+            return Ok(report.result.and_then(|result| result.get("status").cloned()));
+        }
+        let class = report.error_class.unwrap_or(ErrorClass::HandlerError);
+        let failure = Failure::new(class.as_str(), report.error_message.unwrap_or_default());
+        // The worker would refuse the target again. All other failures may be fixed on the receiver's
+        // side.
+        Err(if class == ErrorClass::TargetRefused { failure.for_good() } else { failure })
+    }
 }
 
 /// Summarises rejected addresses. The failure is permanent if it is permanent for each of them.
@@ -199,49 +244,4 @@ fn chat_url(channel: &ChannelRecord, secret: Option<(String, SecretString)>) -> 
         let name = channel.secret.as_deref().unwrap_or_default();
         Failure::new("invalid_channel", format!("the secret {name:?} is not a callable URL"))
     })
-}
-
-/// Sends a request like an `http` function and returns its status.
-async fn call(
-    system: &System,
-    ctx: &Ctx,
-    (tenant, delivery): (TenantId, &DeliveryRecord),
-    mut config: Value,
-    body: Value,
-    secrets: Secrets,
-) -> Result<Option<Value>, Failure> {
-    if let Some(fields) = config.as_object_mut() {
-        // The leader retries failures, and a message that was released as untried would wait
-        // forever.
-        fields.insert("circuit_breaker".to_owned(), json!({"failures": 0}));
-        fields.insert("max_response_chars".to_owned(), json!(0));
-    }
-    let execution = Execution {
-        // Receivers recognise a repeated message by this id.
-        run_id: delivery.id,
-        idempotency_key: delivery.id.to_string(),
-        tenant_id: tenant.0,
-        job_id: ctx.job_id(),
-        attempt_id: ctx.attempt_id(),
-        job_name: ctx.job_name().to_owned(),
-        attempt: ctx.attempt(),
-        fire_time: ctx.fire_time(),
-        lateness_ms: TimeDelta::from_std(ctx.lateness()).map_or(0, |late| late.num_milliseconds()),
-        catch_up: false,
-        args: body,
-        timeout: REQUEST_TIMEOUT.min(ctx.remaining()),
-        traceparent: ctx.traceparent().map(str::to_owned),
-        handler_config: config,
-        live: Live::detached(),
-        secrets,
-    };
-    let report = system.http.run(&execution, &ctx.cancellation()).await;
-    if report.outcome == Outcome::Succeeded {
-        return Ok(report.result.and_then(|result| result.get("status").cloned()));
-    }
-    let class = report.error_class.unwrap_or(ErrorClass::HandlerError);
-    let failure = Failure::new(class.as_str(), report.error_message.unwrap_or_default());
-    // The worker would refuse the target again. All other failures may be fixed on the receiver's
-    // side.
-    Err(if class == ErrorClass::TargetRefused { failure.for_good() } else { failure })
 }

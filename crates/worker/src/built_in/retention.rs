@@ -54,6 +54,15 @@ pub(super) struct Removed {
     is_complete: bool,
 }
 
+/// The state of a run between two rounds of pages.
+struct Pruning {
+    settings: Housekeeping,
+    /// Maximal rows per page.
+    limit: i64,
+    position: Position,
+    gone: Removed,
+}
+
 /// The position of a run: the keys after which it continues, `None` at the end.
 struct Position {
     dispatches: Option<Uuid>,
@@ -74,18 +83,19 @@ pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<Remove
     }
     let mut conn = system.conn().await?;
     let settings = housekeeping_settings(&mut conn).await?;
-    let (mut gone, started) = (Removed::default(), monotonic());
-    let mut position =
+    let started = monotonic();
+    let position =
         Position { dispatches: Some(Uuid::nil()), skips: Some(0), keys: Some(Uuid::nil()), history: true };
     let limit = i64::from(args.page_rows);
+    let mut pruning = Pruning { settings, limit, position, gone: Removed::default() };
     let result = loop {
-        if let Err(error) = round(&mut conn, &settings, limit, &mut position, &mut gone).await {
+        if let Err(error) = pruning.round(&mut conn).await {
             break Err(error);
         }
-        if position.is_at_end() {
+        if pruning.position.is_at_end() {
             break Ok(());
         }
-        ctx.progress(None, format!("{} dispatches removed", gone.dispatches));
+        ctx.progress(None, format!("{} dispatches removed", pruning.gone.dispatches));
         let is_over = started.elapsed() >= Duration::from_secs(args.work_seconds.into());
         if is_over || ctx.is_cancelled() {
             break Ok(());
@@ -95,6 +105,7 @@ pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<Remove
             () = tokio::time::sleep(PAUSE) => {}
         }
     };
+    let Pruning { position, mut gone, .. } = pruning;
     // Also for a run that failed midway: its pages are committed.
     gone.measure();
     result?;
@@ -106,47 +117,45 @@ pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<Remove
     Ok(gone)
 }
 
-/// Removes one page of every kind that is not at its end.
-async fn round(
-    conn: &mut Conn,
-    settings: &Housekeeping,
-    limit: i64,
-    position: &mut Position,
-    gone: &mut Removed,
-) -> Result<(), DbError> {
-    let now = database_clock::now(conn).await?;
-    let cutoffs = settings.retention.cutoffs(now);
-    if let Some(after) = position.dispatches {
-        let page = transact(conn, "prune_dispatches", async |conn: &mut Conn| {
-            retain::dispatches(conn, &cutoffs, after, limit).await
-        });
-        let page = page.await?;
-        (position.dispatches, gone.dispatches) = (page.next, gone.dispatches + page.gone);
+impl Pruning {
+    /// Removes one page of every kind that is not at its end.
+    async fn round(&mut self, conn: &mut Conn) -> Result<(), DbError> {
+        let Self { settings, limit, position, gone } = self;
+        let limit = *limit;
+        let now = database_clock::now(conn).await?;
+        let cutoffs = settings.retention.cutoffs(now);
+        if let Some(after) = position.dispatches {
+            let page = transact(conn, "prune_dispatches", async |conn: &mut Conn| {
+                retain::dispatches(conn, &cutoffs, after, limit).await
+            });
+            let page = page.await?;
+            (position.dispatches, gone.dispatches) = (page.next, gone.dispatches + page.gone);
+        }
+        if let Some(after) = position.skips {
+            let page = transact(conn, "prune_skips", async |conn: &mut Conn| {
+                retain::skips(conn, &cutoffs, after, limit).await
+            });
+            let page = page.await?;
+            (position.skips, gone.skips) = (page.next, gone.skips + page.gone);
+        }
+        if let Some(after) = position.keys {
+            let before = instant_before(now, settings.idempotency_keys);
+            let cleared = transact(conn, "clear_idempotency_keys", async |conn: &mut Conn| {
+                let answers = retain::answers(conn, before, limit).await?;
+                let page = retain::idempotency_keys(conn, before, after, limit).await?;
+                Ok::<_, DbError>((page, answers))
+            });
+            let (page, answers) = cleared.await?;
+            // While there may be more answers, the last page of keys is scanned again, which is cheap.
+            let has_more = answers >= u64::try_from(limit).unwrap_or(0);
+            position.keys = page.next.or(has_more.then_some(after));
+            gone.idempotency_keys += page.gone + answers;
+        }
+        if position.history {
+            position.history = prune_history(conn, &cutoffs, limit, gone).await?;
+        }
+        Ok(())
     }
-    if let Some(after) = position.skips {
-        let page = transact(conn, "prune_skips", async |conn: &mut Conn| {
-            retain::skips(conn, &cutoffs, after, limit).await
-        });
-        let page = page.await?;
-        (position.skips, gone.skips) = (page.next, gone.skips + page.gone);
-    }
-    if let Some(after) = position.keys {
-        let before = instant_before(now, settings.idempotency_keys);
-        let cleared = transact(conn, "clear_idempotency_keys", async |conn: &mut Conn| {
-            let answers = retain::answers(conn, before, limit).await?;
-            let page = retain::idempotency_keys(conn, before, after, limit).await?;
-            Ok::<_, DbError>((page, answers))
-        });
-        let (page, answers) = cleared.await?;
-        // While there may be more answers, the last page of keys is scanned again, which is cheap.
-        let has_more = answers >= u64::try_from(limit).unwrap_or(0);
-        position.keys = page.next.or(has_more.then_some(after));
-        gone.idempotency_keys += page.gone + answers;
-    }
-    if position.history {
-        position.history = prune_history(conn, &cutoffs, limit, gone).await?;
-    }
-    Ok(())
 }
 
 /// Removes a page of the audit log, of terms, of dead workers and of orphaned rows. Returns whether

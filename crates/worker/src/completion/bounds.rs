@@ -1,8 +1,8 @@
 //! Tests: the bounds of the completer, without a database.
 
 use sched_model::domain::attempt::{AttemptOutcome, Verdict};
-use sched_model::domain::dispatch::DispatchEvent;
 use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId};
+use sched_model::domain::run_state::DispatchEvent;
 use uuid::Uuid;
 
 use super::*;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use sched_model::domain::attempt::AttemptOutcome;
-use sched_model::domain::dispatch::DispatchEvent;
+use sched_model::domain::run_state::DispatchEvent;
 
 use crate::backend::Ended;
 

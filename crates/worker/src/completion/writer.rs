@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sched_model::domain::attempt::{AttemptOutcome, Verdict};
-use sched_model::domain::dispatch::DispatchEvent;
 use sched_model::domain::ids::{ClaimToken, DispatchId};
+use sched_model::domain::run_state::DispatchEvent;
 use tokio::sync::Notify;
 
 use super::counted;

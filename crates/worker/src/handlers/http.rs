@@ -45,12 +45,12 @@ use tokio_util::sync::CancellationToken;
 use super::report::{ErrorClass, Outcome, Report};
 use super::shortage::is_shortage;
 use super::{Execution, Handler};
-use circuit::{Circuits, Pass};
+use circuit::{Circuits, Endpoint, Pass};
 use connect::{ConnectError, Trust};
 use exchange::{Bounds, ExchangeError, Progress, Stage, Transport};
 use guard::{Guard, NoTarget};
 use pool::Pool;
-use request::{PreparedRequest, RequestError};
+use request::RequestError;
 
 pub use allow::{AllowEntry, AllowList, InvalidTarget};
 pub use connect::CertificateError;
@@ -141,39 +141,37 @@ impl HttpHandler {
             Ok(ready) => ready,
             Err(error) => return Report::failed(error.class(), &describe(&error)),
         };
-        let entered =
-            self.circuits.enter(execution.tenant_id, &prepared.endpoint, config.circuit_breaker, monotonic());
-        let pass = match entered {
+        let endpoint = Endpoint { tenant: execution.tenant_id, origin: prepared.endpoint.clone() };
+        let pass = match self.circuits.enter(endpoint, config.circuit_breaker, monotonic()) {
             Ok(pass) => pass,
             Err(open) => return circuit_open(open.rest),
         };
         let started_after = monotonic().duration_since(called);
         let mut progress = Progress::default();
         let left = execution.timeout.saturating_sub(started_after);
-        let ending = self.until_it_ends(&config, prepared, left, cancel, &mut progress).await;
+        let bounds = Bounds {
+            connect: Duration::from_secs(config.connect_timeout_seconds.into()),
+            body_bytes: response::bytes_to_read(&config),
+        };
+        let exchange = self.transport.exchange(prepared, bounds, &mut progress);
+        let ending = until_it_ends(exchange, left, cancel).await;
         let report = judge(&config, ending, &progress, execution.timeout);
         report_to_circuit(pass, &report, &progress);
         Report { started_after: Some(started_after), ..report }
     }
+}
 
-    async fn until_it_ends(
-        &self,
-        config: &HttpConfig,
-        prepared: PreparedRequest,
-        left: Duration,
-        cancel: &CancellationToken,
-        progress: &mut Progress,
-    ) -> Ending {
-        let bounds = Bounds {
-            connect: Duration::from_secs(config.connect_timeout_seconds.into()),
-            body_bytes: response::bytes_to_read(config),
-        };
-        tokio::select! {
-            biased;
-            () = cancel.cancelled() => Ending::Cancelled,
-            done = self.transport.exchange(prepared, bounds, progress) => Ending::Done(done),
-            () = tokio::time::sleep(left) => Ending::TimedOut,
-        }
+/// Runs an exchange until it ends, the attempt is cancelled or the time `left` is over.
+async fn until_it_ends(
+    exchange: impl Future<Output = Result<(), ExchangeError>>,
+    left: Duration,
+    cancel: &CancellationToken,
+) -> Ending {
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => Ending::Cancelled,
+        done = exchange => Ending::Done(done),
+        () = tokio::time::sleep(left) => Ending::TimedOut,
     }
 }
 

@@ -8,11 +8,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sched_model::domain::ids::{ClaimToken, DispatchId};
 use tokio::sync::mpsc;
 
 use super::scrub::{ScrubbedStream, Scrubber};
-use crate::attempt::live::LiveBuffer;
+use crate::attempt::live::{AttemptKey, LiveBuffer};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum LiveEvent {
@@ -84,7 +83,7 @@ enum Sink {
     /// The holder of the receiver.
     Channel(mpsc::Sender<LiveEvent>),
     /// The worker, which shows the event to users who watch the attempt.
-    Board(Arc<LiveBuffer>, DispatchId, ClaimToken),
+    Board(Arc<LiveBuffer>, AttemptKey),
 }
 
 impl Live {
@@ -102,15 +101,10 @@ impl Live {
     }
 
     /// Sends events without secrets to users who watch the attempt.
-    pub(crate) fn on(
-        board: Arc<LiveBuffer>,
-        dispatch: DispatchId,
-        token: ClaimToken,
-        scrubber: Arc<Scrubber>,
-    ) -> Self {
+    pub(crate) fn on(board: Arc<LiveBuffer>, attempt: AttemptKey, scrubber: Arc<Scrubber>) -> Self {
         let scrubbing =
             (!scrubber.is_idle()).then(|| Arc::new(Scrubbing { scrubber, streams: Mutex::default() }));
-        Self { sink: Sink::Board(board, dispatch, token), scrubbing }
+        Self { sink: Sink::Board(board, attempt), scrubbing }
     }
 
     /// Sends a piece of output, which must not contain NUL.
@@ -147,7 +141,7 @@ impl Live {
         match &self.sink {
             Sink::Discard => false,
             Sink::Channel(sender) => sender.capacity() > 0,
-            Sink::Board(board, _, token) => board.has_room(*token),
+            Sink::Board(board, attempt) => board.has_room(attempt.token),
         }
     }
 
@@ -156,8 +150,8 @@ impl Live {
         if let Some(scrubbing) = &self.scrubbing {
             scrubbing.skip(stream);
         }
-        if let Sink::Board(board, dispatch, token) = &self.sink {
-            board.skip(*dispatch, *token, stream, bytes);
+        if let Sink::Board(board, attempt) = &self.sink {
+            board.skip(*attempt, stream, bytes);
         }
     }
 
@@ -165,7 +159,7 @@ impl Live {
         let is_taken = match &self.sink {
             Sink::Discard => true,
             Sink::Channel(sender) => sender.try_send(event).is_ok(),
-            Sink::Board(board, dispatch, token) => board.take(*dispatch, *token, event),
+            Sink::Board(board, attempt) => board.take(*attempt, event),
         };
         if !is_taken {
             metrics::counter!("sched_live_events_dropped_total").increment(1);

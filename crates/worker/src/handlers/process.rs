@@ -78,12 +78,13 @@ use super::{Execution, Handler};
 use crate::handlers::process::dir_pool::DirPool;
 use cgroups::{AttemptGroups, Cgroups, Entrance};
 use confine::{Confinement, Directory};
+use environment::ProgramContext;
 use launch::{Launcher, PreparedProgram};
 use pipes::Pipes;
 use start_error::StartError;
 use supervise::TimeLimits;
 use users::Identity;
-use workspace::Workspace;
+use workspace::{Workspace, WorkspaceRoot};
 
 pub use environment::SAFE_PATH;
 pub use programs::{ProgramList, ProgramListError};
@@ -295,11 +296,13 @@ impl ProcessHandler {
             let identity = identity.as_ref();
             let owner = identity.map(|identity| (identity.uid, identity.gid));
             let path = shared.programs.permits(launch::path(&config)?)?;
-            let (root, mark) = (&shared.temp_root, &shared.worker.mark);
-            let mut workspace = Workspace::create(root, &execution, mark, owner, &shared.spares)
-                .map_err(|source| StartError::Workspace { root: root.clone(), source })?;
-            let program =
-                launch::program(path, &config, &execution, &mut workspace, &shared.worker, identity)?;
+            let root =
+                WorkspaceRoot { path: &shared.temp_root, mark: &shared.worker.mark, spares: &shared.spares };
+            let mut workspace = Workspace::create(root, &execution, owner)
+                .map_err(|source| StartError::Workspace { root: shared.temp_root.clone(), source })?;
+            let context =
+                ProgramContext { config: &config, execution: &execution, worker: &shared.worker, identity };
+            let program = launch::program(&context, path, &mut workspace)?;
             let cgroup = shared.cgroups.create(attempt_id, config.limits.as_ref())?;
             let entrance =
                 cgroup.as_ref().map_or_else(|| Ok(Entrance::nowhere()), AttemptGroups::entrance)?;

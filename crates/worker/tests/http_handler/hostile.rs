@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use sched_worker::handlers::http::{HttpHandler, HttpSettings, PortList};
 use sched_worker::handlers::{ErrorClass, Outcome, Report};
+use scripted_http::{Response, Server};
 use serde_json::json;
 
-use super::support::{ScriptedResolver, Server, response, run, settings};
+use super::support::{ScriptedResolver, run, settings};
 
 /// One address of every non-public network, and the metadata addresses of clouds.
 const ADDRESSES: [[u8; 4]; 23] = [
@@ -178,8 +179,8 @@ const REFUSED: [ErrorClass; 2] = [ErrorClass::TargetRefused, ErrorClass::Invalid
 
 #[tokio::test]
 async fn hostile_targets_are_all_blocked() {
-    let canary = Server::bound("0.0.0.0:0", vec![response(200, "", "")]).await;
-    let port = canary.address.port();
+    let canary = Server::bound("0.0.0.0:0", Response::new(200));
+    let port = canary.address().port();
     let resolver = Arc::new(ScriptedResolver::default());
     let handler =
         HttpHandler::new(HttpSettings { resolver: resolver.clone(), ..HttpSettings::default() }).unwrap();
@@ -234,18 +235,18 @@ async fn hostile_targets_are_all_blocked() {
 /// Redirects from an allowed server to refused targets: they are responses and nothing more.
 async fn redirects(tally: &mut Tally, canary: &Server) -> usize {
     let targets = [
-        format!("http://127.0.0.2:{}/", canary.address.port()),
-        format!("http://2130706434:{}/", canary.address.port()),
-        format!("//127.0.0.2:{}/", canary.address.port()),
+        format!("http://127.0.0.2:{}/", canary.address().port()),
+        format!("http://2130706434:{}/", canary.address().port()),
+        format!("//127.0.0.2:{}/", canary.address().port()),
         "http://169.254.169.254/latest/meta-data/".to_owned(),
         "file:///etc/passwd".to_owned(),
     ];
     let mut count = 0;
     for status in [301, 302, 303, 307, 308] {
         for target in &targets {
-            let location = format!("Location: {target}\r\nRefresh: 0; url={target}\r\n");
-            let server = Server::start(vec![response(status, &location, "")]).await;
-            let handler = HttpHandler::new(settings(&[&server.address.to_string()])).unwrap();
+            let redirect = Response::new(status).header("Location", target);
+            let server = Server::start(redirect.header("Refresh", &format!("0; url={target}")));
+            let handler = HttpHandler::new(settings(&[&server.address().to_string()])).unwrap();
             let report = run(&handler, json!({"url": server.url("/"), "method": "GET"})).await;
             tally.note(&format!("{status} to {target}"), &report, &[ErrorClass::RequestRejected]);
             assert_eq!(server.connections(), 1, "{status} to {target}");
@@ -258,12 +259,12 @@ async fn redirects(tally: &mut Tally, canary: &Server) -> usize {
 /// Names whose second answer differs from the first: the first is checked and used, the second is
 /// checked again.
 async fn rebinding(tally: &mut Tally, canary: &Server) -> usize {
-    let server = Server::start(vec![response(200, "Connection: close\r\n", "first")]).await;
-    let (resolver, port) = (Arc::new(ScriptedResolver::default()), server.address.port());
-    let allowed = [server.address.to_string()];
+    let server = Server::start(Response::new(200).body("first"));
+    let (resolver, port) = (Arc::new(ScriptedResolver::default()), server.address().port());
+    let allowed = [server.address().to_string()];
     let settings = settings(&allowed.each_ref().map(String::as_str));
     let handler = HttpHandler::new(HttpSettings { resolver: resolver.clone(), ..settings }).unwrap();
-    assert_ne!(port, canary.address.port());
+    assert_ne!(port, canary.address().port());
     let second = ["127.0.0.2", "10.0.0.1", "169.254.169.254", "::1", "0.0.0.0", "::ffff:127.0.0.2"];
     for (number, address) in second.iter().enumerate() {
         let name = format!("rebind{number}.example.com");
@@ -281,7 +282,7 @@ async fn rebinding(tally: &mut Tally, canary: &Server) -> usize {
 
 /// The scheduler's own database, while all networks around it are allowed.
 async fn own_database(tally: &mut Tally, canary: &Server) -> usize {
-    let port = canary.address.port();
+    let port = canary.address().port();
     let resolver = Arc::new(ScriptedResolver::default());
     resolver.name("db.example.com", &[&["10.1.2.3"]]);
     resolver.name("standby.example.com", &[&["2606:4700::7"]]);
@@ -338,7 +339,7 @@ async fn own_database(tally: &mut Tally, canary: &Server) -> usize {
     assert_eq!(canary.connections(), 0, "not one connection was opened to the database");
 
     // Only the database is refused, not its surroundings.
-    let server = Server::start(vec![response(200, "", "")]).await;
+    let server = Server::start(Response::new(200));
     for handler in near.iter().chain([&far]) {
         let report = run(handler, json!({"url": server.url("/")})).await;
         assert_eq!(report.outcome, Outcome::Succeeded, "{report:?}");
@@ -348,7 +349,7 @@ async fn own_database(tally: &mut Tally, canary: &Server) -> usize {
 
 /// Ports that the operator has not listed, on public addresses and allowed ones.
 async fn ports(tally: &mut Tally, canary: &Server) -> usize {
-    let port = canary.address.port();
+    let port = canary.address().port();
     let only = |ports: &[&str], allowed: &[&str]| {
         let ports = PortList::parse(ports).unwrap();
         HttpHandler::new(HttpSettings { ports, ..settings(allowed) }).unwrap()
@@ -371,9 +372,10 @@ async fn ports(tally: &mut Tally, canary: &Server) -> usize {
     }
     assert_eq!(canary.connections(), 0);
     // A target that is allowed with its port needs no entry in the list of ports.
-    let server = Server::start(vec![response(200, "", "")]).await;
-    let port = server.address.port().to_string();
-    for (ports, allowed) in [(["443"], server.address.to_string()), ([port.as_str()], "127.0.0.1".to_owned())]
+    let server = Server::start(Response::new(200));
+    let port = server.address().port().to_string();
+    for (ports, allowed) in
+        [(["443"], server.address().to_string()), ([port.as_str()], "127.0.0.1".to_owned())]
     {
         let report = run(&only(&ports, &[&allowed]), json!({"url": server.url("/")})).await;
         assert_eq!(report.outcome, Outcome::Succeeded, "{report:?}");

@@ -6,14 +6,15 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use sched_worker::handlers::{ErrorClass, Execution, Outcome};
+use scripted_http::{Response, Server, Step};
 
-use super::support::{Server, Step, call, config, execution, handler, response, run};
+use super::support::{call, config, execution, handler, run, wait_for};
 
 #[tokio::test]
 async fn request_carries_arguments_and_standard_headers() {
-    let server = Server::start(vec![response(201, "", "made")]).await;
+    let server = Server::start(Response::new(201).body("made"));
     let fields = json!({
-        "url": format!("http://{}/days/{{{{args.day}}}}?job={{{{job.name}}}}", server.address),
+        "url": format!("http://{}/days/{{{{args.day}}}}?job={{{{job.name}}}}", server.address()),
         "headers": {"X-Attempt": "try {{attempt}}", "Authorization": {"secret": "api"}},
     });
     let mut execution = execution(config(&server, fields));
@@ -22,27 +23,26 @@ async fn request_carries_arguments_and_standard_headers() {
     assert_eq!(report.outcome, Outcome::Succeeded, "{:?}", report.error_message);
     assert_eq!((report.stdout.head.as_str(), report.result), ("made", Some(json!({"status": 201}))));
     let request = server.requests().remove(0);
-    assert!(request.starts_with("POST /days/mon%2Fday?job=nightly%20report HTTP/1.1\r\n"), "{request}");
-    let (head, body) = request.split_once("\r\n\r\n").unwrap();
-    assert_eq!(body, r#"{"day":"mon/day","n":3}"#);
-    let head = head.to_ascii_lowercase();
-    for line in [
-        format!("host: {}", server.address),
-        format!("user-agent: sched/{}", env!("CARGO_PKG_VERSION")),
-        "content-type: application/json".into(),
-        "accept-encoding: identity".into(),
-        "idempotency-key: key-1".into(),
-        "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into(),
-        "x-attempt: try 2".into(),
-        "authorization: bearer t0p".into(),
+    assert_eq!((request.method.as_str(), request.version.as_str()), ("POST", "HTTP/1.1"));
+    assert_eq!(request.path, "/days/mon%2Fday?job=nightly%20report");
+    assert_eq!(request.text(), r#"{"day":"mon/day","n":3}"#);
+    for (name, value) in [
+        ("host", server.address().to_string().as_str()),
+        ("user-agent", concat!("sched/", env!("CARGO_PKG_VERSION"))),
+        ("content-type", "application/json"),
+        ("accept-encoding", "identity"),
+        ("idempotency-key", "key-1"),
+        ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+        ("x-attempt", "try 2"),
+        ("authorization", "Bearer t0p"),
     ] {
-        assert!(head.lines().any(|known| known == line), "{line} in {head}");
+        assert_eq!(request.header(name), Some(value), "{name} in {request:?}");
     }
 }
 
 #[tokio::test]
 async fn signature_uses_database_time_and_every_secret() {
-    let server = Server::start(vec![response(200, "", "")]).await;
+    let server = Server::start(Response::new(200));
     let old = format!("whsec_{}", "B".repeat(40));
     let fields = json!({"sign": {"secrets": [{"secret": "new"}, old]}});
     let mut execution = execution(config(&server, fields));
@@ -51,9 +51,7 @@ async fn signature_uses_database_time_and_every_secret() {
     let report = handler(&["127.0.0.1"]).run(&execution, &CancellationToken::new()).await;
     assert_eq!(report.outcome, Outcome::Succeeded, "{:?}", report.error_message);
     let request = server.requests().remove(0);
-    let header = |name: &str| {
-        request.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).unwrap().to_owned()
-    };
+    let header = |name: &str| request.header(name).unwrap();
     assert_eq!(header("webhook-id"), execution.run_id.to_string());
     let timestamp: i64 = header("webhook-timestamp").parse().unwrap();
     // Fire time plus lateness is the time of the claim by the database's clock, which differs from
@@ -66,14 +64,14 @@ async fn signature_uses_database_time_and_every_secret() {
 
 #[tokio::test]
 async fn result_and_metrics_are_picked_from_the_response() {
-    let server = Server::start(vec![response(200, "", r#"{"data": [{"id": 7}], "took": 1.5}"#)]).await;
+    let server = Server::start(Response::new(200).body(r#"{"data": [{"id": 7}], "took": 1.5}"#));
     let report = call(&server, json!({"result": "/data/0", "metrics": {"took": "/took"}})).await;
     assert_eq!(report.result, Some(json!({"status": 200, "result": {"id": 7}, "metrics": {"took": 1.5}})));
 }
 
 #[tokio::test]
 async fn incomplete_request_is_not_sent() {
-    let server = Server::start(vec![response(200, "", "")]).await;
+    let server = Server::start(Response::new(200));
     let url = |path: &str| json!({"url": server.url(path)});
     for (fields, class, words) in [
         (url("/{{args.nothing}}"), ErrorClass::InvalidArgs, "args.nothing"),
@@ -92,7 +90,7 @@ async fn incomplete_request_is_not_sent() {
 
 #[tokio::test]
 async fn argument_with_line_end_is_rejected_in_headers() {
-    let server = Server::start(vec![response(200, "", "")]).await;
+    let server = Server::start(Response::new(200));
     let mut execution = execution(config(&server, json!({"headers": {"X-A": "{{args.v}}"}})));
     execution.args = json!({"v": "a\r\nX-Evil: 1"});
     let report = handler(&["127.0.0.1"]).run(&execution, &CancellationToken::new()).await;
@@ -102,7 +100,7 @@ async fn argument_with_line_end_is_rejected_in_headers() {
 
 #[tokio::test]
 async fn connections_are_reused_and_stale_ones_replaced() {
-    let server = Server::start(vec![response(200, "", "ok"), Step::Next]).await;
+    let server = Server::start([Response::new(200).body("ok").into(), Step::Next]);
     let handler_ = handler(&["127.0.0.1"]);
     for _ in 0..3 {
         assert_eq!(run(&handler_, config(&server, json!({}))).await.outcome, Outcome::Succeeded);
@@ -114,10 +112,11 @@ async fn connections_are_reused_and_stale_ones_replaced() {
     assert_eq!(run(&handler_, config(&server, json!({}))).await.outcome, Outcome::Succeeded);
     assert_eq!((server.connections(), server.requests().len()), (2, 5));
 
-    let closing = Server::start(vec![response(200, "", "ok")]).await;
+    // This server does not announce that it closes the connection.
+    let closing = Server::start([Step::from(Response::new(200).body("ok"))]);
     for calls in 1..=3 {
         assert_eq!(run(&handler_, config(&closing, json!({}))).await.outcome, Outcome::Succeeded);
-        super::support::wait_for("the server closes", || closing.ended() == calls).await;
+        wait_for("the server closes", || closing.ended_connections() == calls).await;
     }
     assert_eq!(closing.requests().len(), 3);
 }

@@ -7,19 +7,19 @@ use std::time::Duration;
 use sched_runtime::tasks::spawn_owned;
 use sched_worker::handlers::http::{HttpHandler, HttpSettings, Resolve, Resolving};
 use sched_worker::handlers::{ErrorClass, Outcome};
+use scripted_http::{Response, Server};
 use serde_json::json;
-use tokio::io::AsyncWriteExt as _;
-use tokio::net::TcpListener;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use uuid::Uuid;
 
-use super::support::{
-    ScriptedResolver, Server, call, config, execution, handler, read_request, response, run, settings,
-};
+use super::support::{ScriptedResolver, call, config, execution, handler, run, settings};
 
 #[tokio::test]
 async fn requested_wait_is_reported() {
-    let server = Server::start(vec![response(429, "Retry-After: 7\r\n", "slow down")]).await;
+    let server = Server::start(Response::new(429).header("Retry-After", "7").body("slow down"));
     let report = call(&server, json!({})).await;
     assert_eq!(report.error_class, Some(ErrorClass::ErrorResponse));
     assert_eq!(report.retry_after, Some(Duration::from_secs(7)));
@@ -29,7 +29,7 @@ async fn requested_wait_is_reported() {
 
 #[tokio::test]
 async fn repeated_errors_open_the_circuit_per_tenant() {
-    let server = Server::start(vec![response(503, "", "")]).await;
+    let server = Server::start(Response::new(503));
     let handler = handler(&["127.0.0.1"]);
     let config = config(&server, json!({"circuit_breaker": {"failures": 4, "cooldown_seconds": 600}}));
     let mut classes = Vec::new();
@@ -51,7 +51,7 @@ async fn repeated_errors_open_the_circuit_per_tenant() {
 
 #[tokio::test]
 async fn rejected_requests_do_not_open_the_circuit() {
-    let server = Server::start(vec![response(404, "", "")]).await;
+    let server = Server::start(Response::new(404));
     let handler = handler(&["127.0.0.1"]);
     let config = config(&server, json!({"circuit_breaker": {"failures": 2}}));
     for _ in 0..5 {
@@ -95,23 +95,27 @@ async fn certificate_needs_known_authority_and_matching_name() {
     let made = rcgen::generate_simple_self_signed(["service.test".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
     let provider = rustls::crypto::ring::default_provider();
-    let server = rustls::ServerConfig::builder_with_provider(provider.into())
+    let tls = rustls::ServerConfig::builder_with_provider(provider.into())
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
         .with_single_cert(vec![made.cert.der().clone()], key)
         .unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(server));
+    let acceptor = TlsAcceptor::from(Arc::new(tls));
+    let server = Server::start(Response::new(200).body("safe"));
+    let address = server.address();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let _server = spawn_owned("server", async move {
+    let _proxy = spawn_owned("TLS proxy", async move {
+        let mut connections = JoinSet::new();
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            // A client that rejects the certificate disconnects during the handshake.
-            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
-            if read_request(&mut stream).await.is_ok() {
-                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nsafe").await.unwrap();
-            }
+            let acceptor = acceptor.clone();
+            connections.spawn(async move {
+                // A client that rejects the certificate disconnects during the handshake.
+                let mut client = acceptor.accept(stream).await?;
+                copy_bidirectional(&mut client, &mut TcpStream::connect(address).await?).await
+            });
         }
     });
     let mut file = tempfile::NamedTempFile::new().unwrap();

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use test_support::TestDatabase;
+
 use super::*;
 
 /// The number of rows of each table that does not change while a worker runs and a backup is
@@ -15,25 +17,26 @@ const COUNTS: &str = "SELECT string_agg(t.name || ' ' || (xpath('/row/c/text()',
 async fn backup_restores_every_row() {
     let dir = tempfile::tempdir().unwrap();
     let backups = dir.path().join("backups").display().to_string();
-    let world = World::start(HistoryExpiry::Drop, &[("BACKUP_DIR", &backups), ("BACKUP_KEEP", "2")]).await;
-    world
+    let worker =
+        RunningWorker::start(HistoryExpiry::Drop, &[("BACKUP_DIR", &backups), ("BACKUP_KEEP", "2")]).await;
+    worker.fixture
         .sql(
             "INSERT INTO skipped_fires (tenant_id, job_id, first_fire_at, last_fire_at, fire_count, reason)
              SELECT tenant_id, id, at, at, 1, 'overlap'
              FROM scheduled_jobs, generate_series(now() - interval '90 minutes', now(), interval '1 minute') AS at",
         )
         .await;
-    let counts = world.text(COUNTS).await;
+    let counts = worker.text(COUNTS).await;
     assert!(counts.contains("scheduled_jobs 6") && counts.contains("skipped_fires 546"), "{counts}");
-    let result = world.done("sched.backup").await;
+    let result = worker.done("sched.backup").await;
     let path = Path::new(result["path"].as_str().unwrap());
     assert_eq!(std::fs::metadata(path).unwrap().len(), result["bytes"].as_u64().unwrap());
     let sums =
         format!("{}  {}\n", result["sha256"].as_str().unwrap(), path.file_name().unwrap().to_str().unwrap());
     assert_eq!(std::fs::read_to_string(format!("{}.sha256", path.display())).unwrap(), sums);
     // The log of the backup job itself is outside the main schema.
-    assert_eq!(world.text("SELECT count(*) FROM maintenance.job_execution_log").await, "1");
-    assert_eq!(world.text("SELECT count(*) FROM job_execution_log").await, "0");
+    assert_eq!(worker.text("SELECT count(*) FROM maintenance.job_execution_log").await, "1");
+    assert_eq!(worker.text("SELECT count(*) FROM job_execution_log").await, "0");
 
     let fresh = TestDatabase::empty().await;
     let restored = Command::new(server_program("pg_restore"))
@@ -47,7 +50,7 @@ async fn backup_restores_every_row() {
     assert_eq!(row.get::<_, String>(0), counts, "every table has what it had");
 
     for _ in 0..2 {
-        world.done("sched.backup").await;
+        worker.done("sched.backup").await;
     }
     assert!(!path.exists(), "two are kept");
     assert_eq!(
@@ -57,18 +60,17 @@ async fn backup_restores_every_row() {
     );
 
     // Restoring the main schema alone returns it to its former state, and the log of backups stays.
-    let newest = world.done("sched.backup").await["path"].as_str().unwrap().to_owned();
-    let (db, client) = world.stop_and_keep().await;
-    client.batch_execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public").await.unwrap();
+    let newest = worker.done("sched.backup").await["path"].as_str().unwrap().to_owned();
+    let fixture = worker.stop_and_keep().await;
+    fixture.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public").await;
     let restored = Command::new(server_program("pg_restore"))
         .args(["--exit-on-error", "--no-owner", "--single-transaction", "--schema=public"])
-        .args(["--dbname", db.url()])
+        .args(["--dbname", fixture.db.url()])
         .arg(newest)
         .output()
         .unwrap();
     assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
     let after = "SELECT (SELECT name FROM tenants) || ' ' || (SELECT count(*) FROM skipped_fires) || ' '
                         || (SELECT count(*) FROM maintenance.job_execution_log)";
-    let row = client.query_one(after, &[]).await.unwrap();
-    assert_eq!(row.get::<_, String>(0), "Default 546 4");
+    assert_eq!(fixture.text(after).await, "Default 546 4");
 }

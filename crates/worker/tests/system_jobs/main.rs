@@ -14,6 +14,7 @@ mod s3;
 use std::time::Duration;
 
 use sched_model::cluster::housekeeping::{self, Housekeeping};
+use sched_model::domain::ids::JobId;
 use sched_model::domain::retention::{HistoryExpiry, Retention};
 use sched_model::{Conn, definitions::built_in};
 use sched_runtime::config::{self, MapSource};
@@ -26,32 +27,31 @@ use sched_runtime::traces::Traces;
 use sched_runtime::tracker::Tracker;
 use sched_worker::{Config, PROGRAM, Worker};
 use serde_json::{Value, json};
-use test_support::{Client, TestDatabase, server_program, wait_for};
+use test_support::{Fixture, server_program, wait_for};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A database with the built-in jobs and a worker on it.
-struct World {
-    db: TestDatabase,
-    client: Client,
+struct RunningWorker {
+    fixture: Fixture,
     shutdown: Shutdown,
-    worker: Option<OwnedTask<Result<(), ExitError>>>,
+    task: Option<OwnedTask<Result<(), ExitError>>>,
 }
 
-impl World {
+impl RunningWorker {
     /// With a worker with these settings, in an installation whose schedulers expire old months
     /// that way.
     async fn start(expiry: HistoryExpiry, settings: &[(&str, &str)]) -> Self {
-        let mut world = Self::without_worker(expiry).await;
+        let mut worker = Self::without_worker(expiry).await;
         let context = Context {
             program: PROGRAM,
-            shutdown: world.shutdown.clone(),
+            shutdown: worker.shutdown.clone(),
             metrics: telemetry::metrics_recorder().unwrap(),
             traces: Traces::default(),
             tracker: Tracker::default(),
         };
         let bin_dir = server_program("pg_dump").parent().unwrap().display().to_string();
-        let url = world.db.url().to_owned();
+        let url = worker.fixture.db.url().to_owned();
         let always = [("DATABASE_URL", url.as_str()), ("HEALTH_PORT", "0"), ("PG_BIN_DIR", &bin_dir)];
         let source: MapSource = always.into_iter().chain(settings.iter().copied()).collect();
         let mut values =
@@ -59,39 +59,28 @@ impl World {
         let config = Config::read(&mut values);
         values.finish().unwrap();
         let run = Worker::builder().build().unwrap().run(config, context);
-        world.worker = Some(spawn_owned("worker", run));
-        world
+        worker.task = Some(spawn_owned("worker", run));
+        worker
     }
 
     async fn without_worker(expiry: HistoryExpiry) -> Self {
-        let db = TestDatabase::new().await;
-        let mut conn = db.database().dedicated().await.unwrap();
+        let fixture = Fixture::bare().await;
+        let mut conn = fixture.conn().await;
         assert_eq!(built_in::install(&mut conn).await.unwrap().jobs.len(), 6);
         store_settings(&mut conn, expiry).await;
-        Self { client: db.client().await, db, shutdown: Shutdown::new(), worker: None }
+        Self { fixture, shutdown: Shutdown::new(), task: None }
     }
 
-    async fn sql(&self, statements: &str) {
-        self.client.batch_execute(statements).await.unwrap_or_else(|error| panic!("{statements}: {error:?}"));
-    }
-
-    /// Returns the single text of a query, or an empty text without a row.
+    /// The single value of a query as text; NULL, or no row, is `-`.
     async fn text(&self, query: &str) -> String {
-        let row = self.client.query_opt(&format!("SELECT ({query})::text"), &[]).await.unwrap();
-        row.and_then(|row| row.get::<_, Option<String>>(0)).unwrap_or_default()
+        self.fixture.text(&format!("SELECT ({query})::text")).await
     }
 
     /// Triggers a built-in job and returns status, result and error of its first attempt.
     async fn run(&self, job: &str, args: &Value) -> (String, Value, String) {
-        let id = self.text("gen_random_uuid()").await;
-        self.sql(&format!(
-            "UPDATE scheduled_jobs SET active_dispatches = active_dispatches + 1 WHERE name = '{job}';
-             INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, available_at, claimable_at, queue, triggered_by,
-                                       trigger_id, args)
-             SELECT '{id}', j.tenant_id, j.id, now(), now(), now(), 'system', 'api', '{id}', '{args}'
-             FROM scheduled_jobs j WHERE j.name = '{job}'"
-        ))
-        .await;
+        let job_id = self.text(&format!("SELECT id FROM scheduled_jobs WHERE name = '{job}'")).await;
+        let runs = self.fixture.runs(JobId(job_id.parse().unwrap())).queue("system").args(args.clone());
+        let id = runs.waiting_since_minutes(0).insert().await.remove(0);
         let attempt = format!(
             "SELECT l.status || E'\\n' || coalesce(l.result::text, 'null') || E'\\n' || coalesce(l.error_class || ': ' || l.error_message, '')
              FROM (SELECT * FROM job_execution_log UNION ALL SELECT * FROM maintenance.job_execution_log) l
@@ -100,7 +89,7 @@ impl World {
         let mut ended = String::new();
         wait_for("the attempt ends", PATIENCE, async || {
             ended = self.text(&attempt).await;
-            if ended.is_empty() { Err(format!("{job} has not ended")) } else { Ok(()) }
+            if ended == "-" { Err(format!("{job} has not ended")) } else { Ok(()) }
         })
         .await;
         let mut lines = ended.splitn(3, '\n').map(str::to_owned);
@@ -119,7 +108,7 @@ impl World {
     /// Creates an old detached month of events with so many rows.
     async fn detached_month(&self, month: u32, rows: u32) -> String {
         let (name, next) = (format!("events_y2020m{month:02}"), month + 1);
-        self.sql(&format!(
+        self.fixture.sql(&format!(
             "CREATE TABLE history_archive.{name} (LIKE events INCLUDING DEFAULTS);
              INSERT INTO history_archive.{name} (id, event_type, payload, created_at)
              SELECT n, 'tested', jsonb_build_object('n', n, 'text', repeat('zeile' || E'\\n', n % 50)), '2020-{next:02}-01'
@@ -134,10 +123,10 @@ impl World {
     }
 
     /// Stops the worker and keeps the database.
-    async fn stop_and_keep(mut self) -> (TestDatabase, Client) {
+    async fn stop_and_keep(mut self) -> Fixture {
         self.shutdown.trigger();
-        self.worker.take().unwrap().await.unwrap().unwrap();
-        (self.db, self.client)
+        self.task.take().unwrap().await.unwrap().unwrap();
+        self.fixture
     }
 }
 
@@ -154,8 +143,8 @@ async fn store_settings(conn: &mut Conn, expiry: HistoryExpiry) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn retention_job_removes_old_rows_and_records_completion() {
-    let world = World::start(HistoryExpiry::Drop, &[]).await;
-    world
+    let worker = RunningWorker::start(HistoryExpiry::Drop, &[]).await;
+    worker.fixture
         .sql(
             "INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, created_at, available_at, completed_at, status, queue,
                                        triggered_by, trigger_id, args)
@@ -171,48 +160,48 @@ async fn retention_job_removes_old_rows_and_records_completion() {
              VALUES (gen_random_uuid(), 'gone', 1, '0.0.0', now() - interval '1 day')",
         )
         .await;
-    let (status, result, _) = world.run("sched.retention", &json!({"page_rows": 10})).await;
+    let (status, result, _) = worker.run("sched.retention", &json!({"page_rows": 10})).await;
     assert_eq!(status, "COMPLETED");
     assert_eq!((&result["dispatches"], &result["is_complete"]), (&json!(25), &json!(true)));
     let fresh = "SELECT retained_at > now() - interval '1 minute' FROM housekeeping";
-    assert_eq!(world.text(fresh).await, "true");
-    assert_eq!(world.done("sched.retention").await["dispatches"], 0);
-    assert_eq!(world.done("sched.stale_instances").await, json!({"schedulers": 1, "workers": 0}));
-    let (status, _, error) = world.run("sched.retention", &json!({"page_rows": 0})).await;
+    assert_eq!(worker.text(fresh).await, "true");
+    assert_eq!(worker.done("sched.retention").await["dispatches"], 0);
+    assert_eq!(worker.done("sched.stale_instances").await, json!({"schedulers": 1, "workers": 0}));
+    let (status, _, error) = worker.run("sched.retention", &json!({"page_rows": 0})).await;
     assert_eq!((status.as_str(), error.as_str()), ("FAILED", "invalid_args: page_rows must be 1 to 100000"));
-    world.stop().await;
+    worker.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn partition_job_detaches_old_and_creates_new_months() {
-    let world = World::start(HistoryExpiry::Detach, &[]).await;
-    world
+    let worker = RunningWorker::start(HistoryExpiry::Detach, &[]).await;
+    worker.fixture
         .sql(
             "CREATE TABLE events_y2020m01 PARTITION OF events FOR VALUES FROM ('2020-01-01 00:00Z') TO ('2020-02-01 00:00Z');
              SELECT isolate_tenants('events_y2020m01');
              DO $$ BEGIN EXECUTE format('DROP TABLE events%s', to_char(now() AT TIME ZONE 'UTC' + interval '1 month', '\"_y\"YYYY\"m\"MM')); END $$",
         )
         .await;
-    let result = world.done("sched.partitions").await;
+    let result = worker.done("sched.partitions").await;
     assert_eq!((&result["removed"], &result["how"]), (&json!(["events_y2020m01"]), &json!("detach")));
     assert_eq!(result["made"].as_array().map(Vec::len), Some(1));
     assert_eq!(
-        world.text("to_regclass('history_archive.events_y2020m01')").await,
+        worker.text("to_regclass('history_archive.events_y2020m01')").await,
         "history_archive.events_y2020m01"
     );
-    world.stop().await;
+    worker.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unconfigured_jobs_name_the_missing_setting() {
-    let world = World::start(HistoryExpiry::Drop, &[]).await;
+    let worker = RunningWorker::start(HistoryExpiry::Drop, &[]).await;
     for (job, setting) in [("sched.archive", "ARCHIVE_URL"), ("sched.backup", "BACKUP_DIR")] {
         let reason =
             format!("SELECT disabled_reason FROM scheduled_jobs WHERE name = '{job}' AND NOT is_enabled");
-        assert!(world.text(&reason).await.contains(setting), "{job}");
-        let (status, _, error) = world.run(job, &json!({})).await;
+        assert!(worker.text(&reason).await.contains(setting), "{job}");
+        let (status, _, error) = worker.run(job, &json!({})).await;
         assert_eq!(status, "FAILED");
         assert!(error.starts_with(&format!("not_configured: {setting} is not set")), "{error}");
     }
-    world.stop().await;
+    worker.stop().await;
 }

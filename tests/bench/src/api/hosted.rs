@@ -1,7 +1,8 @@
 //! The real `sched-api`, as a process, and clients of it.
 //!
-//! Found beside the running program, so both come from one build. It is killed with its handle, also by a panic, and by a guard when the
-//! benchmark itself is killed. It knows one key, that of an owner of the benchmark's first tenant.
+//! The program is beside the running program, so both come from one build. The process is killed
+//! when its handle is dropped, also by a panic, and by a guard when the benchmark itself is killed.
+//! It has one key, of an owner of the first tenant.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -20,10 +21,10 @@ use tokio::net::TcpStream;
 
 use crate::sql::Db;
 
-/// How long an API may take to reach its database.
+/// Time limit until an API reaches its database.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// The program.
+/// The path of the program.
 pub(crate) fn program() -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name("sched-api");
     ensure!(path.is_file(), "{} is missing; scripts/bench builds it", path.display());
@@ -37,7 +38,7 @@ pub(super) struct Api {
 }
 
 impl Api {
-    /// Starts one on a database that has the benchmark's first tenant.
+    /// Starts an API on a database with the first tenant of the benchmark.
     pub(super) async fn start(db: &Db) -> anyhow::Result<Self> {
         db.install_key().await?;
         db.run(
@@ -50,7 +51,7 @@ impl Api {
             .env("LOG_FORMAT", "json")
             .env("HEALTH_PORT", "0")
             .env("API_PORT", "0")
-            // One key sends everything here.
+            // All requests use one key.
             .env("API_REQUEST_RATE", "0")
             .start();
         let address = process.addr("api.address").await;
@@ -66,7 +67,7 @@ impl Api {
         Ok(Self { process, address })
     }
 
-    /// Memory it has resident now, in MiB. Linux only.
+    /// Resident memory in MiB. Linux only.
     pub(super) fn memory(&self) -> anyhow::Result<f64> {
         let path = format!("/proc/{}/status", self.process.id());
         let status = fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))?;
@@ -77,7 +78,7 @@ impl Api {
         Ok(kib / 1024.0)
     }
 
-    /// A client with one connection, which it keeps.
+    /// Creates a client with one persistent connection.
     pub(super) async fn client(&self) -> anyhow::Result<Client> {
         let stream = TcpStream::connect(self.address).await.context("failed to connect to the API")?;
         stream.set_nodelay(true)?;
@@ -85,14 +86,14 @@ impl Api {
         Ok(Client { sender, connection, host: self.address.to_string() })
     }
 
-    /// Ends it in order.
+    /// Stops it normally.
     pub(super) async fn stop(mut self) {
         self.process.stop_gracefully(Duration::from_secs(30)).await;
     }
 }
 
-/// One client: a connection, and nothing that would cost more than the request. It is served by the task that asks, so no other thread is
-/// woken, as with pgbench.
+/// A client: a connection, and nothing more expensive than the request. The task that sends the
+/// request also drives the connection, so no other thread is woken, as in pgbench.
 pub(super) struct Client {
     sender: SendRequest<Full<Bytes>>,
     connection: Connection<TokioIo<TcpStream>, Full<Bytes>>,
@@ -100,12 +101,12 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Reads a resource to the end of its body.
+    /// Reads a resource completely.
     pub(super) async fn get(&mut self, path: &str) -> anyhow::Result<Bytes> {
         self.send(Method::GET, path, "").await
     }
 
-    /// Asks for an action, without a body to speak of.
+    /// Sends a request for an action, with an empty object as the body.
     pub(super) async fn post(&mut self, path: &str) -> anyhow::Result<Bytes> {
         self.send(Method::POST, path, "{}").await
     }

@@ -1,7 +1,8 @@
-//! What is measured of the API: the rows, each a module, and what several of them use.
+//! The rows of the API, each a module, and their common parts.
 //!
-//! One API process with default settings but for the request rate, no scheduler and no worker. Clients are loops in this process, each with a
-//! connection that stays open; they run on the same cores as the API and the database, and what they cost is in every figure.
+//! One API process with default settings except the request rate, no scheduler and no worker.
+//! Clients are loops in this process, each with a persistent connection. They share the cores with
+//! the API and the database, and their cost is in every figure.
 
 mod endurance;
 mod hosted;
@@ -15,7 +16,7 @@ use crate::rows::Bench;
 
 pub(crate) use hosted::program;
 
-/// A row, or a few that are measured together.
+/// One row, or several that are measured together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Row {
     /// A job, and a page of 50 executions, with 10 million attempts, against the same query alone
@@ -27,7 +28,7 @@ pub(crate) enum Row {
 }
 
 impl Row {
-    /// Measures it.
+    /// Measures the row.
     pub(crate) async fn measure(self, bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         match self {
             Self::Reads => reads::measure(bench).await,

@@ -1,8 +1,10 @@
-//! Triggers per second of 8 clients, each durable when it is answered, against pgbench with 8 clients that insert the same row.
+//! Triggers per second of 8 clients, against pgbench with 8 clients that insert the same row. Each
+//! trigger is durable when it is answered.
 //!
-//! A client triggers jobs in turn, each another one, so that nobody waits for another's job. pgbench inserts what a trigger writes into
-//! `job_dispatch`, with every column that is set and through the same keys, checks and indexes, and commits; nothing is looked up, no
-//! counter of a job is kept, nobody is told, and there is no entry in the audit log. Repetitions alternate on the same tables.
+//! A client triggers one job after the other, so that no client waits for the job of another
+//! client. pgbench inserts the row of a trigger into `job_dispatch`, with all set columns and the
+//! same keys, checks and indexes, and commits. It reads nothing, updates no counter of a job, sends
+//! no notification, and writes no audit event. Repetitions alternate on the same tables.
 
 use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,12 +14,12 @@ use anyhow::{Context, ensure};
 use futures_util::future::try_join_all;
 
 use super::hosted::Api;
-use crate::figures::{Bar, Figure, Reference, median};
+use crate::figures::{Bar, Figure, Goal, Reference, median};
 use crate::rows::Bench;
 use crate::seed::{self, Jobs};
 use crate::sql::Db;
 
-/// At once, for both.
+/// Concurrent clients of both.
 const CLIENTS: usize = 8;
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
@@ -35,7 +37,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         let written = db.count("SELECT count(*) FROM job_dispatch").await? - before;
         ensure!(
             usize::try_from(written)? == answered,
-            "{answered} triggers were answered, {written} are written"
+            "{answered} triggers were answered, {written} dispatches exist"
         );
         ours.push(rate);
         clear(&db).await?;
@@ -44,10 +46,10 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     api.stop().await;
     let reference =
         Reference::value("pgbench, 8 clients, one insert of the same row, same run", median(&limit));
-    Ok(vec![Figure::new("trigger", "1/s", &ours, reference, Bar::RatioAtLeast(0.7))])
+    Ok(vec![Figure::new("trigger", "1/s", &ours, Goal { reference, bar: Bar::RatioAtLeast(0.7) })])
 }
 
-/// A tenant with jobs that may run any number of times at once; their ids.
+/// Creates a tenant with jobs that allow any number of concurrent runs; returns their ids.
 pub(super) async fn prepare(db: &Db, count: usize) -> anyhow::Result<Vec<String>> {
     seed::tenants(db, 1).await?;
     seed::jobs(db, &Jobs { count, overlap: "allow", ..Jobs::default() }).await?;
@@ -61,7 +63,7 @@ async fn clear(db: &Db) -> anyhow::Result<()> {
     seed::settle(db).await
 }
 
-/// Triggers for so many seconds; triggers per second, and how many.
+/// Triggers for this number of seconds; returns triggers per second, and their number.
 async fn run(api: &Api, jobs: &[String], seconds: usize) -> anyhow::Result<(f64, usize)> {
     let next = AtomicUsize::new(0);
     let begun = sched_runtime::monotonic_clock::monotonic();
@@ -71,7 +73,7 @@ async fn run(api: &Api, jobs: &[String], seconds: usize) -> anyhow::Result<(f64,
         let mut done = 0_usize;
         while sched_runtime::monotonic_clock::monotonic() < until {
             let position = next.fetch_add(1, Ordering::Relaxed) % jobs.len();
-            let job = jobs.get(position).context("a job of the list")?;
+            let job = jobs.get(position).context("the list has the job")?;
             client.post(&format!("/jobs/{job}/trigger")).await?;
             done += 1;
         }
@@ -85,7 +87,7 @@ async fn run(api: &Api, jobs: &[String], seconds: usize) -> anyhow::Result<(f64,
 async fn pgbench(bench: &Bench<'_>, db: &Db, seconds: usize) -> anyhow::Result<f64> {
     let file = bench.into.join("trigger.sql");
     std::fs::write(&file, include_str!("../../sql/trigger.sql"))
-        .context("failed to write pgbench's script")?;
+        .context("failed to write the script of pgbench")?;
     let (clients, seconds) = (CLIENTS.to_string(), seconds.to_string());
     let output = tokio::process::Command::new(bench.place.bin("pgbench")?)
         .args(["-n", "-M", "prepared", "-c", &clients, "-j", "2", "-T", &seconds, "-f"])
@@ -101,5 +103,5 @@ async fn pgbench(bench: &Bench<'_>, db: &Db, seconds: usize) -> anyhow::Result<f
     let rate = text
         .lines()
         .find_map(|line| line.strip_prefix("tps = ")?.split_whitespace().next()?.parse::<f64>().ok());
-    rate.with_context(|| format!("pgbench told no rate: {text}"))
+    rate.with_context(|| format!("pgbench printed no rate: {text}"))
 }

@@ -1,14 +1,15 @@
-//! The worker that is measured: the standard one with three native handlers more.
+//! The measured worker: the standard one with three additional native handlers.
 //!
-//! `noop` does nothing, `stamp` gives back when it was started, `second` takes a second. Everything else is `sched-worker`; with
-//! `--crowd=N` it is N of them in one process. If the process dies, what it ran is recovered as any worker's.
+//! `noop` does nothing, `stamp` returns its start time, `second` takes a second. Everything else is
+//! `sched-worker`; with `--crowd=N` it is N workers in one process. If the process dies, its
+//! attempts are recovered as those of any worker.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use sched_runtime::config::ProcessEnvironment;
-use sched_runtime::daemon;
+use sched_runtime::daemon::Invocation;
 use sched_runtime::exit::ExitError;
 use sched_worker::{Builder, Config, Ctx, HandlerError, Worker};
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 #[path = "../stamp.rs"]
 mod stamp;
 
-/// The argument that makes it a crowd of as many workers in one process.
+/// The argument with the number of workers in one process.
 const CROWD: &str = "--crowd=";
 
 fn main() -> ExitCode {
@@ -36,21 +37,20 @@ fn main() -> ExitCode {
 
 fn run_crowd(count: usize, arguments: Vec<String>) -> Result<(), ExitError> {
     let worker = builder().build().map_err(ExitError::from)?;
-    daemon::run_with(
-        &sched_worker::PROGRAM,
-        sched_worker::config::GROUPS,
-        arguments.into_iter().map(OsString::from),
-        &ProcessEnvironment,
-        Config::read,
-        |config, context| worker.run_crowd(count, config, context),
-    )
+    let invocation = Invocation {
+        program: &sched_worker::PROGRAM,
+        groups: sched_worker::config::GROUPS,
+        args: arguments.into_iter().map(OsString::from),
+        source: &ProcessEnvironment,
+    };
+    invocation.run(Config::read, |config, context| worker.run_crowd(count, config, context))
 }
 
 fn builder() -> Builder {
     Worker::builder().handler("noop", noop).handler("stamp", stamped).handler("second", second).program(
         "bench-worker",
         env!("CARGO_PKG_VERSION"),
-        "The worker that benchmarks measure",
+        "The worker of the benchmarks",
     )
 }
 

@@ -1,14 +1,15 @@
-//! What a leader costs when nothing is due: transactions per second with 100,000 jobs.
+//! The cost of an idle leader: transactions per second with 100,000 jobs.
 //!
-//! Counted by PostgreSQL for the database, read from another one. Autovacuum stands still meanwhile: what its visits to freshly
-//! filled tables commit is no work of the leader's, and when they come is chance. Each window is a minute, so that each holds what is done once
-//! in a minute.
+//! PostgreSQL counts the transactions of the database; the count is read from another database.
+//! Autovacuum is off in the meantime: its commits after filling tables are not work of the leader,
+//! and their times are random. Each window is a minute, so that it contains the work that is done
+//! once a minute.
 
 use std::time::Duration;
 
 use super::Bench;
 use crate::daemon;
-use crate::figures::{Bar, Figure, Reference};
+use crate::figures::{Bar, Figure, Goal, Reference};
 use crate::seed::{self, Jobs};
 use crate::sql::SECOND;
 
@@ -26,8 +27,8 @@ async fn leader(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     seed::jobs(&db, &Jobs { count: bench.scale.pick(100_000, 1_000), ..Jobs::default() }).await?;
     seed::settle(&db).await?;
     let scheduler = daemon::start_leading(&db).await?;
-    // A new leader has more to do than an old one, and sessions report what they have done at most once a second; those that are idle then, only after
-    // ten seconds, or with what they do next.
+    // A new leader has more work than an old one. Sessions report their work at most once a second,
+    // and idle sessions only after ten seconds or with their next work.
     tokio::time::sleep(Duration::from_secs(25)).await;
     let admin = &bench.place.admin;
     let count = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'bench'";
@@ -40,5 +41,5 @@ async fn leader(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     }
     scheduler.stop().await;
     let reference = Reference::value("underway 0.2.0, one idle worker (docs/benchmarks.md)", 0.6);
-    Ok(vec![Figure::new("idle_transactions", "1/s", &runs, reference, Bar::AtMost(3.0))])
+    Ok(vec![Figure::new("idle_transactions", "1/s", &runs, Goal { reference, bar: Bar::AtMost(3.0) })])
 }

@@ -1,6 +1,6 @@
-//! What is measured of the scheduler, each row a module: what it arranges, what it measures, what it is compared with.
+//! The rows of the scheduler, each a module with its preparation, measurement and reference.
 //!
-//! Rows know nothing of each other: each takes a fresh database and starts its own schedulers.
+//! Rows are independent: each uses a fresh database and starts its own schedulers.
 
 mod crowd;
 mod history;
@@ -18,7 +18,7 @@ use clap::ValueEnum;
 use crate::figures::Figure;
 use crate::place::Place;
 
-/// A row, or a few that are measured together.
+/// One row, or several that are measured together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Row {
     /// Rows per second of a burst of 10,000 jobs, against pgbench
@@ -39,7 +39,7 @@ pub(crate) enum Row {
     Idle,
 }
 
-/// How large, and how often.
+/// Sizes and repetitions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
     /// Whether this is a smoke run.
@@ -52,24 +52,24 @@ impl Scale {
         if self.is_quick { quick } else { full }
     }
 
-    /// How often what varies is repeated.
+    /// Number of repetitions.
     pub(crate) const fn repetitions(self) -> usize {
         self.pick(7, 2)
     }
 }
 
-/// What every row is given.
+/// The inputs of every row.
 pub(crate) struct Bench<'a> {
     /// The server.
     pub(crate) place: &'a Place,
-    /// How large.
+    /// Sizes and repetitions.
     pub(crate) scale: Scale,
-    /// A folder for files.
+    /// Folder for files.
     pub(crate) into: &'a Path,
 }
 
 impl Row {
-    /// Measures it.
+    /// Measures the row.
     pub(crate) async fn measure(self, bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         match self {
             Self::Rate => rate::measure(bench).await,

@@ -1,8 +1,10 @@
-//! What a scheduler does when it comes back after a day: 50,000 jobs that fire every minute, with `fire_once`.
+//! The start of a scheduler after an outage of a day: 50,000 jobs that fire every minute, with
+//! `fire_once`.
 //!
-//! The outage is made by setting the cursors a day back while no scheduler runs. The start falls just after a full minute, so that
-//! the next fire comes when all is made good. Memory is flat if ten times the jobs need no more of it: the peak is
-//! compared with that of a tenth of the jobs.
+//! The benchmark simulates the outage by setting the cursors a day back while no scheduler runs.
+//! The start is shortly after a full minute, so that the next fire comes when the leader has caught
+//! up. Memory is constant if ten times the jobs need no more of it: the peak is compared with that
+//! of a tenth of the jobs.
 
 use std::time::Duration;
 
@@ -11,22 +13,23 @@ use anyhow::Context;
 use super::Bench;
 use crate::burst::{BATCH, Flush};
 use crate::daemon;
-use crate::figures::{Bar, Figure, Reference};
+use crate::figures::{Bar, Figure, Goal, Reference};
 use crate::place::Place;
 use crate::seed::{self, Jobs};
-use crate::sql::{Db, Micros, SECOND, instant, micros};
+use crate::sql::{Db, Micros, Polling, SECOND, instant, micros};
 
 const MINUTE: Micros = 60 * SECOND;
 
-/// What a start after the outage gave.
+/// The results of a start after the outage.
 struct Start {
     /// Seconds from just before the process was started to the first dispatch on disk.
     first: f64,
     /// Seconds until the last one.
     last: f64,
-    /// MiB.
+    /// Peak memory in MiB.
     peak: f64,
-    /// Jobs that have anything but one dispatch, of the minute of the start, and one skip record over all minutes before it.
+    /// Jobs with wrong records. A correct job has one dispatch of the minute of the start, and one
+    /// skip record over all earlier minutes.
     wrong: f64,
 }
 
@@ -40,19 +43,28 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     }
     let column = |value: fn(&Start) -> f64| -> Vec<f64> { starts.iter().map(value).collect() };
     let none = || Reference::none("no peer was measured after an outage");
-    let first = Figure::new("outage_first_dispatch", "s", &column(|s| s.first), none(), Bar::Below(2.0))
-        .by_largest()
-        .also("until the last of the jobs is dispatched", crate::figures::median(&column(|s| s.last)), "s");
+    let first = Figure::new(
+        "outage_first_dispatch",
+        "s",
+        &column(|s| s.first),
+        Goal { reference: none(), bar: Bar::Below(2.0) },
+    )
+    .by_largest()
+    .also("until the last of the jobs is dispatched", crate::figures::median(&column(|s| s.last)), "s");
     let reference = Reference::value("the same with a tenth of the jobs, same run", tenth.peak);
-    let memory = Figure::new("outage_memory", "MiB", &column(|s| s.peak), reference, Bar::RatioAtMost(1.5))
-        .by_largest()
-        .also("a leader without any job", idle, "MiB");
+    let memory = Figure::new(
+        "outage_memory",
+        "MiB",
+        &column(|s| s.peak),
+        Goal { reference, bar: Bar::RatioAtMost(1.5) },
+    )
+    .by_largest()
+    .also("a leader without any job", idle, "MiB");
     let wrong = Figure::new(
         "outage_wrong_records",
         "jobs",
         &column(|s| s.wrong),
-        Reference::none("-"),
-        Bar::Exactly(0.0),
+        Goal { reference: Reference::none("-"), bar: Bar::Exactly(0.0) },
     )
     .by_largest();
     Ok(vec![first, memory, wrong])
@@ -92,9 +104,13 @@ async fn start(bench: &Bench<'_>, jobs: usize) -> anyhow::Result<Start> {
         "SELECT (NOT EXISTS (SELECT FROM scheduled_jobs WHERE next_run_at IS NOT NULL AND next_run_at <= {}))::int",
         instant(minute)
     );
-    db.wait_count(&caught_up, 1, Duration::from_millis(500), Duration::from_secs(120))
-        .await
-        .context("the outage was not made good")?;
+    db.wait_count(
+        &caught_up,
+        1,
+        Polling { step: Duration::from_millis(500), limit: Duration::from_secs(120) },
+    )
+    .await
+    .context("the leader did not catch up")?;
     let peak = scheduler.peak_memory()?;
     scheduler.stop().await;
 
@@ -107,8 +123,8 @@ async fn start(bench: &Bench<'_>, jobs: usize) -> anyhow::Result<Start> {
     Ok(Start { first: seconds(first), last: seconds(last), peak, wrong: wrong(&db, since, minute).await? })
 }
 
-/// Counts the jobs whose records are not as they must be, and shows those of one of them. The count of a range may be a lower
-/// bound that says so; its ends must be exact.
+/// Counts the jobs with wrong records, and prints those of one job. The count of a range may be a
+/// lower bound, which the record then states; its ends must be exact.
 async fn wrong(db: &Db, since: Micros, minute: Micros) -> anyhow::Result<f64> {
     let condition = format!(
         "(SELECT (count(*), min(scheduled_for)) FROM job_dispatch AS d WHERE d.job_id = j.id) IS DISTINCT FROM (1::bigint, {at})
@@ -131,7 +147,7 @@ async fn wrong(db: &Db, since: Micros, minute: Micros) -> anyhow::Result<f64> {
                  FROM scheduled_jobs AS j WHERE {condition} LIMIT 1"
             ))
             .await?;
-        eprintln!("  records of one of {wrong} jobs that are not as they must be: {sample}");
+        eprintln!("  records of one of {wrong} jobs with wrong records: {sample}");
     }
     Ok(wrong)
 }

@@ -1,7 +1,8 @@
-//! How long nobody leads: after a leader that stops in order, is killed, or freezes.
+//! The time without a leader, after a leader that stops normally, is killed, or freezes.
 //!
-//! Two schedulers with default settings. Read is the database's clock just before the signal, and the beginning of the next term. The
-//! signals fall at different places of the heartbeat. A bound must hold always, so the worst repetition is judged.
+//! Two schedulers with default settings. The time is from the clock of the database right before
+//! the signal to the begin of the next term. The signals have different offsets within the
+//! heartbeat interval. The bound must hold always, so the worst repetition decides.
 
 use std::time::Duration;
 
@@ -9,11 +10,11 @@ use anyhow::Context;
 
 use super::Bench;
 use crate::daemon::{self, Scheduler};
-use crate::figures::{Bar, Figure, Reference};
+use crate::figures::{Bar, Figure, Goal, Reference};
 use crate::seed;
-use crate::sql::{Db, micros};
+use crate::sql::{Db, Polling, micros};
 
-/// The lease by default, in seconds.
+/// The default lease, in seconds.
 const LEASE: f64 = 5.0;
 
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +38,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         for repetition in 0..bench.scale.pick(6, 1) {
             let standby = daemon::start(&db).await?;
             wait_registered(&db, &standby).await?;
-            // A different place of the one-second heartbeat each time.
+            // A different offset within the heartbeat interval of one second each time.
             tokio::time::sleep(Duration::from_millis(300 + 170 * u64::try_from(repetition)?)).await;
             runs.push(take_over(&db, leader, &standby, end).await?);
             leader = standby;
@@ -47,7 +48,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
             End::Stopped => "no lease to wait for",
             End::Killed | End::Frozen => "lease 5 s, heartbeat 1 s (defaults)",
         });
-        figures.push(Figure::new(name, "s", &runs, reference, Bar::Below(bar)).by_largest());
+        figures.push(Figure::new(name, "s", &runs, Goal { reference, bar: Bar::Below(bar) }).by_largest());
     }
     Ok(figures)
 }
@@ -55,7 +56,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
 async fn wait_registered(db: &Db, scheduler: &Scheduler) -> anyhow::Result<()> {
     let pid = scheduler.process.id();
     let registered = format!("SELECT count(*) FROM scheduler_instances WHERE pid = {pid}");
-    db.wait_count(&registered, 1, Duration::from_millis(50), Duration::from_secs(30))
+    db.wait_count(&registered, 1, Polling { step: Duration::from_millis(50), limit: Duration::from_secs(30) })
         .await
         .context("the standby does not register")
 }
@@ -74,7 +75,7 @@ async fn take_over(db: &Db, mut leader: Scheduler, standby: &Scheduler, end: End
         .await?;
     match end {
         End::Stopped => leader.stop().await,
-        // Killed when it is dropped.
+        // The process is killed when it is dropped.
         End::Killed | End::Frozen => drop(leader),
     }
     Ok((begun - signalled) as f64 / 1e6)

@@ -1,10 +1,11 @@
-//! From the due instant to the commit of the last dispatch, for 1,000 and 10,000 jobs due at one second.
+//! Time from the due instant to the commit of the last dispatch, for 1,000 and 10,000 jobs due at
+//! one second.
 //!
-//! The jobs were written well before and the leader is running: nothing but the burst itself is measured.
+//! The jobs exist long before, and the leader runs, so the figure contains only the burst.
 
 use super::{Bench, rate};
 use crate::burst::{self, Earlier};
-use crate::figures::{Bar, Figure, Reference};
+use crate::figures::{Bar, Figure, Goal, Reference};
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let small =
@@ -22,7 +23,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
             runs.push(burst::run(&db, &scheduler, flush, Earlier::Empty).await?.wall * 1e3);
         }
         scheduler.stop().await;
-        let figure = Figure::new(name, "ms", &runs, reference, Bar::AtMost(bar)).also(
+        let figure = Figure::new(name, "ms", &runs, Goal { reference, bar: Bar::AtMost(bar) }).also(
             "of it for the flush of the last commit",
             flush.0 * 1e3,
             "ms",

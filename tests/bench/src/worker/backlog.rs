@@ -1,8 +1,9 @@
-//! A backlog: waiting dispatches that are drained by a worker or by pgbench, and how long that took.
+//! A backlog: waiting dispatches that a worker or pgbench drains, and the time of the drain.
 //!
-//! Both are timed alike and by the database's clock: from just before the process is started until the commit of the last end,
-//! as PostgreSQL stamped it. So connecting, registering and reading the settings are in it for both. Afterwards every dispatch must
-//! be completed, and history must hold one successful attempt of each and no more, else nothing is said of the time.
+//! Both are timed in the same way, by the clock of the database: from right before the start of the
+//! process until the commit timestamp of the last end. So connecting, registering and reading
+//! settings are included for both. Afterwards every dispatch must be completed, and the history
+//! must have exactly one successful attempt of each; otherwise the measurement fails.
 
 use std::time::Duration;
 
@@ -13,26 +14,26 @@ use super::hosted::{Hosted, Program};
 use crate::seed::{self, Jobs};
 use crate::sql::{Db, Micros, fill, micros};
 
-/// Jobs the dispatches of a backlog belong to.
+/// Number of jobs of a backlog.
 const JOBS: usize = 10_000;
-/// Longest wait for a worker that makes no progress.
+/// Time limit without progress of a worker.
 const STALLED_AFTER: Duration = Duration::from_secs(120);
 
-/// What stands in the tables besides the backlog.
+/// The rows in the tables besides the backlog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Earlier {
-    /// Nothing.
+    /// No rows.
     Nothing,
-    /// A history that stays.
+    /// A history, which is kept.
     History,
 }
 
-/// What functions of the benchmark's tenant are run with.
+/// The handler of the functions of the tenant.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Function<'a> {
     /// Kind of handler.
     pub(super) handler_type: &'a str,
-    /// Its settings, JSON.
+    /// Its configuration, as JSON.
     pub(super) config: &'a str,
 }
 
@@ -54,12 +55,13 @@ pub(super) async fn prepare(db: &Db, function: Function<'_>) -> anyhow::Result<(
     seed::settle(db).await
 }
 
-/// Replaces what an earlier measurement left by a backlog of `count` dispatches that may be claimed at once.
+/// Replaces the rows of an earlier measurement by a backlog of `count` dispatches that are
+/// claimable at once.
 pub(super) async fn fill_with(db: &Db, count: usize, earlier: Earlier) -> anyhow::Result<()> {
     fill_claimable(db, count, earlier, "fire").await
 }
 
-/// The same with the SQL of the instant from which they may be claimed.
+/// The same, with the SQL of the instant from which they are claimable.
 pub(super) async fn fill_claimable(
     db: &Db,
     count: usize,
@@ -89,7 +91,7 @@ pub(super) async fn rate(db: &Db, count: usize, begun: Micros) -> anyhow::Result
     Ok(count as f64 * 1e6 / (last - begun) as f64)
 }
 
-/// Makes sure that each was completed once; returns when the last end was committed.
+/// Checks that each dispatch was completed once; returns the instant of the last end.
 pub(super) async fn check(db: &Db, count: usize) -> anyhow::Result<Micros> {
     let rows = db
         .rows(&format!(
@@ -104,48 +106,52 @@ pub(super) async fn check(db: &Db, count: usize) -> anyhow::Result<Micros> {
         ))
         .await?;
     let [all, completed, attempts, kept, last] = rows.first().context("no dispatches")?.as_slice() else {
-        anyhow::bail!("five columns were asked for");
+        anyhow::bail!("the query has five columns");
     };
     let wanted = count.to_string();
     ensure!(
         [all, completed, attempts, kept].into_iter().all(|found| *found == wanted),
-        "of {count} dispatches {all} are there, {completed} were completed; history has {attempts} successful attempts of {kept}"
+        "of {count} dispatches {all} exist and {completed} are completed; the history has {attempts} successful attempts of {kept}"
     );
     last.parse().context("commits have no timestamps")
 }
 
-/// Lets one worker drain the backlog; dispatches per second.
+/// Drains the backlog with one worker; returns dispatches per second.
 pub(super) async fn drain(
     db: &Db,
     count: usize,
     program: Program,
     settings: &[(&str, &str)],
 ) -> anyhow::Result<f64> {
-    drain_by(db, count, 1, program, settings).await
+    drain_by(db, count, Workers { number: 1, program, settings }).await
 }
 
-/// The same by several workers, which are started at once.
-pub(super) async fn drain_by(
-    db: &Db,
-    count: usize,
-    workers: u32,
-    program: Program,
-    settings: &[(&str, &str)],
-) -> anyhow::Result<f64> {
+/// Workers with the same program and settings.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Workers<'a> {
+    pub(super) number: u32,
+    pub(super) program: Program,
+    pub(super) settings: &'a [(&'a str, &'a str)],
+}
+
+/// Drains the backlog with several workers, which start together.
+pub(super) async fn drain_by(db: &Db, count: usize, workers: Workers<'_>) -> anyhow::Result<f64> {
+    let Workers { number, program, settings } = workers;
     let begun = db.now().await?;
-    let workers = try_join_all((0..workers).map(|_| Hosted::start(program, db, settings))).await?;
+    let workers = try_join_all((0..number).map(|_| Hosted::start(program, db, settings))).await?;
     wait_executed(&workers, count).await?;
-    // Told to stop, they store what they have; what is not stored then shows in the count.
+    // Workers store their results when they stop. Results that are not stored show in the count.
     join_all(workers.into_iter().map(Hosted::stop)).await;
     rate(db, count, begun).await
 }
 
-/// How many all of them have run.
+/// Number of attempts that all of them have executed.
 async fn executed_by(workers: &[Hosted]) -> anyhow::Result<f64> {
     Ok(try_join_all(workers.iter().map(Hosted::executed)).await?.into_iter().sum())
 }
 
-/// Waits until workers have run this many together, as long as they make progress.
+/// Waits until the workers have executed this many attempts together. Fails if they make no
+/// progress.
 pub(super) async fn wait_executed(workers: &[Hosted], count: usize) -> anyhow::Result<()> {
     let mut seen = (executed_by(workers).await?, sched_runtime::monotonic_clock::monotonic());
     while seen.0 < count as f64 {
@@ -154,7 +160,10 @@ pub(super) async fn wait_executed(workers: &[Hosted], count: usize) -> anyhow::R
         if executed > seen.0 {
             seen = (executed, sched_runtime::monotonic_clock::monotonic());
         }
-        ensure!(seen.1.elapsed() < STALLED_AFTER, "no worker gets on after {executed} of {count} dispatches");
+        ensure!(
+            seen.1.elapsed() < STALLED_AFTER,
+            "no worker makes progress after {executed} of {count} dispatches"
+        );
     }
     Ok(())
 }

@@ -1,22 +1,22 @@
-//! The processor time that PostgreSQL has used: all processes of the server, those that ended included.
+//! The processor time of PostgreSQL: all processes of the server, including ended ones.
 //!
-//! Read from `/proc`: for those that live what the scheduler of the kernel has counted, in nanoseconds; for those that ended what their
-//! parent was told. Linux only.
+//! It comes from `/proc`: for running processes from the scheduler of the kernel, in nanoseconds;
+//! for ended processes from the counters of their parent. Linux only.
 
 use std::fs;
 
 use anyhow::Context;
 
-/// Ticks of the kernel's older counters in a second; fixed for all programs.
+/// Ticks per second of the older counters of the kernel; the same for all programs.
 const TICKS: f64 = 100.0;
 
-/// Seconds that the server with this process id has used so far.
+/// Processor seconds so far of the server with this process id.
 pub(super) fn of_server(postmaster: i32) -> anyhow::Result<f64> {
     let mut seconds = ended(postmaster)?;
     for entry in fs::read_dir("/proc").context("failed to read /proc")? {
         let name = entry?.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        // One that ends just now is counted with its parent the next time.
+        // A process that ends now is counted with its parent the next time.
         if (pid == postmaster || parent(pid) == Some(postmaster))
             && let Ok(counted) = fs::read_to_string(format!("/proc/{pid}/schedstat"))
         {
@@ -27,7 +27,7 @@ pub(super) fn of_server(postmaster: i32) -> anyhow::Result<f64> {
     Ok(seconds)
 }
 
-/// Seconds of the children that have ended.
+/// Processor seconds of the ended children.
 fn ended(pid: i32) -> anyhow::Result<f64> {
     let fields = stat(pid).context("failed to read the server's /proc entry")?;
     let ticks = |position: usize| -> f64 {
@@ -41,7 +41,7 @@ fn parent(pid: i32) -> Option<i32> {
     stat(pid)?.get(1)?.parse().ok()
 }
 
-/// The fields after the name, which may hold anything.
+/// The fields after the name; the name may contain any character.
 fn stat(pid: i32) -> Option<Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(')')?;
@@ -53,8 +53,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_is_seen_in_the_time_of_its_process() {
-        let pid = i32::try_from(std::process::id()).expect("a process id");
+    fn work_increases_the_processor_time_of_its_process() {
+        let pid = i32::try_from(std::process::id()).expect("process ids fit into an i32");
         let before = of_server(pid).expect("readable");
         let busy = (0..20_000_000_u64).fold(0_u64, |sum, n| std::hint::black_box(sum.wrapping_add(n * n)));
         assert_ne!(busy, 1);

@@ -1,19 +1,21 @@
-//! What many workers cost: 10,000 jobs of one second by 1,000 workers, against ten.
+//! The cost of many workers: 10,000 jobs of one second on 1,000 workers, against ten.
 //!
-//! The thousand are instances of the worker in one process (`bench-worker --crowd`), each with its own identity, registration, lease and
-//! heartbeat on a connection of its own, its own poller and completer, and default settings; they share the pool of connections for their work and
-//! the listener. The ten are hosted in the same way. All are idle and registered when the jobs are written, to be claimed some seconds
-//! later. Compared is the processor time of all PostgreSQL's processes per job, from then until the last end. Every start of a
-//! handler is counted, whatever became of it: that no job ran twice is the count, and what history says.
+//! The thousand are worker instances in one process (`bench-worker --crowd`). Each has its own
+//! identity, registration, lease and heartbeat on a separate connection, its own poller and
+//! completer, and default settings. They share the pool of connections for their work, and the
+//! listener. The ten run in the same way. All are idle and registered when the jobs are written,
+//! which become claimable some seconds later. The figure is the processor time of all processes of
+//! PostgreSQL per job, from then until the last end. The benchmark counts every start of a handler;
+//! this count and the history show that no job ran twice.
 
 use std::time::Duration;
 
 use super::backlog::{self, Earlier, Function};
 use super::cpu;
 use super::hosted::{self, Hosted, Program};
-use crate::figures::{Bar, Figure, Reference, median};
+use crate::figures::{Bar, Figure, Goal, Reference, median};
 use crate::rows::Bench;
-use crate::sql::Db;
+use crate::sql::{Db, Polling};
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let (many, jobs) = (bench.scale.pick(1_000, 100), bench.scale.pick(10_000, 1_000));
@@ -30,17 +32,18 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     }
     let reference = Reference::value("the same by 10 workers, same run", median(&with_few));
     Ok(vec![
-        Figure::new("crowd_database_cpu", "ms/job", &with_many, reference, Bar::RatioAtMost(2.0)).also(
-            "workers",
-            many as f64,
-            "",
-        ),
+        Figure::new(
+            "crowd_database_cpu",
+            "ms/job",
+            &with_many,
+            Goal { reference, bar: Bar::RatioAtMost(2.0) },
+        )
+        .also("workers", many as f64, ""),
         Figure::new(
             "crowd_run_twice",
             "jobs",
             &[twice],
-            Reference::none("attempts in all, less jobs"),
-            Bar::Exactly(0.0),
+            Goal { reference: Reference::none("attempts minus jobs"), bar: Bar::Exactly(0.0) },
         ),
     ])
 }
@@ -50,7 +53,7 @@ struct Run {
     more_than_jobs: f64,
 }
 
-/// After the last job, for an attempt that should not have been.
+/// Wait after the last job, in which a wrong second attempt would start.
 const AFTERWARDS: Duration = Duration::from_secs(3);
 
 async fn run(bench: &Bench<'_>, db: &Db, workers: usize, jobs: usize) -> anyhow::Result<Run> {
@@ -59,14 +62,19 @@ async fn run(bench: &Bench<'_>, db: &Db, workers: usize, jobs: usize) -> anyhow:
     let settings = [("LOG_LEVEL", "info,sched_worker=warn"), ("DATABASE_POOL_SIZE", "16")];
     let crowd = Hosted::start_with(Program::Native, db, &settings, &[&size]).await?;
     hosted::wait_registered(db, workers).await?;
-    // What starting has cost is over then.
+    // The cost of starting is over then.
     tokio::time::sleep(Duration::from_secs(5)).await;
     backlog::fill_claimable(db, jobs, Earlier::Nothing, "now() + interval '8 seconds'").await?;
     db.run("NOTIFY sched_dispatch, 'default'").await?;
     let before = cpu::of_server(postmaster)?;
     backlog::wait_executed(std::slice::from_ref(&crowd), jobs).await?;
     let stored = "SELECT count(*) FROM job_dispatch WHERE status = 'COMPLETED'";
-    db.wait_count(stored, i64::try_from(jobs)?, Duration::from_millis(200), Duration::from_secs(60)).await?;
+    db.wait_count(
+        stored,
+        i64::try_from(jobs)?,
+        Polling { step: Duration::from_millis(200), limit: Duration::from_secs(60) },
+    )
+    .await?;
     let after = cpu::of_server(postmaster)?;
     tokio::time::sleep(AFTERWARDS).await;
     let executed = crowd.executed().await?;

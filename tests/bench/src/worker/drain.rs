@@ -1,16 +1,18 @@
-//! How fast one worker process drains 200,000 waiting no-op dispatches, against pgbench with the same statements.
+//! Throughput of one worker process that drains 200,000 waiting no-op dispatches, against pgbench
+//! with the same statements.
 //!
-//! The worker is the standard one with one native handler more, which does nothing; history, counters and events are written as
-//! always. pgbench runs the worker's own claim and completion over as many connections and with batches as large, on a backlog of the
-//! same kind; repetitions alternate, so that whatever else the machine does falls on both. Tuned, the worker has more slots and
-//! writes no line to its log for each attempt; with default settings it has ten slots. With `--peers`, graphile-worker and pg-boss drain
-//! backlogs of their own on the same server in the same run.
+//! The worker is the standard one with an additional native handler that does nothing; it writes
+//! history, counters and events as always. pgbench executes the claim and completion of the worker
+//! over the same number of connections, with batches of the same size, on a similar backlog.
+//! Repetitions alternate, so that other load of the machine affects both. The tuned worker has more
+//! slots and logs no line per attempt; with default settings it has ten slots. With `--peers`,
+//! graphile-worker and pg-boss drain their own backlogs on the same server in the same run.
 
 use super::backlog::{self, Earlier, Function};
 use super::hosted::{Program, TUNED};
-use super::peers::{Peers, Task};
+use super::peers::{Load, Peers, Task};
 use super::reference;
-use crate::figures::{Bar, Figure, Reference, median};
+use crate::figures::{Bar, Figure, Goal, Reference, median};
 use crate::rows::Bench;
 
 pub(super) async fn measure(bench: &Bench<'_>, peers: Option<&Peers>) -> anyhow::Result<Vec<Figure>> {
@@ -37,30 +39,32 @@ pub(super) async fn measure(bench: &Bench<'_>, peers: Option<&Peers>) -> anyhow:
         "drain",
         "1/s",
         &tuned,
-        Reference::value(what, median(&limit)),
-        Bar::RatioAtLeast(0.7),
+        Goal { reference: Reference::value(what, median(&limit)), bar: Bar::RatioAtLeast(0.7) },
     )];
     match peers {
         Some(peers) => {
             let runs = bench.scale.pick(3, 1);
-            let of = async |task, peer_count| peers.drain(bench.place, task, peer_count, runs).await;
+            let of = async |task, count| peers.drain(bench.place, Load { task, count }, runs).await;
             let boss = of(Task::PgBoss("tuned"), bench.scale.pick(100_000, 10_000)).await?;
             let graphile = of(Task::Graphile("tuned"), bench.scale.pick(100_000, 10_000)).await?;
             let graphile_default = of(Task::Graphile("default"), bench.scale.pick(20_000, 2_000)).await?;
-            figures.push(Figure::new("drain_vs_pg_boss", "1/s", &tuned, boss, Bar::RatioAtLeast(0.6)));
+            figures.push(Figure::new(
+                "drain_vs_pg_boss",
+                "1/s",
+                &tuned,
+                Goal { reference: boss, bar: Bar::RatioAtLeast(0.6) },
+            ));
             figures.push(Figure::new(
                 "drain_vs_graphile_worker",
                 "1/s",
                 &tuned,
-                graphile,
-                Bar::RatioAtLeast(1.0),
+                Goal { reference: graphile, bar: Bar::RatioAtLeast(1.0) },
             ));
             figures.push(Figure::new(
                 "drain_default_vs_graphile_worker",
                 "1/s",
                 &default,
-                graphile_default,
-                Bar::RatioAtLeast(2.0),
+                Goal { reference: graphile_default, bar: Bar::RatioAtLeast(2.0) },
             ));
         }
         None => {

@@ -1,7 +1,9 @@
-//! What no worker on this machine starts faster than: a notification that reaches another connection, which then commits one change.
+//! The lower bound of the start time on this machine: a notification to another connection, which
+//! then commits one change.
 //!
-//! Nothing of ours is in it: bare connections of one process, an empty notification, one prepared update of one row. As in the row
-//! beside which it stands, the system is idle before each, so that whoever is woken has slept.
+//! No code of sched takes part: bare connections of one process, an empty notification, one
+//! prepared update of one row. As in the compared row, the system is idle before each repetition,
+//! so that the receiver is asleep.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -12,7 +14,7 @@ use tokio_postgres::{AsyncMessage, Client, NoTls};
 
 use crate::sql::Db;
 
-/// Milliseconds from the sending of a notification to the answer of the commit that it has caused.
+/// Milliseconds from sending a notification to the answer of the commit that follows it.
 pub(super) async fn measure(db: &Db, count: usize, apart: Duration) -> anyhow::Result<Vec<f64>> {
     db.run("CREATE TABLE bench.floor (n bigint NOT NULL); INSERT INTO bench.floor VALUES (0)").await?;
     let (told, mut notifications) = mpsc::unbounded_channel();
@@ -28,7 +30,7 @@ pub(super) async fn measure(db: &Db, count: usize, apart: Duration) -> anyhow::R
         sender.execute(&notify, &[]).await?;
         notifications.recv().await.context("the listening connection has ended")?;
         writer.execute(&change, &[]).await?;
-        // The first one warms up.
+        // The first one is a warm-up.
         if position > 0 {
             waits.push(begun.elapsed().as_secs_f64() * 1e3);
         }
@@ -37,7 +39,7 @@ pub(super) async fn measure(db: &Db, count: usize, apart: Duration) -> anyhow::R
     Ok(waits)
 }
 
-/// A connection that tells of its notifications.
+/// A connection that forwards its notifications.
 async fn connect(db: &Db, told: Option<mpsc::UnboundedSender<()>>) -> anyhow::Result<Client> {
     let (client, mut connection) = tokio_postgres::connect(db.url(), NoTls).await?;
     #[expect(

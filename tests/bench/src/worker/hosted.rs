@@ -1,7 +1,8 @@
-//! A worker as a process: the standard one, or one with the benchmark's native handlers.
+//! A worker process: the standard program, or the one with the native handlers of the benchmark.
 //!
-//! Both are found beside the running program, so that everything comes from one build. A worker is killed with its handle, also by
-//! a panic, and by a guard when the benchmark itself is killed.
+//! Both programs are beside the running program, so that everything comes from one build. A worker
+//! is killed when its handle is dropped, also by a panic, and by a guard when the benchmark itself
+//! is killed.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,27 +11,27 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use test_support::{Process, http};
 
-use crate::sql::Db;
+use crate::sql::{Db, Polling};
 
-/// How long a worker may take to register.
+/// Time limit until a worker is registered.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// Settings of the tuned drain, besides the defaults: enough slots for several full claims at once, and no line in the log for
-/// each attempt.
+/// Settings of the tuned drain besides the defaults: slots for several full claims at once, and no
+/// log line per attempt.
 pub(super) const TUNED: [(&str, &str); 2] =
     [("WORKER_CONCURRENCY", "2000"), ("LOG_LEVEL", "info,sched_worker=warn")];
 
-/// Which program.
+/// The program of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Program {
     /// `sched-worker`.
     Standard,
-    /// The same with the benchmark's native handlers.
+    /// The worker with the native handlers of the benchmark.
     Native,
 }
 
 impl Program {
-    /// Its file.
+    /// The path of the program.
     pub(crate) fn path(self) -> anyhow::Result<PathBuf> {
         let name = match self {
             Self::Standard => "sched-worker",
@@ -49,12 +50,12 @@ pub(super) struct Hosted {
 }
 
 impl Hosted {
-    /// Starts one; it may not be registered yet.
+    /// Starts a worker without waiting for its registration.
     pub(super) async fn start(program: Program, db: &Db, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
         Self::start_with(program, db, settings, &[]).await
     }
 
-    /// The same with arguments.
+    /// Starts a worker with arguments.
     pub(super) async fn start_with(
         program: Program,
         db: &Db,
@@ -72,14 +73,14 @@ impl Hosted {
         Ok(Self { process, health })
     }
 
-    /// Attempts it has run so far, by its own count; what it has not told yet is none.
+    /// Number of attempts that it has executed, by its own metrics; 0 without the metric.
     pub(super) async fn executed(&self) -> anyhow::Result<f64> {
         let page = http::get(self.health, "/metrics").await.context("failed to read /metrics")?;
         let counts = page.body.lines().filter(|line| line.starts_with("sched_execution_seconds_count"));
         Ok(counts.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum())
     }
 
-    /// Ends it in order.
+    /// Stops it normally.
     pub(super) async fn stop(mut self) {
         self.process.stop_gracefully(Duration::from_secs(60)).await;
     }
@@ -88,7 +89,11 @@ impl Hosted {
 /// Waits until this many workers are registered.
 pub(super) async fn wait_registered(db: &Db, workers: usize) -> anyhow::Result<()> {
     let registered = "SELECT count(*) FROM worker_registration WHERE status <> 'OFFLINE'";
-    db.wait_count(registered, i64::try_from(workers)?, Duration::from_millis(100), START_LIMIT)
-        .await
-        .context("not all workers have registered")
+    db.wait_count(
+        registered,
+        i64::try_from(workers)?,
+        Polling { step: Duration::from_millis(100), limit: START_LIMIT },
+    )
+    .await
+    .context("not all workers have registered")
 }

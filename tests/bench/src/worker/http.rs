@@ -1,9 +1,11 @@
-//! Requests per second in 50 slots, against the same client in a bare loop, 50 at once.
+//! Requests per second in 50 slots, against a bare loop of the same client with 50 concurrent
+//! requests.
 //!
-//! A backlog of dispatches that post their arguments to an echo on loopback, drained by the standard worker with 50 slots; loopback is
-//! on its list of allowed targets. The loop posts as many bodies of the same size through one reqwest client, which rests on the
-//! implementation of HTTP that the worker uses; both keep connections. The echo answers both, on the same cores. Repetitions
-//! alternate.
+//! The standard worker with 50 slots drains a backlog of dispatches that post their arguments to an
+//! echo server on loopback, which is on its list of allowed targets. The loop posts the same number
+//! of bodies of the same size through one reqwest client, which uses the same HTTP implementation
+//! as the worker; both keep connections. The echo server answers both, on the same cores.
+//! Repetitions alternate.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,10 +19,10 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::backlog::{self, Earlier, Function};
 use super::hosted::Program;
-use crate::figures::{Bar, Figure, Reference, median};
+use crate::figures::{Bar, Figure, Goal, Reference, median};
 use crate::rows::Bench;
 
-/// At once.
+/// Concurrent requests.
 const SLOTS: usize = 50;
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
@@ -39,11 +41,11 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     }
     drop(echo);
     let reference = Reference::value("reqwest on the same hyper, 50 at once, same run", median(&bare));
-    Ok(vec![Figure::new("http", "1/s", &ours, reference, Bar::RatioAtLeast(0.5))])
+    Ok(vec![Figure::new("http", "1/s", &ours, Goal { reference, bar: Bar::RatioAtLeast(0.5) })])
 }
 
 async fn loop_bare(address: SocketAddr, count: usize) -> anyhow::Result<f64> {
-    // The client wants a provider even for what needs no TLS; a second call finds the first one's.
+    // The client needs a provider even without TLS; a second call finds the provider of the first.
     let (Ok(()) | Err(_)) = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().no_proxy().build()?;
     let url = format!("http://{address}/");
@@ -62,7 +64,7 @@ async fn loop_bare(address: SocketAddr, count: usize) -> anyhow::Result<f64> {
     Ok(count as f64 / started.elapsed().as_secs_f64())
 }
 
-/// An echo on loopback that keeps connections open. It ends with the task.
+/// An echo server on loopback that keeps connections open. It ends with the task.
 async fn serve_echo() -> anyhow::Result<(OwnedTask<()>, SocketAddr)> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("failed to open a port")?;
     let address = listener.local_addr()?;
@@ -75,7 +77,7 @@ async fn serve_echo() -> anyhow::Result<(OwnedTask<()>, SocketAddr)> {
     Ok((serving, address))
 }
 
-/// Answers every request of a connection with its own body. A client that goes ends it.
+/// Answers every request of a connection with its own body, until the client disconnects.
 async fn echo(mut stream: TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut received = Vec::new();
@@ -98,7 +100,7 @@ async fn echo(mut stream: TcpStream) -> std::io::Result<()> {
     }
 }
 
-/// Lengths of the head and the body of a request that has come whole.
+/// Lengths of the head and the body of a complete request.
 fn whole_request(received: &[u8]) -> Option<(usize, usize)> {
     let head = received.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let text = String::from_utf8_lossy(received.get(..head)?).to_ascii_lowercase();
@@ -114,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_whole_when_its_body_has_come() {
+    fn request_is_complete_with_its_body() {
         let request = b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}GET";
         assert_eq!(whole_request(request), Some((38, 2)));
         assert_eq!(whole_request(&request[..39]), None);

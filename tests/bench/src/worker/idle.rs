@@ -1,8 +1,9 @@
-//! What 100 idle workers cost: transactions per second in all, heartbeats included.
+//! The cost of 100 idle workers: their transactions per second, including heartbeats.
 //!
-//! A hundred processes of the standard worker with default settings, each with its own connections, listener and heartbeat. They are
-//! given time until their pauses between looks for work have grown to the longest. Counted by PostgreSQL for the database, read from
-//! another one; autovacuum stands still meanwhile.
+//! A hundred processes of the standard worker with default settings, each with its own connections,
+//! listener and heartbeat. The measurement begins when their poll intervals have grown to the
+//! maximum. PostgreSQL counts the transactions of the database; the count is read from another
+//! database. Autovacuum is off in the meantime.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use futures_util::future::{join_all, try_join_all};
 
 use super::backlog::{self, Function};
 use super::hosted::{self, Hosted, Program};
-use crate::figures::{Bar, Figure, Reference};
+use crate::figures::{Bar, Figure, Goal, Reference};
 use crate::rows::Bench;
 use crate::sql::SECOND;
 
@@ -30,7 +31,8 @@ async fn fleet(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     )
     .await?;
     hosted::wait_registered(&db, count).await?;
-    // From one second to thirty by half each time, with jitter: less than a minute and a half.
+    // From one second to thirty, each half longer than the previous one, with jitter: less than a
+    // minute and a half.
     tokio::time::sleep(Duration::from_secs(bench.scale.pick(100, 15) as u64)).await;
     let window = i64::try_from(bench.scale.pick(30, 5))?;
     let admin = &bench.place.admin;
@@ -45,7 +47,7 @@ async fn fleet(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     join_all(workers.into_iter().map(Hosted::stop)).await;
     let reference =
         Reference::value("100 times underway 0.2.0's 0.11 of one in 20 (docs/benchmarks.md)", 11.0);
-    Ok(vec![Figure::new("idle_fleet", "1/s", &runs, reference, Bar::AtMost(30.0)).also(
+    Ok(vec![Figure::new("idle_fleet", "1/s", &runs, Goal { reference, bar: Bar::AtMost(30.0) }).also(
         "workers",
         count as f64,
         "",

@@ -1,7 +1,7 @@
-//! What is measured of the worker: the rows, each a module, and what several of them use.
+//! The rows of the worker, each a module, and their common parts.
 //!
-//! Rows know nothing of each other: each takes a fresh database and starts its own workers. No scheduler runs: work is written
-//! by SQL, or triggered as the API would.
+//! Rows are independent: each uses a fresh database and starts its own workers. No scheduler runs:
+//! dispatches are written by SQL, or triggered as by the API.
 
 mod backlog;
 mod cpu;
@@ -27,12 +27,12 @@ use crate::rows::Bench;
 
 pub(crate) use peers::Peers;
 
-/// The program whose version is told.
+/// The program whose version is in the results.
 pub(crate) fn program() -> anyhow::Result<std::path::PathBuf> {
     hosted::Program::Standard.path()
 }
 
-/// A row, or a few that are measured together.
+/// One row, or several that are measured together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Row {
     /// 200,000 no-op dispatches by one worker, against pgbench with the same statements
@@ -56,7 +56,7 @@ pub(crate) enum Row {
 }
 
 impl Row {
-    /// Measures it.
+    /// Measures the row.
     pub(crate) async fn measure(
         self,
         bench: &Bench<'_>,

@@ -1,8 +1,9 @@
-//! Others beside us, on request: graphile-worker and pg-boss, on the same server in the same run.
+//! The peers, on request: graphile-worker and pg-boss, on the same server in the same run.
 //!
-//! They are Node packages of fixed versions, installed by `npm` into a folder beside the results, with a Node that they accept.
-//! What they do is in `peers/*.mjs`: their own interfaces with the settings their documentation recommends. Each measurement has a
-//! fresh database. A peer that cannot be installed or run ends the row with its reason.
+//! They are Node packages of fixed versions. `npm` installs them into a folder beside the results,
+//! with a suitable Node. `peers/*.mjs` uses their own interfaces with the settings that their
+//! documentation recommends. Each measurement has a fresh database. A peer that cannot be installed
+//! or run fails the row with the reason.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -14,7 +15,7 @@ use tokio::process::Command;
 use crate::figures::{Reference, median, percentile, smallest};
 use crate::place::Place;
 
-/// The packages; what they depend on is not fixed.
+/// The packages; the versions of their dependencies are not fixed.
 const PACKAGES: [&str; 4] = ["node@22", "graphile-worker@0.18.0", "pg-boss@12.35.0", "pg@8.23.1"];
 
 const FILES: [(&str, &str); 3] = [
@@ -23,7 +24,7 @@ const FILES: [(&str, &str); 3] = [
     ("pg-boss.mjs", include_str!("../../peers/pg-boss.mjs")),
 ];
 
-/// A peer, with one of its settings.
+/// A peer and its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Task {
     /// graphile-worker: `default` or `tuned`.
@@ -59,6 +60,14 @@ impl Task {
     }
 }
 
+/// A run of a peer: its settings and the number of its jobs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Load {
+    pub(super) task: Task,
+    /// Number of jobs.
+    pub(super) count: usize,
+}
+
 /// The installed peers.
 #[derive(Debug)]
 pub(crate) struct Peers {
@@ -66,7 +75,7 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Installs them below `into`, unless they are there.
+    /// Installs them below `into`, unless they are installed.
     pub(crate) async fn install(into: &Path) -> anyhow::Result<Self> {
         let folder = into.join("peers");
         std::fs::create_dir_all(&folder)?;
@@ -87,33 +96,27 @@ impl Peers {
                 .context("failed to run npm; --peers needs it")?;
             ensure!(
                 output.status.success(),
-                "npm could not install the peers: {}",
+                "npm failed to install the peers: {}",
                 String::from_utf8_lossy(&output.stderr)
             );
         }
         Ok(Self { folder })
     }
 
-    /// Jobs per second of a drain of `count`, the median of some runs.
-    pub(super) async fn drain(
-        &self,
-        place: &Place,
-        task: Task,
-        count: usize,
-        runs: usize,
-    ) -> anyhow::Result<Reference> {
+    /// Jobs per second of a drain, the median of some runs.
+    pub(super) async fn drain(&self, place: &Place, load: Load, runs: usize) -> anyhow::Result<Reference> {
         let mut rates = Vec::new();
         for _ in 0..runs {
-            let answer = self.run(place, task, "drain", count).await?;
+            let answer = self.run(place, load, "drain").await?;
             rates.push(
                 answer.get("rate").and_then(Value::as_f64).with_context(|| format!("no rate in {answer}"))?,
             );
         }
-        Ok(Reference::value(task.what(), median(&rates)))
+        Ok(Reference::value(load.task.what(), median(&rates)))
     }
 
-    /// The shortest of the 99th percentiles of the wait for a handler, in milliseconds, and whose it is. Of each peer the
-    /// best run counts. Beside it every wait of each peer, of all runs.
+    /// The shortest 99th percentile of the wait for a handler, in milliseconds, with its peer. The
+    /// best run of each peer counts. The second value has every wait of each peer, of all runs.
     pub(super) async fn best_start_p99(
         &self,
         place: &Place,
@@ -125,10 +128,10 @@ impl Peers {
         for task in [Task::Graphile("default"), Task::PgBoss("notify")] {
             let (mut p99, mut of_task) = (Vec::new(), Vec::new());
             for _ in 0..runs {
-                let answer = self.run(place, task, "start", count).await?;
+                let answer = self.run(place, Load { task, count }, "start").await?;
                 let told = answer.get("waits").and_then(Value::as_array).into_iter().flatten();
                 let waits: Vec<f64> = told.filter_map(Value::as_f64).collect();
-                ensure!(waits.len() == count, "{} told {} of {count} waits", task.what(), waits.len());
+                ensure!(waits.len() == count, "{} reported {} of {count} waits", task.what(), waits.len());
                 p99.push(percentile(&waits, 0.99));
                 of_task.extend(waits);
             }
@@ -138,11 +141,12 @@ impl Peers {
                 best = Some((p99, task));
             }
         }
-        let (p99, task) = best.context("there are peers")?;
+        let (p99, task) = best.context("no peer was measured")?;
         Ok((Reference::value(task.what(), p99), all))
     }
 
-    async fn run(&self, place: &Place, task: Task, what: &str, count: usize) -> anyhow::Result<Value> {
+    async fn run(&self, place: &Place, load: Load, what: &str) -> anyhow::Result<Value> {
+        let Load { task, count } = load;
         let url = place.empty_database().await?;
         let output = Command::new(self.folder.join("node_modules/.bin/node"))
             .args([task.script(), what, task.settings(), &count.to_string(), &url])

@@ -1,7 +1,9 @@
-//! What PostgreSQL itself can do: pgbench with the worker's own statements ([`super::statements`]) on the same tables.
+//! The limit of PostgreSQL: pgbench with the statements of the worker ([`super::statements`]) on
+//! the same tables.
 //!
-//! As many dispatches per claim and as many connections as the worker uses, prepared statements, on a backlog of the same kind. There
-//! is nothing beside the statements: no handler runs, nothing is decided, nobody listens, no lease is kept.
+//! The number of dispatches per claim and of connections is that of the worker. Statements are
+//! prepared, and the backlog is similar. Nothing besides the statements happens: no handler, no
+//! decisions, no listener, no lease.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -12,15 +14,15 @@ use super::{backlog, statements};
 use crate::place::Place;
 use crate::sql::Db;
 
-/// Dispatches of one claim, as the worker takes them when it has slots enough.
+/// Dispatches per claim, as in a worker with enough slots.
 pub(super) const BATCH: usize = 500;
-/// Connections that are busy at once: one claims, two complete.
+/// Busy connections: one claims, two complete.
 pub(super) const CONNECTIONS: usize = 3;
 
-/// The identity that pgbench claims with.
+/// The worker id of pgbench.
 const WORKER: &str = "00000000-0000-7000-9000-00000000ffff";
 
-/// Drains the backlog; dispatches per second.
+/// Drains the backlog; returns dispatches per second.
 pub(super) async fn drain(place: &Place, db: &Db, count: usize, into: &Path) -> anyhow::Result<f64> {
     db.run(&format!(
         "INSERT INTO worker_registration (worker_id, hostname, platform, process_id, version, queues, concurrency, lease_ms)
@@ -28,8 +30,10 @@ pub(super) async fn drain(place: &Place, db: &Db, count: usize, into: &Path) -> 
     ))
     .await?;
     let file = into.join("worker.sql");
-    std::fs::write(&file, statements::script(WORKER, BATCH)?).context("failed to write pgbench's script")?;
-    // A few more than needed: what finds nothing costs nothing that counts, because the last commit that wrote is the end.
+    std::fs::write(&file, statements::script(WORKER, BATCH)?)
+        .context("failed to write the script of pgbench")?;
+    // A few more than needed: an empty claim does not count, because the last commit that wrote is
+    // the end.
     let each = count.div_ceil(BATCH * CONNECTIONS) + 2;
     let (connections, each) = (CONNECTIONS.to_string(), each.to_string());
     let begun = db.now().await?;
@@ -44,5 +48,5 @@ pub(super) async fn drain(place: &Place, db: &Db, count: usize, into: &Path) -> 
         .context("failed to run pgbench")?;
     let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "pgbench failed: {errors}");
-    backlog::rate(db, count, begun).await.with_context(|| format!("after pgbench, which said: {errors}"))
+    backlog::rate(db, count, begun).await.with_context(|| format!("after pgbench with the output: {errors}"))
 }

@@ -1,17 +1,19 @@
-//! How soon a handler starts after the commit of its trigger, on an idle system: 200 triggers, 50 ms apart.
+//! Time from the commit of a trigger to the start of its handler, on an idle system: 200 triggers,
+//! 50 ms apart.
 //!
-//! The trigger is made as the API makes it: the same function of the model in one transaction, and after its commit the
-//! notification on its own. The worker is another process with default settings, which has waited longer than its first pauses;
-//! its handler stamps its first line with the machine's monotonic clock, and the stamp comes back as the result of the attempt. A
-//! handler that starts before the answer to COMMIT was read counts as nothing. The median of the 50th percentiles of several series is judged, and
-//! that of the 99th against the best peer of the same run, where peers run.
+//! The benchmark triggers as the API does: with the same function of the model in one transaction,
+//! and a separate notification after its commit. The worker is another process with default
+//! settings, which has waited longer than its first pauses. Its handler stamps its first line with
+//! the monotonic clock of the machine; the stamp is the result of the attempt. A handler that
+//! starts before the benchmark has read the answer to COMMIT counts as 0. The figure is the median
+//! of the 50th percentiles of several series. With peers, the median of the 99th percentiles is
+//! compared with the best peer of the same run.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use sched_model::dispatching::trigger::{self, Created, Fate, Order};
-use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::ids::{JobId, TenantId};
 use sched_model::{Conn, Database, DatabaseSettings, connection::notify};
 
@@ -20,15 +22,15 @@ use super::floor;
 use super::hosted::{self, Hosted, Program};
 use super::peers::Peers;
 use crate::curves::{Curve, Shown};
-use crate::figures::{Bar, Figure, Reference, median, percentile};
+use crate::figures::{Bar, Figure, Goal, Reference, median, percentile};
 use crate::rows::Bench;
 use crate::seed::{self, Jobs};
-use crate::sql::Db;
+use crate::sql::{Db, Polling};
 use crate::stamp;
 
-/// Between two triggers.
+/// Interval between two triggers.
 const APART: Duration = Duration::from_millis(50);
-/// Triggers that do not count, before each series: connections are made, statements prepared.
+/// Triggers before each series that do not count: they open connections and prepare statements.
 const WARM_UP: usize = 5;
 
 pub(super) async fn measure(bench: &Bench<'_>, peers: Option<&Peers>) -> anyhow::Result<Vec<Figure>> {
@@ -49,7 +51,7 @@ pub(super) async fn measure(bench: &Bench<'_>, peers: Option<&Peers>) -> anyhow:
     worker.stop().await;
     let floor = floor::measure(&db, count, APART).await?;
     let reference = Reference::none("from the commit, other processes, default settings");
-    let figure = Figure::new("start_p50", "ms", &p50, reference, Bar::AtMost(1.0))
+    let figure = Figure::new("start_p50", "ms", &p50, Goal { reference, bar: Bar::AtMost(1.0) })
         .also("a bare notification, answered by a bare commit: median", median(&floor), "ms")
         .curve(Curve::distribution(Shown::Waits, "sched", &all));
     let Some(peers) = peers else {
@@ -60,7 +62,8 @@ pub(super) async fn measure(bench: &Bench<'_>, peers: Option<&Peers>) -> anyhow:
         )]);
     };
     let (best, theirs) = peers.best_start_p99(bench.place, count, bench.scale.pick(3, 1)).await?;
-    let mut against = Figure::new("start_p99", "ms", &p99, best, Bar::RatioAtMost(1.0));
+    let mut against =
+        Figure::new("start_p99", "ms", &p99, Goal { reference: best, bar: Bar::RatioAtMost(1.0) });
     for (peer, waits) in theirs {
         against = against.curve(Curve::distribution(Shown::Waits, peer, &waits));
     }
@@ -84,7 +87,12 @@ async fn series(db: &Db, count: usize) -> anyhow::Result<Vec<f64>> {
     }
     let ids = committed.keys().map(|id| format!("'{id}'")).collect::<Vec<_>>().join(", ");
     let ended = format!("SELECT count(*) FROM job_execution_log WHERE dispatch_id IN ({ids})");
-    db.wait_count(&ended, i64::try_from(count)?, Duration::from_millis(100), Duration::from_secs(30)).await?;
+    db.wait_count(
+        &ended,
+        i64::try_from(count)?,
+        Polling { step: Duration::from_millis(100), limit: Duration::from_secs(30) },
+    )
+    .await?;
     let stamps = db
         .rows(&format!(
             "SELECT dispatch_id, result ->> 'at' FROM job_execution_log WHERE dispatch_id IN ({ids})"
@@ -92,15 +100,15 @@ async fn series(db: &Db, count: usize) -> anyhow::Result<Vec<f64>> {
         .await?;
     let mut waits = Vec::new();
     for row in &stamps {
-        let [dispatch, stamp] = row.as_slice() else { bail!("two columns were asked for") };
-        let stamp: i64 = stamp.parse().context("the handler gave back no stamp")?;
-        let at = committed.get(dispatch).context("an attempt of another dispatch")?;
+        let [dispatch, stamp] = row.as_slice() else { bail!("the query has two columns") };
+        let stamp: i64 = stamp.parse().context("the handler returned no stamp")?;
+        let at = committed.get(dispatch).context("the attempt belongs to another dispatch")?;
         waits.push((stamp - at).max(0) as f64 / 1e6);
     }
     Ok(waits)
 }
 
-/// Triggers as the API does, and says when the commit had been answered.
+/// Triggers as the API does; returns the instant of the answer to COMMIT.
 async fn trigger(conn: &mut Conn, tenant: TenantId, job: JobId) -> anyhow::Result<(String, i64)> {
     let id = job.to_string();
     let order = Order {
@@ -113,7 +121,7 @@ async fn trigger(conn: &mut Conn, tenant: TenantId, job: JobId) -> anyhow::Resul
         request: "bench",
         address: None,
     };
-    let fates = trigger::trigger_batch(conn, tenant, Trigger::Api, &[order]).await?;
+    let fates = trigger::trigger_batch(conn, tenant, &[order]).await?;
     let at = stamp::now();
     let [Fate::Created(Created { dispatch, queue, .. })] = fates.as_slice() else {
         bail!("not triggered: {fates:?}")

@@ -1,9 +1,9 @@
-//! The worker's own statements as scripts for pgbench: the text that the model sends, with places filled by pgbench instead of by
-//! the driver.
+//! The statements of the worker as scripts for pgbench: the text of the model, with parameters that
+//! pgbench fills in instead of the driver.
 //!
-//! The claim's answer is made one row, whose arrays pgbench keeps and gives to the completion; of what a worker is told besides
-//! (names, arguments, settings) only the number travels. Constant arrays are made by the server. Both spare pgbench work that the
-//! worker has.
+//! The answer of the claim is converted to one row of arrays, which pgbench keeps and passes to the
+//! completion. Of the other columns of the answer (names, arguments, settings), only the number is
+//! sent. The server creates constant arrays. Both save work for pgbench that the worker has.
 
 use anyhow::{Context, ensure};
 
@@ -13,11 +13,12 @@ const END: &str = include_str!("../../../../crates/model/src/running/attempts/at
 const RELEASE: &str =
     include_str!("../../../../crates/model/src/running/attempts/attempts_release_claims.sql");
 
-/// The first columns of the claim's answer.
+/// The first columns of the answer of the claim.
 const ANSWER: &str = "claim_id, dispatch_id, tenant_id, job_id, job_name, token, attempt, retry_count, lost_count, scheduled_for, \
     created_at, available_at, claimed_at";
 
-/// What pgbench keeps of an answer. The one row that stands for no dispatch is none and no claim.
+/// The values that pgbench keeps of an answer. The single row for an empty claim contains no
+/// dispatch.
 const KEPT: &str = "coalesce(min(claim_id), 0) AS claim, count(dispatch_id) AS n, \
     array_remove(array_agg(dispatch_id), NULL) AS ids, array_remove(array_agg(tenant_id), NULL) AS tenants, \
     array_remove(array_agg(job_id), NULL) AS jobs, array_remove(array_agg(token), NULL) AS tokens, \
@@ -48,7 +49,7 @@ pub(super) fn script(worker: &str, batch: usize) -> anyhow::Result<String> {
             &same("0::bigint"),
             &same("false"),
             &same("'COMPLETED'::text"),
-            // An identifier of its own that is as cheap as the worker's: each has one attempt.
+            // A separate id that is as cheap as that of the worker: each dispatch has one attempt.
             ":ids",
             ":started",
             &same("0::bigint"),
@@ -71,7 +72,7 @@ pub(super) fn script(worker: &str, batch: usize) -> anyhow::Result<String> {
     Ok(format!("{claim}\n\\gset\nBEGIN;\n{lock};\n{end};\n{release};\nCOMMIT;\n"))
 }
 
-/// A statement without its comments, and with its parameters filled.
+/// A statement without comments, with its parameters filled in.
 fn filled(statement: &str, values: &[&str]) -> anyhow::Result<String> {
     let mut text: String = statement
         .lines()
@@ -80,14 +81,14 @@ fn filled(statement: &str, values: &[&str]) -> anyhow::Result<String> {
         .join("\n");
     for (position, value) in values.iter().enumerate().rev() {
         let place = format!("${}", position + 1);
-        ensure!(text.matches(&place).count() == 1, "{place} is not there once in: {text}");
+        ensure!(text.matches(&place).count() == 1, "{place} does not occur exactly once in: {text}");
         text = text.replace(&place, value);
     }
-    ensure!(!text.contains('$'), "the statement has more parameters than are known here: {text}");
+    ensure!(!text.contains('$'), "the statement has unknown parameters: {text}");
     Ok(text.trim().trim_end_matches(';').to_owned())
 }
 
-/// Where the last SELECT begins that lies in no parentheses.
+/// The position of the last SELECT outside of parentheses.
 fn last_select(statement: &str) -> Option<usize> {
     let (mut depth, mut quoted, mut found) = (0_i32, false, None);
     for (position, character) in statement.char_indices() {
@@ -112,22 +113,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_are_filled_once_each_and_comments_go() {
+    fn parameters_are_filled_in_and_comments_removed() {
         let text = filled("-- a ($1)\nSELECT $1, $2 -- b\n, $10x", &["a", "b"]);
-        assert!(text.is_err(), "a third parameter is not known");
+        assert!(text.is_err(), "a third parameter is an error");
         let text = filled("-- a ($1)\nSELECT $2, $1 -- b", &["'a'", ":b"]).expect("two parameters");
         assert_eq!(text, "SELECT :b, 'a'");
     }
 
     #[test]
-    fn the_last_select_is_found_outside_of_parentheses_and_quotes() {
+    fn last_select_is_found_outside_of_parentheses_and_quotes() {
         let text = "WITH a AS (SELECT 1) SELECT ')SELECT', (SELECT 2) FROM a";
         assert_eq!(last_select(text), text.find("SELECT ')"));
         assert_eq!(last_select("(SELECT 1)"), None);
     }
 
     #[test]
-    fn the_statements_of_the_model_become_a_script() {
+    fn statements_of_the_model_become_a_script() {
         let script = script("00000000-0000-7000-9000-000000000009", 500).expect("a script");
         assert!(!script.contains('$'), "{script}");
         assert_eq!(script.matches("\\gset").count(), 1, "{script}");

@@ -46,7 +46,7 @@ fn main() -> io::Result<ExitCode> {
 }
 
 fn variable(name: &str) -> io::Result<String> {
-    #[expect(clippy::disallowed_methods, reason = "this is how a program learns what it runs for")]
+    #[expect(clippy::disallowed_methods, reason = "a job program gets its ids from the environment")]
     std::env::var(name).map_err(|error| io::Error::other(format!("{name}: {error}")))
 }
 

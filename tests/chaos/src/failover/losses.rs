@@ -11,6 +11,14 @@ use anyhow::Context as _;
 use serde_json::Value;
 use test_support::Client;
 
+/// Times of the events of a failover, in seconds since the epoch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moments {
+    pub(super) killed: f64,
+    pub(super) noticed: f64,
+    pub(super) promoted: f64,
+}
+
 /// The losses, each with its total.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
@@ -44,9 +52,9 @@ pub(super) async fn count(
     sql: &Client,
     answers: &Path,
     effects: &Path,
-    killed: f64,
-    promoted: f64,
+    moments: Moments,
 ) -> anyhow::Result<Losses> {
+    let Moments { killed, promoted, .. } = moments;
     let mut acknowledged = BTreeMap::new();
     let mut first_write: Option<f64> = None;
     for line in fs::read_to_string(answers)?.lines() {
@@ -54,8 +62,8 @@ pub(super) async fn count(
         if answer["action"] != "trigger" || answer["status"] != 202 {
             continue;
         }
-        let at = answer["at"].as_f64().context("an answer without an instant")?;
-        let id = answer["id"].as_str().context("a trigger that was accepted without an id")?;
+        let at = answer["at"].as_f64().context("the answer has no time")?;
+        let id = answer["id"].as_str().context("the accepted trigger has no id")?;
         acknowledged.insert(id.to_owned(), at);
         if at > promoted && first_write.is_none_or(|first| at < first) {
             first_write = Some(at);

@@ -39,7 +39,7 @@ async fn trigger(number: usize, apis: Vec<SocketAddr>, answers: Arc<Lines>) {
     for (sent, api) in apis.iter().cycle().skip(number).enumerate() {
         let (key, body) = (format!("probe-{number}-{sent}"), json!({}));
         let headers = [("idempotency-key", key.as_str())];
-        let request = http::request(*api, "POST", &path, &headers, Some(&body));
+        let request = http::request(*api, http::Request::post(&path, &body).with_headers(&headers));
         // A missing response and a late one are equivalent to a client that has stopped waiting.
         let answer = timeout(PATIENCE, request).await.ok().and_then(Result::ok);
         let told = answer.as_ref().map(body_of).unwrap_or_default();

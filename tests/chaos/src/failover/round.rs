@@ -16,16 +16,17 @@ use crate::clients::{Client, Office};
 use crate::fleet::program;
 use crate::place::DATABASE;
 use crate::plan::{self, CLIENTS, Kind, Weather};
-use crate::timeline::{Lines, now};
+use crate::timeline::{FaultRecord, Lines, now};
 use crate::way::{Server, Way, connect};
 use crate::{settle, setup, watch};
 
 use super::crew::Crew;
-use super::losses::{self, Losses};
+use super::losses::{self, Losses, Moments};
 use super::{Cli, Mode, probe};
 
 /// Rules that every run must exercise, however short: without any data they count as broken.
-const DECIDED: [&str; 2] = ["11: every trigger that was accepted", "effects: an attempt ran more than once"];
+const DECIDED: [&str; 2] =
+    ["11: every accepted trigger is a dispatch", "effects: an attempt ran more than once"];
 
 /// Time for which the WAL of an asynchronous standby is held back before the primary is killed.
 const HELD: Duration = Duration::from_millis(1500);
@@ -34,7 +35,7 @@ const UNNOTICED: Duration = Duration::from_secs(1);
 /// Time that a woken worker may need to act on a busy machine, in seconds.
 const WAKE: f64 = 5.0;
 /// Rules about effects outside the database, which an asynchronous standby does not guarantee.
-const OUTSIDE: [&str; 3] = ["11:", "effects:", "8: nothing is open"];
+const OUTSIDE: [&str; 3] = ["11:", "effects:", "8: no dispatch is open"];
 
 /// The columns of [`Outcome::line`].
 pub(super) const HEAD: &str = "REPLICATION    PROMOTION  FIRST WRITE  FIRST DISPATCH  FIRST START   ACKNOWLEDGED    LOST  REACHING BACK     RAN  UNKNOWN  RUN AGAIN  HELD UP";
@@ -44,14 +45,6 @@ pub(super) const HEAD: &str = "REPLICATION    PROMOTION  FIRST WRITE  FIRST DISP
 pub(super) struct Outcome {
     pub(super) holds: bool,
     pub(super) line: String,
-}
-
-/// Times of the events, in seconds since the epoch.
-#[derive(Debug, Clone, Copy)]
-struct Moments {
-    killed: f64,
-    noticed: f64,
-    promoted: f64,
 }
 
 /// Runs a round in `folder`, which is created again.
@@ -93,16 +86,21 @@ pub(super) async fn run(cli: &Cli, folder: &Path, mode: Mode, seed: u64) -> anyh
     let mut clients = JoinSet::new();
     for number in 0..CLIENTS {
         let client = Client::new(number, office.clone());
-        clients.spawn(client.run(plan::deeds(seed, number, length), move || start.elapsed()));
+        clients.spawn(client.run(plan::draw::deeds(seed, number, length), move || start.elapsed()));
     }
     sleep((length / 2).saturating_sub(start.elapsed())).await;
     let moments = fail_over(&mut pair, &replication, mode).await?;
-    timeline.fault("fail-over", "database", moments.killed, &format!("{mode:?}"));
+    timeline.fault(FaultRecord {
+        kind: "fail-over",
+        target: "database",
+        began: moments.killed,
+        detail: &format!("{mode:?}"),
+    });
     sleep(length.saturating_sub(start.elapsed())).await;
     drop(probes);
     let mut clients: Vec<Client> = clients.join_all().await;
     let gone = crew.gone();
-    ensure!(gone.is_empty(), "daemons did not survive the fail-over: {gone:?}");
+    ensure!(gone.is_empty(), "daemons exited during the failover: {gone:?}");
     crew.ready().await?;
     let sql = connect(pair.standby_url()).await?;
     let quiet_at = now();
@@ -122,9 +120,9 @@ pub(super) async fn run(cli: &Cli, folder: &Path, mode: Mode, seed: u64) -> anyh
         python: cli.python.clone(),
     };
     let mut verdicts = run.verdicts(&sql).await;
-    verdicts.push(Verdict::new("stop: every daemon ends in order with status 0", count, ends));
-    let losses = losses::count(&sql, answers.path(), &effects, moments.killed, moments.promoted).await?;
-    judge(mode, &verdicts, &losses, &moments, &sql).await
+    verdicts.push(Verdict::new("stop: every daemon exits in order with status 0", count, ends));
+    let losses = losses::count(&sql, answers.path(), &effects, moments).await?;
+    Judgement { mode, verdicts, losses, moments }.outcome(&sql).await
 }
 
 /// Kills the primary and promotes the standby.
@@ -149,65 +147,74 @@ async fn fail_over(pair: &mut Pair, replication: &Way, mode: Mode) -> anyhow::Re
     let weather = if mode == Mode::Asynchronous { Weather::Held } else { Weather::Fair };
     replication.make(weather, async { done = work.await }).await;
     done?;
-    moments.context("no fail-over")
+    moments.context("the failover did not complete")
 }
 
-async fn judge(
+/// The data that decide whether a round passes.
+struct Judgement {
     mode: Mode,
-    verdicts: &[Verdict],
-    losses: &Losses,
-    moments: &Moments,
-    sql: &Sql,
-) -> anyhow::Result<Outcome> {
-    let is_outside = |verdict: &Verdict| OUTSIDE.iter().any(|rule| verdict.invariant.starts_with(rule));
-    // A run this short has no data for some rules.
-    let decided: Vec<Verdict> =
-        verdicts.iter().filter(|verdict| verdict.checked > 0 || verdict.violations > 0).cloned().collect();
-    let undecided: Vec<&Verdict> =
-        verdicts.iter().filter(|verdict| verdict.checked == 0 && verdict.violations == 0).collect();
-    let has_to_be = |verdict: &&Verdict| DECIDED.iter().any(|rule| verdict.invariant.starts_with(rule));
-    let broken: Vec<&Verdict> = decided
-        .iter()
-        .filter(|verdict| verdict.violations > 0 && !(mode == Mode::Asynchronous && is_outside(verdict)))
-        .chain(undecided.iter().copied().filter(has_to_be))
-        .collect();
-    print!("{}", Verdict::table(&decided));
-    for verdict in &undecided {
-        println!("held against nothing: {}", verdict.invariant);
+    verdicts: Vec<Verdict>,
+    losses: Losses,
+    moments: Moments,
+}
+
+impl Judgement {
+    async fn outcome(&self, sql: &Sql) -> anyhow::Result<Outcome> {
+        let Self { mode, verdicts, losses, moments } = self;
+        let mode = *mode;
+        let is_outside = |verdict: &Verdict| OUTSIDE.iter().any(|rule| verdict.invariant.starts_with(rule));
+        // A run this short has no data for some rules.
+        let decided: Vec<Verdict> = verdicts
+            .iter()
+            .filter(|verdict| verdict.checked > 0 || verdict.violations > 0)
+            .cloned()
+            .collect();
+        let undecided: Vec<&Verdict> =
+            verdicts.iter().filter(|verdict| verdict.checked == 0 && verdict.violations == 0).collect();
+        let has_to_be = |verdict: &&Verdict| DECIDED.iter().any(|rule| verdict.invariant.starts_with(rule));
+        let broken: Vec<&Verdict> = decided
+            .iter()
+            .filter(|verdict| verdict.violations > 0 && !(mode == Mode::Asynchronous && is_outside(verdict)))
+            .chain(undecided.iter().copied().filter(has_to_be))
+            .collect();
+        print!("{}", Verdict::table(&decided));
+        for verdict in &undecided {
+            println!("no data: {}", verdict.invariant);
+        }
+        let after = async |statement: &str| -> anyhow::Result<String> {
+            let at: Option<f64> = sql.query_one(statement, &[&moments.promoted]).await?.get(0);
+            Ok(since(moments.promoted, at))
+        };
+        let dispatched = after(
+            "SELECT extract(epoch FROM min(created_at))::double precision FROM job_dispatch
+             WHERE trigger_id IS NULL AND created_at > to_timestamp($1)",
+        )
+        .await?;
+        let started = after(
+            "SELECT extract(epoch FROM min(started_at))::double precision FROM job_execution_log
+             WHERE started_at > to_timestamp($1)",
+        )
+        .await?;
+        let ((acknowledged, lost), (ran, unknown)) = (losses.triggers, losses.ran);
+        let line = format!(
+            "{:<13} {:>9} {:>12} {dispatched:>15} {started:>12} {acknowledged:>14} {lost:>7} {:>14} {ran:>7} {unknown:>8} {:>10} {:>8}",
+            format!("{mode:?}").to_lowercase(),
+            since(moments.noticed, Some(moments.promoted)),
+            since(moments.promoted, losses.first_write),
+            format!("{:.2} s", losses.reach),
+            losses.run_again,
+            losses.held_up,
+        );
+        let was_lost = mode == Mode::Synchronous && (lost > 0 || unknown > 0);
+        for dispatch in &losses.stuck {
+            println!("{dispatch} is open for another reason than a lost end");
+        }
+        let went_on = losses.first_write.is_some() && dispatched != NEVER;
+        Ok(Outcome {
+            holds: broken.is_empty() && losses.stuck.is_empty() && !was_lost && went_on && acknowledged > 0,
+            line,
+        })
     }
-    let after = async |statement: &str| -> anyhow::Result<String> {
-        let at: Option<f64> = sql.query_one(statement, &[&moments.promoted]).await?.get(0);
-        Ok(since(moments.promoted, at))
-    };
-    let dispatched = after(
-        "SELECT extract(epoch FROM min(created_at))::double precision FROM job_dispatch
-         WHERE trigger_id IS NULL AND created_at > to_timestamp($1)",
-    )
-    .await?;
-    let started = after(
-        "SELECT extract(epoch FROM min(started_at))::double precision FROM job_execution_log
-         WHERE started_at > to_timestamp($1)",
-    )
-    .await?;
-    let ((acknowledged, lost), (ran, unknown)) = (losses.triggers, losses.ran);
-    let line = format!(
-        "{:<13} {:>9} {:>12} {dispatched:>15} {started:>12} {acknowledged:>14} {lost:>7} {:>14} {ran:>7} {unknown:>8} {:>10} {:>8}",
-        format!("{mode:?}").to_lowercase(),
-        since(moments.noticed, Some(moments.promoted)),
-        since(moments.promoted, losses.first_write),
-        format!("{:.2} s", losses.reach),
-        losses.run_again,
-        losses.held_up,
-    );
-    let was_lost = mode == Mode::Synchronous && (lost > 0 || unknown > 0);
-    for dispatch in &losses.stuck {
-        println!("{dispatch} is open, and not for an end that was lost");
-    }
-    let went_on = losses.first_write.is_some() && dispatched != NEVER;
-    Ok(Outcome {
-        holds: broken.is_empty() && losses.stuck.is_empty() && !was_lost && went_on && acknowledged > 0,
-        line,
-    })
 }
 
 /// Shown for an event that did not happen.

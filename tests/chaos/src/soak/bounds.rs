@@ -47,14 +47,17 @@ pub(super) struct Finding {
     pub(super) is_kept: bool,
 }
 
+/// An upper bound.
+#[derive(Debug, Clone, Copy)]
+struct Bound {
+    source: &'static str,
+    most: f64,
+    unit: &'static str,
+}
+
 impl Finding {
-    fn at_most(
-        what: impl Into<String>,
-        source: &'static str,
-        measured: f64,
-        bound: f64,
-        unit: &'static str,
-    ) -> Self {
+    fn at_most(what: impl Into<String>, measured: f64, bound: Bound) -> Self {
+        let Bound { source, most: bound, unit } = bound;
         // A failed measurement violates the bound: NaN is not less than or equal to anything.
         Self { what: what.into(), source, measured, bound, unit, is_kept: measured <= bound }
     }
@@ -81,10 +84,8 @@ pub(super) fn decide(samples: &[Sample], faults: &[(f64, f64)], retained: Retain
     let overdue = if pruned > 0.0 { retained.overdue } else { f64::NAN };
     findings.push(Finding::at_most(
         format!("dispatches that retention left for ten minutes; it removed {pruned:.0} rows"),
-        "issue 7",
         overdue,
-        0.0,
-        "",
+        Bound { source: "issue 7", most: 0.0, unit: "" },
     ));
     findings
 }
@@ -104,19 +105,15 @@ fn claims(samples: &[Sample]) -> [Finding; 2] {
     [
         Finding::at_most(
             format!("claim p99, late ({late_ms:.1} ms) over early ({early_ms:.1} ms)"),
-            "I20",
             late / early,
-            CLAIM_DRIFT,
-            "x",
+            Bound { source: "I20", most: CLAIM_DRIFT, unit: "x" },
         ),
         Finding::at_most(
             format!(
                 "claim p99, while an old snapshot is held ({held_ms:.1} ms) over early ({early_ms:.1} ms)"
             ),
-            "§7",
             held / early,
-            CLAIM_DRIFT,
-            "x",
+            Bound { source: "§7", most: CLAIM_DRIFT, unit: "x" },
         ),
     ]
 }
@@ -133,8 +130,13 @@ fn lateness(samples: &[Sample], faults: &[(f64, f64)]) -> Vec<Finding> {
         }
     }
     let of = |(share, name, bound): (f64, &str, f64)| {
-        let what = format!("lateness {name} without faults ({:.0} dispatches of {looks} looks)", all.count());
-        Finding::at_most(what, "§7", all.quantile(share) * 1e3, bound * 1e3, "ms")
+        let what =
+            format!("lateness {name} without faults ({:.0} dispatches in {looks} samples)", all.count());
+        Finding::at_most(
+            what,
+            all.quantile(share) * 1e3,
+            Bound { source: "§7", most: bound * 1e3, unit: "ms" },
+        )
     };
     LATENESS.into_iter().map(of).collect()
 }
@@ -150,14 +152,19 @@ fn bloat(samples: &[Sample], name: &str) -> Vec<Finding> {
     let rows = median(part(samples, LATE).filter_map(of).map(|table| table.rows));
     let mut size = Finding::at_most(
         format!("{name}: bytes for each row, late over early ({:.1} MiB)", bytes / (1024.0 * 1024.0)),
-        "§7",
         late / early,
-        BLOAT,
-        "x",
+        Bound { source: "§7", most: BLOAT, unit: "x" },
     );
     size.is_kept |= bytes <= SMALL;
     let bound = rows.max(FEW);
-    vec![size, Finding::at_most(format!("{name}: dead rows"), "I20", dead, bound, "rows")]
+    vec![
+        size,
+        Finding::at_most(
+            format!("{name}: dead rows"),
+            dead,
+            Bound { source: "I20", most: bound, unit: "rows" },
+        ),
+    ]
 }
 
 /// Resource use of the longest-lived process of a kind, the last quarter of its life over the
@@ -175,19 +182,15 @@ fn growth(samples: &[Sample], kind: Kind) -> [Finding; 2] {
     let (early, late) = over(|process| process.resident);
     let mut memory = Finding::at_most(
         format!("{name}: resident memory ({:.1} MiB), late over early", late / (1024.0 * 1024.0)),
-        "I12",
         late / early,
-        GROWTH,
-        "x",
+        Bound { source: "I12", most: GROWTH, unit: "x" },
     );
     memory.is_kept |= late - early <= MEMORY_SLACK;
     let (early, late) = over(|process| process.files);
     let mut files = Finding::at_most(
         format!("{name}: open files ({late:.0}), late over early"),
-        "I12",
         late / early,
-        GROWTH,
-        "x",
+        Bound { source: "I12", most: GROWTH, unit: "x" },
     );
     files.is_kept |= late - early <= FILES_SLACK;
     [memory, files]
@@ -277,13 +280,13 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_stays_as_it_began_keeps_every_bound() {
+    fn run_without_drift_keeps_every_bound() {
         assert_eq!(broken(&run(|_, _| {}), &[]), Vec::<String>::new());
         assert!(table(&decide(&run(|_, _| {}), &[], Retained { overdue: 0.0 })).contains("| I20 |"));
     }
 
     #[test]
-    fn each_kind_of_drift_breaks_its_bound() {
+    fn each_kind_of_drift_violates_its_bound() {
         type Change = fn(usize, &mut Sample);
         let cases: [(&str, Change); 7] = [
             ("claim p99, late", |number, sample| {
@@ -309,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_late_during_a_fault_does_not_count_and_what_was_never_quiet_is_not_kept() {
+    fn lateness_counts_only_without_faults_and_needs_such_samples() {
         let samples = run(|number, sample| {
             if number == 30 {
                 sample.lateness = Histogram::read(SLOW, "a");
@@ -325,14 +328,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_not_kept() {
+    fn bound_without_data_is_violated() {
         assert!(decide(&[], &[], Retained { overdue: 0.0 }).iter().all(|finding| !finding.is_kept));
         let without_pruning = run(|_, sample| sample.pruned = 0.0);
         assert_eq!(broken(&without_pruning, &[]).len(), 1);
     }
 
     #[test]
-    fn a_daemon_that_was_started_again_is_two() {
+    fn restarted_daemon_counts_as_two_processes() {
         let samples = run(|number, sample| {
             if number > 80 {
                 sample.daemons[1].pid = 8;

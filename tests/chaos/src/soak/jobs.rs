@@ -60,17 +60,17 @@ pub(super) async fn populate(
 
 async fn apply(api: SocketAddr, manifest: &Value) -> anyhow::Result<()> {
     for attempt in 1..=TRIES {
-        match http::request(api, "POST", "/api/v1/apply", &[], Some(manifest)).await {
+        match http::post(api, "/api/v1/apply", manifest).await {
             Ok(answer) if answer.status == 200 => return Ok(()),
             Ok(answer) => {
                 // A request that timed out may still be in progress.
-                ensure!(answer.status == 503, "the jobs are refused: {}", answer.body);
-                println!("the jobs are put in again, attempt {attempt} of {TRIES}: {}", answer.body);
+                ensure!(answer.status == 503, "the jobs are rejected: {}", answer.body);
+                println!("the jobs are applied again, attempt {attempt} of {TRIES}: {}", answer.body);
             }
-            Err(error) => println!("the jobs are put in again, attempt {attempt} of {TRIES}: {error}"),
+            Err(error) => println!("the jobs are applied again, attempt {attempt} of {TRIES}: {error}"),
         }
     }
-    bail!("the jobs cannot be put in")
+    bail!("the jobs cannot be applied")
 }
 
 /// The fires per second of this number of jobs.
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hundred_jobs_have_every_period_and_all_have_another_name() {
+    fn hundred_jobs_have_every_period_and_distinct_names() {
         assert_eq!(SHARES.iter().map(|(share, _)| share).sum::<usize>(), 100);
         for (share, wanted) in SHARES {
             assert_eq!((0..100).filter(|number| period(*number) == wanted).count(), share, "{wanted:?}");
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn twenty_thousand_jobs_are_some_thirty_fires_a_second_at_places_of_their_own() {
+    fn twenty_thousand_jobs_fire_about_thirty_times_a_second_at_distinct_offsets() {
         assert!((25.0..35.0).contains(&rate(20_000)), "{}", rate(20_000));
         let mut seconds: Vec<String> = (0..20_000)
             .filter(|number| period(*number) == Period::Seconds(60))

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_what_came_between_two_looks_also_when_the_process_began_anew() {
+    fn window_has_the_increase_between_two_samples_also_after_a_restart() {
         let mut meters = Meters::default();
         assert_eq!(meters.histogram("a", "x_seconds", &page([1, 2, 3])).count(), 0.0);
         assert_eq!(meters.histogram("a", "x_seconds", &page([1, 12, 13])).count(), 10.0);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_lies_in_the_bucket_that_holds_it() {
+    fn quantile_is_in_its_bucket() {
         let histogram = Histogram::read(&page([50, 100, 100]), "x_seconds");
         assert!((histogram.quantile(0.5) - 0.01).abs() < 1e-9);
         assert!((histogram.quantile(0.75) - 0.055).abs() < 1e-9);

@@ -86,31 +86,40 @@ pub(super) struct Table {
     pub(super) dead: f64,
 }
 
-/// Takes a sample every `period`, until it is dropped; `seen` contains the latest.
-pub(super) async fn take(
-    victims: Arc<Victims>,
-    has_old_snapshot: Arc<AtomicBool>,
-    period: Duration,
-    seen: tokio::sync::mpsc::UnboundedSender<Sample>,
-    into: std::path::PathBuf,
-) -> anyhow::Result<()> {
-    let lines = into.join("samples.jsonl");
-    if lines.exists() {
-        fs::remove_file(&lines)?;
-    }
-    let lines = Lines::create(lines)?;
-    let mut csv = Csv::create(&into.join("samples.csv"))?;
-    let mut meters = Meters::default();
-    let start = monotonic_clock::monotonic();
-    loop {
-        let mut sample = look(&victims, &mut meters).await;
-        sample.seconds = start.elapsed().as_secs_f64();
-        sample.has_old_snapshot = has_old_snapshot.load(Ordering::Relaxed);
-        lines.add(&sample.json());
-        csv.add(&sample)?;
-        // The receiver may have ended.
-        drop(seen.send(sample));
-        sleep(period).await;
+/// Takes and writes samples.
+#[derive(Debug)]
+pub(super) struct Sampler {
+    pub(super) victims: Arc<Victims>,
+    /// Whether a session holds an old snapshot.
+    pub(super) has_old_snapshot: Arc<AtomicBool>,
+    /// Receives each sample.
+    pub(super) seen: tokio::sync::mpsc::UnboundedSender<Sample>,
+    /// Folder of the files.
+    pub(super) into: std::path::PathBuf,
+}
+
+impl Sampler {
+    /// Takes a sample every `period`, until it is dropped.
+    pub(super) async fn run(self, period: Duration) -> anyhow::Result<()> {
+        let Self { victims, has_old_snapshot, seen, into } = self;
+        let lines = into.join("samples.jsonl");
+        if lines.exists() {
+            fs::remove_file(&lines)?;
+        }
+        let lines = Lines::create(lines)?;
+        let mut csv = Csv::create(&into.join("samples.csv"))?;
+        let mut meters = Meters::default();
+        let start = monotonic_clock::monotonic();
+        loop {
+            let mut sample = look(&victims, &mut meters).await;
+            sample.seconds = start.elapsed().as_secs_f64();
+            sample.has_old_snapshot = has_old_snapshot.load(Ordering::Relaxed);
+            lines.add(&sample.json());
+            csv.add(&sample)?;
+            // The receiver may have ended.
+            drop(seen.send(sample));
+            sleep(period).await;
+        }
     }
 }
 
@@ -204,7 +213,7 @@ impl Csv {
             .iter()
             .map(|(_, value)| if value.is_finite() { value.to_string() } else { String::new() })
             .collect();
-        writeln!(self.file, "{}", values.join(",")).context("failed to write a look")
+        writeln!(self.file, "{}", values.join(",")).context("failed to write a sample")
     }
 }
 
@@ -247,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_has_the_same_columns_whatever_was_away() {
+    fn every_sample_has_the_same_columns() {
         let whole = Sample {
             tables: vec![Table {
                 name: HOT[0].to_owned(),
@@ -273,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_process_uses_something() {
+    fn resource_use_of_this_process_is_read() {
         let ours = process(i32::try_from(std::process::id()).unwrap());
         if cfg!(target_os = "linux") {
             let (resident, files) = ours.unwrap();

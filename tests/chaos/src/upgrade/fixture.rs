@@ -41,7 +41,7 @@ pub(super) async fn write(place: &Arc<Place>, old: &Path, file: &Path) -> anyhow
     super::migrate(&program_in(old, "schedctl")?, place).await?;
     let keys = place.file(KEY);
     let keygen = Process::at(&program_in(old, "schedctl")?).args(["secrets", "keygen", "--file"]).arg(&keys);
-    ensure!(keygen.run(LIMIT).await.status.success(), "no key for secrets");
+    ensure!(keygen.run(LIMIT).await.status.success(), "the key for secrets cannot be created");
     let keys = keys.display().to_string();
     setup::arrange(&place.client().await?).await?;
     let pooler = Pooler::before(place.url(), "session").await;
@@ -55,12 +55,12 @@ pub(super) async fn write(place: &Arc<Place>, old: &Path, file: &Path) -> anyhow
     let mut left = LIMIT.as_millis() / 200;
     while !sql.query_one(ENOUGH, &[]).await?.get::<_, bool>(0) {
         left -= 1;
-        ensure!(left > 0, "some kind of row is not made");
+        ensure!(left > 0, "rows of some kind are missing");
         sleep(Duration::from_millis(200)).await;
     }
     run_again(api).await?;
     let ends = fleet.end().await;
-    ensure!(ends.is_empty(), "daemons did not end well: {ends:?}");
+    ensure!(ends.is_empty(), "daemons did not exit in order: {ends:?}");
     sql.batch_execute("DROP SCHEMA witness CASCADE").await?;
     let counts = counts(&sql).await?;
     dump(place, file).await?;
@@ -107,7 +107,7 @@ async fn use_it(api: SocketAddr) -> anyhow::Result<()> {
         let secretly = path.contains("/secrets/");
         let headers: &[(&str, &str)] = if secretly { &[] } else { &[("idempotency-key", &key)] };
         let body = (!body.is_null()).then_some(&body);
-        let answer = http::request(api, method, &path, headers, body).await?;
+        let answer = http::request(api, http::Request { method, path: &path, headers, body }).await?;
         ensure!(answer.status < 300, "{method} {path}: {}", answer.body);
     }
     Ok(())

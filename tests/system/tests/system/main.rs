@@ -6,38 +6,59 @@
     reason = "a test that cannot get what it needs fails, and says where"
 )]
 
-mod bad_starts;
 mod broken_fences;
-mod commands;
-mod dependencies;
-mod dev;
-mod drains;
-mod examples;
-mod failover;
-mod failover_checker;
-mod failover_clock;
-mod failover_database;
-mod failover_frozen;
-mod failover_handover;
-mod failover_network;
-mod failover_standby;
-mod finished_checker;
-mod hostile_http;
-mod ledger;
-mod live;
-mod migrations;
-mod monitoring;
-mod notifications;
-mod policies;
-mod polling;
-mod pooler;
-mod restart;
-mod scenarios;
-mod secrets;
-mod timetables;
-mod traces;
-mod tracker;
-mod waiting;
-mod worker_database;
-mod worker_faults;
-mod worker_fleet;
+
+mod checkers {
+    mod finished_run;
+    mod invariants;
+}
+
+mod clients {
+    mod commands;
+    mod dev;
+    mod migrations;
+    mod notifications;
+    mod secrets;
+}
+
+mod daemons {
+    mod bad_starts;
+    mod examples;
+    mod pooler;
+    mod restart;
+}
+
+mod failover {
+    mod clock;
+    mod database;
+    mod death;
+    mod frozen;
+    mod handover;
+    mod network;
+    mod standby;
+}
+
+mod observation {
+    mod monitoring;
+    mod traces;
+    mod tracker;
+}
+
+mod schedules {
+    mod dependencies;
+    mod ledger;
+    mod policies;
+    mod scenarios;
+    mod timetables;
+}
+
+mod workers {
+    mod database;
+    mod drains;
+    mod faults;
+    mod fleet;
+    mod hostile_http;
+    mod live;
+    mod polling;
+    mod waiting;
+}

@@ -1,6 +1,5 @@
 //! The headers that make a change conditional.
 
-use actix_web::HttpRequest;
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use sched_model::definitions::resources::Expected;
 
@@ -78,11 +77,6 @@ fn only<'a>(values: &'a [HeaderValue], label: &'static str) -> Result<Option<&'a
     }
 }
 
-/// The version that `If-Match` requires; `None` for any.
-pub(crate) fn if_match(request: &HttpRequest) -> Result<Option<i64>, ApiError> {
-    Preconditions::of(request.headers()).version()
-}
-
 /// The required state of a resource before a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Condition {
@@ -122,11 +116,12 @@ mod tests {
 
     #[test]
     fn if_match_takes_a_version_or_any() {
-        let version =
-            |value: &str| if_match(&TestRequest::post().insert_header((IF_MATCH, value)).to_http_request());
+        let if_match =
+            |request: TestRequest| Preconditions::of(request.to_http_request().headers()).version();
+        let version = |value: &str| if_match(TestRequest::post().insert_header((IF_MATCH, value)));
         assert_eq!(version("\"7\"").unwrap(), Some(7));
         assert_eq!(version("*").unwrap(), None);
-        assert_eq!(if_match(&TestRequest::post().to_http_request()).unwrap(), None);
+        assert_eq!(if_match(TestRequest::post()).unwrap(), None);
         for bad in ["7", "\"x\"", "W/\"7\"", "", "\"7\", \"8\""] {
             assert!(version(bad).is_err(), "{bad}");
         }

@@ -14,7 +14,7 @@ use chrono::{DateTime, Utc};
 use sched_model::domain::identity::{ApiKey, ID_BYTES, Permission, Permissions, SECRET_BYTES};
 use sched_model::domain::ids::UserId;
 use sched_model::identity::api_keys::{self, Changed, KeyChange, NewApiKey, Revoked, Revoker};
-use sched_model::{Conn, DbError, identity::audit};
+use sched_model::{Conn, DbError, PageRequest, identity::audit};
 use sched_wire::{ApiKeyPatch, ApiKeySpec, Page, PageQuery};
 use secrecy::ExposeSecret as _;
 
@@ -57,7 +57,8 @@ pub(crate) async fn list(
     };
     let rows = state
         .read(&identity, "list_api_keys", async |conn: &mut Conn| {
-            Ok(api_keys::list(conn, tenant, of, after, pages.rows()).await?)
+            let page = PageRequest { after, limit: pages.rows() };
+            Ok(api_keys::list(conn, tenant, of, page).await?)
         })
         .await?;
     let key =
@@ -218,11 +219,11 @@ pub(crate) async fn patch(call: Call, key: web::Path<String>, body: Body) -> Res
     let patch: ApiKeyPatch =
         field_error::read(body.required()?, "").map_err(|mistake| ApiError::Refused(vec![mistake]))?;
     let scopes = scopes_left(&patch).map_err(ApiError::Refused)?;
-    let change = KeyChange { name: patch.name.as_deref(), scopes, expires_at: patch.expires_at };
+    let change = KeyChange { key: &key, name: patch.name.as_deref(), scopes, expires_at: patch.expires_at };
     let by = revoker(call.identity.known(), &call.by.source);
     let written = call
         .write("change_api_key", async |conn: &mut Conn| {
-            let changed = api_keys::change(conn, tenant, &key, change, by).await?;
+            let changed = api_keys::change(conn, tenant, change, by).await?;
             let after = match changed {
                 Changed::Now { before, after } => {
                     if before != after {

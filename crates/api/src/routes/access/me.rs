@@ -10,7 +10,7 @@ use sched_model::{Conn, identity::audit};
 use sched_wire::{Me, PasswordChange};
 use secrecy::SecretString;
 
-use super::sessions::{self, Place};
+use super::sessions::{self, Place, SessionStart};
 use super::users::{hash, read_with_secrets};
 use crate::convert::identity::{check_password_change, me};
 use crate::error::ApiError;
@@ -53,10 +53,9 @@ pub(crate) async fn change_password(
         Verdict::Right { .. } => return Err(wrong()),
         Verdict::Wrong { account, failures } => {
             if let Some(account) = account {
-                let attempt = FailedSignIn { failures: Some(failures), address: place.address };
-                let tenants = [call.tenant()];
-                identity::record_failed_sign_in(&call.state, &tenants, &account, attempt, &call.by.request)
-                    .await;
+                let (failures, request) = (Some(failures), call.by.request.clone());
+                let attempt = FailedSignIn { account, failures, address: place.address, request };
+                identity::record_failed_sign_in(&call.state, &[call.tenant()], &attempt).await;
             }
             return Err(wrong());
         }
@@ -77,7 +76,8 @@ pub(crate) async fn change_password(
             audit::write(conn, &[entry]).await?;
             let reply = match &session {
                 Some((identity, token)) => {
-                    Reply::ok(&sessions::begin(conn, &call.state, identity, by, (token, &place)).await?)?
+                    let start = SessionStart { state: &call.state, identity, by, token, place: &place };
+                    Reply::ok(&start.write(conn).await?)?
                 }
                 None => Reply::no_content(),
             };

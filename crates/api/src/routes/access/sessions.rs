@@ -22,15 +22,16 @@ use secrecy::SecretString;
 use uuid::Uuid;
 
 use crate::convert::identity::{check_sign_in, me, session};
+use crate::database::requests::Write;
 use crate::error::ApiError;
 use crate::error::field_error::FieldError;
 use crate::http::call::Call;
 use crate::http::client_address;
 use crate::http::extract::Body;
 use crate::http::reply::Reply;
-use crate::identity::{self, Actor, Claim, FailedSignIn, Identity, Verdict};
+use crate::identity::{self, Actor, Claim, FailedSignIn, Identity, RequestContext, Verdict};
 use crate::routes::operations::auditing::people;
-use crate::routes::{Answer, Id, State};
+use crate::routes::{Answer, State};
 
 /// Longest stored part of `User-Agent`, in characters.
 const LONGEST_USER_AGENT: usize = 200;
@@ -38,7 +39,7 @@ const LONGEST_USER_AGENT: usize = 200;
 /// `POST /sessions`
 pub(crate) async fn create(
     state: State,
-    request: Id,
+    request: web::ReqData<RequestContext>,
     http: HttpRequest,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
@@ -53,8 +54,11 @@ pub(crate) async fn create(
         Verdict::Right { account, verified, subjects } => (account, verified, subjects),
         Verdict::Wrong { account, failures } => {
             tracing::info!(client.address = ?place.address, "sign-in failed");
-            let attempt = FailedSignIn { failures: Some(failures), address: place.address };
-            record_failed_sign_in(&state, account, attempt, slug, &request.0.request);
+            if let Some(account) = account {
+                let (failures, request) = (Some(failures), request.id.clone());
+                let attempt = FailedSignIn { account, failures, address: place.address, request };
+                record_failed_sign_in(&state, attempt, slug);
+            }
             return Err(ApiError::SignInFailed("the address or the password is wrong"));
         }
     };
@@ -64,13 +68,14 @@ pub(crate) async fn create(
     let Some(membership) = chosen(&account, slug) else {
         identity::forgive(&state, &subjects).await?;
         let refused = ApiError::Refused(vec![which_tenant(&account)]);
-        let attempt = FailedSignIn { failures: None, address: place.address };
-        record_failed_sign_in(&state, Some(account), attempt, slug, &request.0.request);
+        let request = request.id.clone();
+        let attempt = FailedSignIn { account, failures: None, address: place.address, request };
+        record_failed_sign_in(&state, attempt, slug);
         return Err(refused);
     };
     state.identities.admit_authenticated(place.address);
     let begun = Begun { account: &account, membership, verified: &verified, subjects: &subjects };
-    begun.begin(&state, &request.0, &place).await
+    begun.begin(&state, request.into_inner(), &place).await
 }
 
 /// The tenant that the user signs in to.
@@ -95,23 +100,15 @@ fn which_tenant(account: &Account) -> FieldError {
 /// Writes the failed attempt to the audit log while the answer is sent: in the requested tenant. If
 /// the user is not its member, in all tenants of the user, so that another tenant's name hides no
 /// attempt.
-fn record_failed_sign_in(
-    state: &State,
-    account: Option<Account>,
-    attempt: FailedSignIn,
-    slug: Option<&str>,
-    request: &str,
-) {
-    let Some(account) = account else { return };
-    let tenants: Vec<TenantId> = match chosen(&account, slug) {
+fn record_failed_sign_in(state: &State, attempt: FailedSignIn, slug: Option<&str>) {
+    let account = &attempt.account;
+    let tenants: Vec<TenantId> = match chosen(account, slug) {
         Some(membership) => vec![membership.tenant],
         None => account.memberships.iter().map(|membership| membership.tenant).collect(),
     };
-    let (state, request) = (state.clone(), request.to_owned());
+    let state = state.clone();
     // Ends on its own: one statement per tenant, each with a time limit.
-    rt::spawn(
-        async move { identity::record_failed_sign_in(&state, &tenants, &account, attempt, &request).await },
-    );
+    rt::spawn(async move { identity::record_failed_sign_in(&state, &tenants, &attempt).await });
 }
 
 /// The origin of a request, as it is stored.
@@ -140,20 +137,25 @@ pub(crate) struct Begun<'a> {
 }
 
 impl Begun<'_> {
-    async fn begin(&self, state: &State, request: &Actor, place: &Place) -> Result<HttpResponse, ApiError> {
+    async fn begin(
+        &self,
+        state: &State,
+        request: RequestContext,
+        place: &Place,
+    ) -> Result<HttpResponse, ApiError> {
         let token = new_token();
         let identity = Identity::of_new_session(self.account, self.membership, token.id());
-        let by = identity.signs(&request.request, request.address.clone(), request.trace, None).0;
+        let by = identity.signs(request, None);
         let (user, verified, subjects) = (self.account.user, self.verified, self.subjects);
+        let start = SessionStart { state, identity: &identity, by: &by, token: &token, place };
         let written = state
-            .write(&identity, &by, "sign_in", async |conn: &mut Conn| {
+            .write(Write::new("sign_in", &by), async |conn: &mut Conn| {
                 if !sign_ins::note(conn, user, verified).await? {
                     // The password changed after it was verified.
                     return Err(ApiError::SignInFailed("the address or the password is wrong"));
                 }
                 sign_ins::forgive(conn, subjects).await?;
-                let own = begin(conn, state, &identity, &by, (&token, place)).await?;
-                Ok((Reply::created(&own)?, ()))
+                Ok((Reply::created(&start.write(conn).await?)?, ()))
             })
             .await?;
         tracing::info!(user.id = %user, session.id = %token.id(), "user signed in");
@@ -165,35 +167,42 @@ pub(crate) fn new_token() -> SessionToken {
     SessionToken::new(SessionId(Uuid::new_v4()), rand::random())
 }
 
-/// Writes a session and its audit entry. Returns the owner's view.
-pub(crate) async fn begin(
-    conn: &mut Conn,
-    state: &State,
-    identity: &Identity,
-    by: &Actor,
-    (token, place): (&SessionToken, &Place),
-) -> Result<OwnSession, ApiError> {
-    let hash = token.hash(state.ring());
-    let address = place.address.map(|address| address.to_string());
-    let new = NewSession {
-        tenant: identity.tenant(),
-        id: token.id(),
-        user: identity.known().user.ok_or(ApiError::Broken)?,
-        hash: &hash,
-        user_agent: place.user_agent.as_deref(),
-        address: address.as_deref(),
-        idle_seconds: state.session_times.idle.as_secs_f64(),
-        seconds: state.session_times.lifetime.as_secs_f64(),
-    };
-    let made = sessions::create(conn, new).await.map_err(|error| match error.constraint() {
-        // The membership ended after it was read.
-        Some("sessions_membership_fkey") => {
-            ApiError::SignInFailed("you are no member of the tenant any more")
-        }
-        _ => error.into(),
-    })?;
-    audit::write(conn, &[people::of_session(identity.tenant(), None, Some(&made), by)]).await?;
-    own(conn, identity, token, made).await
+/// The start of a session.
+pub(crate) struct SessionStart<'a> {
+    pub(crate) state: &'a State,
+    /// The user, in the new session.
+    pub(crate) identity: &'a Identity,
+    pub(crate) by: &'a Actor,
+    pub(crate) token: &'a SessionToken,
+    pub(crate) place: &'a Place,
+}
+
+impl SessionStart<'_> {
+    /// Writes the session and its audit entry. Returns the owner's view.
+    pub(crate) async fn write(&self, conn: &mut Conn) -> Result<OwnSession, ApiError> {
+        let Self { state, identity, token, place, .. } = *self;
+        let hash = token.hash(state.ring());
+        let address = place.address.map(|address| address.to_string());
+        let new = NewSession {
+            tenant: identity.tenant(),
+            id: token.id(),
+            user: identity.known().user.ok_or(ApiError::Broken)?,
+            hash: &hash,
+            user_agent: place.user_agent.as_deref(),
+            address: address.as_deref(),
+            idle_seconds: state.session_times.idle.as_secs_f64(),
+            seconds: state.session_times.lifetime.as_secs_f64(),
+        };
+        let made = sessions::create(conn, new).await.map_err(|error| match error.constraint() {
+            // The membership ended after it was read.
+            Some("sessions_membership_fkey") => {
+                ApiError::SignInFailed("you are no member of the tenant any more")
+            }
+            _ => error.into(),
+        })?;
+        audit::write(conn, &[people::of_session(identity.tenant(), None, Some(&made), self.by)]).await?;
+        own(conn, identity, token, made).await
+    }
 }
 
 /// The owner's view of a session.

@@ -6,7 +6,6 @@
 use actix_web::{HttpResponse, web};
 use sched_model::definitions::calendars::{self, CalendarSettings, DeleteError, SavedCalendar};
 use sched_model::definitions::functions::Change;
-use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::check_name;
 use sched_model::identity::audit::AuditEntry;
 use sched_model::jobs::{self, SaveError};
@@ -64,14 +63,13 @@ pub(crate) async fn get(
 
 /// `PUT /calendars/{name}`
 pub(crate) async fn put(call: Call, name: web::Path<String>, body: Body) -> Result<HttpResponse, ApiError> {
-    let tenant = call.tenant();
     let (name, body, condition) = (name.into_inner(), body.required()?, call.condition()?);
     // Reading a definition expands its rules, which may take a while.
     let settings = compute(move || settings(&name, body)).await??;
     let written = call
         .write("put_calendar", async |conn: &mut Conn| {
             let mut entries = Vec::new();
-            let saved = write(conn, tenant, &settings, &call.by, &mut entries)
+            let saved = write(conn, &settings, &call.by, &mut entries)
                 .await
                 .map_err(|error| field_error::save_refused(error, ""))?;
             let (change, calendar) = (saved.change, saved.calendar);
@@ -110,7 +108,7 @@ pub(crate) async fn delete(call: Call, name: web::Path<String>) -> Result<HttpRe
             let deleted = calendars::delete(conn, tenant, &name).await.map_err(refused)?;
             let calendar = deleted.ok_or_else(|| no_such(KIND, &name))?;
             condition.check(KIND, Some(&calendar.version.to_string()))?;
-            audit::write(conn, &[auditing::of_deleted_calendar(tenant, &calendar, &call.by)]).await?;
+            audit::write(conn, &[auditing::of_deleted_calendar(&calendar, &call.by)]).await?;
             Ok::<_, ApiError>((Reply::no_content(), ()))
         })
         .await?;
@@ -122,17 +120,16 @@ pub(crate) async fn delete(call: Call, name: web::Path<String>) -> Result<HttpRe
 /// calendar follow it at once.
 pub(crate) async fn write(
     conn: &mut Conn,
-    tenant: TenantId,
     settings: &CalendarSettings,
     by: &Actor,
     entries: &mut Vec<AuditEntry>,
 ) -> Result<SavedCalendar, SaveError> {
-    let saved = calendars::save(conn, tenant, settings, &by.source).await?;
+    let saved = calendars::save(conn, by.tenant, settings, &by.source).await?;
     if saved.change != Change::Unchanged {
-        entries.push(auditing::of_calendar(tenant, &saved, by));
+        entries.push(auditing::of_calendar(&saved, by));
     }
     if let Some(before) = saved.before.as_ref().filter(|_| saved.changes_fires()) {
-        jobs::reschedule_users_of(conn, tenant, &settings.name, &before.definition).await?;
+        jobs::reschedule_users_of(conn, by.tenant, &settings.name, &before.definition).await?;
     }
     Ok(saved)
 }

@@ -6,11 +6,11 @@
 
 use actix_web::http::header::ETAG;
 use actix_web::{HttpResponse, web};
-use sched_model::definitions::functions::{self, Change, Function as Kept, FunctionSettings};
+use sched_model::definitions::functions::{self, Activation, Change, Function as Kept, FunctionSettings};
 use sched_model::domain::ids::TenantId;
 use sched_model::events::append::NewEvent;
 use sched_model::identity::audit::AuditEntry;
-use sched_model::{Conn, DbError, events::append, identity::audit};
+use sched_model::{Conn, DbError, PageRequest, events::append, identity::audit};
 use sched_wire::{BASE_PATH, Function, FunctionsQuery, Page};
 use serde_json::json;
 
@@ -46,7 +46,8 @@ pub(crate) async fn list(
     };
     let rows = state
         .read(&identity, "list_functions", async |conn: &mut Conn| {
-            Ok(functions::list(conn, tenant, &filter, pages.after(), pages.rows()).await?)
+            let page = PageRequest { after: pages.after(), limit: pages.rows() };
+            Ok(functions::list(conn, tenant, &filter, page).await?)
         })
         .await?;
     Ok(web::Json(pages.page(rows, |function| function.settings.name.clone(), response::function)))
@@ -76,9 +77,7 @@ pub(crate) async fn put(call: Call, name: web::Path<String>, body: Body) -> Resu
         return Err(ApiError::Refused(mistakes));
     }
     let written = call
-        .write("put_function", async |conn: &mut Conn| {
-            write(conn, call.tenant(), settings.clone(), expected, by).await
-        })
+        .write("put_function", async |conn: &mut Conn| write(conn, settings.clone(), expected, by).await)
         .await?;
     if written.extra.is_some_and(|change| change != Change::Unchanged) {
         tracing::info!(function.name = name.as_str(), "function written");
@@ -89,12 +88,11 @@ pub(crate) async fn put(call: Call, name: web::Path<String>, body: Body) -> Resu
 /// Writes a function. Hidden values that the client sends back unchanged keep their stored value.
 async fn write(
     conn: &mut Conn,
-    tenant: TenantId,
     mut settings: FunctionSettings,
     expected: sched_model::definitions::resources::Expected,
     by: &Actor,
 ) -> Result<(Reply, Change), ApiError> {
-    let name = settings.name.clone();
+    let (tenant, name) = (by.tenant, settings.name.clone());
     let name = name.as_str();
     let before =
         functions::expect(conn, tenant, name, expected).await.map_err(|error| refused(error, KIND, name))?;
@@ -121,8 +119,8 @@ async fn write(
     let (id, change) = saved.map_err(|error| no_queue(error, &settings.queue))?;
     if change != Change::Unchanged {
         let before = before.as_ref().map(|function| &function.settings);
-        audit::write(conn, &[auditing::of_function(tenant, id, before, settings, by)]).await?;
-        append::append(conn, &[written(tenant, change, name, by)]).await?;
+        audit::write(conn, &[auditing::of_function(id, before, settings, by)]).await?;
+        append::append(conn, &[written(change, name, by)]).await?;
     }
     let after = found(conn, tenant, name).await?;
     let etag = tag(after.updated_at);
@@ -136,16 +134,16 @@ async fn write(
 }
 
 /// The event of a changed function.
-pub(crate) fn written(tenant: TenantId, change: Change, name: &str, by: &Actor) -> NewEvent {
+pub(crate) fn written(change: Change, name: &str, by: &Actor) -> NewEvent {
     let event_type = match change {
         Change::Created => append::FUNCTION_CREATED,
         Change::Updated | Change::Unchanged => append::FUNCTION_UPDATED,
     };
-    told(tenant, event_type, name, by)
+    told(event_type, name, by)
 }
 
-fn told(tenant: TenantId, event_type: &'static str, name: &str, by: &Actor) -> NewEvent {
-    event(tenant, None, event_type, json!({"name": name, "by": by.source}))
+fn told(event_type: &'static str, name: &str, by: &Actor) -> NewEvent {
+    event(by.tenant, None, event_type, json!({"name": name, "by": by.source}))
 }
 
 fn no_queue(error: DbError, queue: &str) -> ApiError {
@@ -165,8 +163,8 @@ pub(crate) async fn delete(call: Call, name: web::Path<String>) -> Result<HttpRe
             let function = functions::delete(conn, tenant, &name, expected)
                 .await
                 .map_err(|error| refused(error, KIND, &name))?;
-            audit::write(conn, &[auditing::of_deleted_function(tenant, &function, by)]).await?;
-            tell(conn, tenant, append::FUNCTION_DELETED, &name, by).await?;
+            audit::write(conn, &[auditing::of_deleted_function(&function, by)]).await?;
+            tell(conn, append::FUNCTION_DELETED, &name, by).await?;
             Ok::<_, ApiError>((Reply::no_content(), ()))
         })
         .await?;
@@ -206,7 +204,7 @@ async fn set_active(call: &Call, name: &str, is_active: bool) -> Result<HttpResp
     };
     let written = call
         .write(action, async |conn: &mut Conn| {
-            let before = functions::set_active(conn, tenant, name, is_active, expected)
+            let before = functions::set_active(conn, tenant, Activation { name, is_active, expected })
                 .await
                 .map_err(|error| refused(error, KIND, name))?;
             may_touch_built_in(&call.identity, before.is_system)?;
@@ -223,7 +221,7 @@ async fn set_active(call: &Call, name: &str, is_active: bool) -> Result<HttpResp
                     address: by.address.clone(),
                 };
                 audit::write(conn, &[entry]).await?;
-                tell(conn, tenant, event_type, name, by).await?;
+                tell(conn, event_type, name, by).await?;
                 tracing::info!(function.name = name, action, "function switched");
             }
             shown(conn, tenant, name).await
@@ -250,12 +248,6 @@ pub(in crate::routes) async fn found(
     functions::by_name(conn, tenant, name).await?.ok_or_else(|| no_such(KIND, name))
 }
 
-async fn tell(
-    conn: &mut Conn,
-    tenant: TenantId,
-    event_type: &'static str,
-    name: &str,
-    by: &Actor,
-) -> Result<(), ApiError> {
-    Ok(append::append(conn, &[told(tenant, event_type, name, by)]).await?)
+async fn tell(conn: &mut Conn, event_type: &'static str, name: &str, by: &Actor) -> Result<(), ApiError> {
+    Ok(append::append(conn, &[told(event_type, name, by)]).await?)
 }

@@ -26,7 +26,7 @@ use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
 use crate::identity::{Actor, Identity};
 use crate::routes::etag::{can_be_there, event, no_such, refused, tag};
-use crate::routes::jobs::{Told, tell_of_cancelled, tell_within};
+use crate::routes::jobs::{Cancellation, Told, tell_of_cancelled, tell_within};
 use crate::routes::operations::auditing::plain;
 use crate::routes::{Answer, State, built_in, operations::auditing};
 
@@ -78,8 +78,7 @@ pub(crate) async fn put(call: Call, name: web::Path<String>, body: Body) -> Resu
                 Change::Updated | Change::Unchanged => ("update_project", append::PROJECT_UPDATED),
             };
             if saved.change != Change::Unchanged {
-                audit::write(conn, &[entry(tenant, action, saved.before.as_ref(), Some(project), by)])
-                    .await?;
+                audit::write(conn, &[entry(action, saved.before.as_ref(), Some(project), by)]).await?;
                 let payload = json!({"name": settings.name, "by": by.source});
                 append::append(conn, &[event(tenant, Some(project.id), event_type, payload)]).await?;
             }
@@ -124,15 +123,16 @@ pub(crate) async fn delete(
             let mut told = Vec::new();
             for DeletedJob { before, after, .. } in &deleted.jobs {
                 let settings = (Some(&before.settings), None);
-                entries.push(auditing::of_changed_job(tenant, "delete_job", after.id, settings, by));
+                entries.push(auditing::of_changed_job("delete_job", after.id, settings, by));
                 told.push(Told { event_type: append::JOB_DELETED, job: after });
             }
             let project = &deleted.project;
-            entries.push(entry(tenant, "delete_project", Some(&project.settings), None, by));
+            entries.push(entry("delete_project", Some(&project.settings), None, by));
             audit::write(conn, &entries).await?;
-            tell_within(conn, tenant, Some(project.id), &told, by).await?;
+            tell_within(conn, Some(project.id), &told, by).await?;
             for job in &deleted.jobs {
-                tell_of_cancelled(conn, tenant, &job.after, &job.cancelled, &order).await?;
+                let cancellation = Cancellation { job: &job.after, runs: &job.cancelled, order };
+                tell_of_cancelled(conn, tenant, cancellation).await?;
             }
             let payload = json!({"name": project.settings.name, "jobs": deleted.jobs.len(), "by": by.source});
             append::append(conn, &[event(tenant, Some(project.id), append::PROJECT_DELETED, payload)])
@@ -209,7 +209,6 @@ fn settings(name: &str, body: Body) -> Result<ProjectSettings, ApiError> {
 }
 
 fn entry(
-    tenant: TenantId,
     action: &'static str,
     before: Option<&ProjectSettings>,
     after: Option<&Kept>,
@@ -217,7 +216,7 @@ fn entry(
 ) -> AuditEntry {
     let name = after.map(|project| &project.settings).or(before).map(|settings| settings.name.clone());
     AuditEntry {
-        tenant_id: Some(tenant),
+        tenant_id: Some(by.tenant),
         actor: by.actor.clone(),
         action,
         target_type: "project",

@@ -82,7 +82,7 @@ pub(crate) async fn put(call: Call, name: web::Path<String>, body: Body) -> Resu
             let saved = queues::save(conn, tenant, &settings, Pause::AsSaid).await?;
             let version = saved.changed_before.map(|at| version_of(at).to_string());
             condition.check("queue", version.as_deref())?;
-            audit::write(conn, &Vec::from_iter(entry(tenant, &saved, &call.by))).await?;
+            audit::write(conn, &Vec::from_iter(entry(&saved, &call.by))).await?;
             let kept = queues::by_name(conn, tenant, &name).await?.ok_or_else(|| no_such_queue(&name))?;
             let tag = tag(kept.updated_at);
             let reply = match saved.change {
@@ -111,7 +111,7 @@ pub(crate) async fn delete(call: Call, name: web::Path<String>) -> Result<HttpRe
             let before = queues::delete(conn, tenant, &name, expected)
                 .await
                 .map_err(|error| refused(error, "queue", &name))?;
-            audit::write(conn, &[auditing::of_deleted_queue(tenant, &before, by)]).await?;
+            audit::write(conn, &[auditing::of_deleted_queue(&before, by)]).await?;
             let payload = json!({"name": before.name, "by": by.source});
             append::append(conn, &[event(tenant, None, append::QUEUE_DELETED, payload)]).await?;
             Ok::<_, ApiError>((Reply::no_content(), ()))
@@ -124,20 +124,20 @@ pub(crate) async fn delete(call: Call, name: web::Path<String>) -> Result<HttpRe
 }
 
 /// The audit entry of a write, if it changed something.
-fn entry(tenant: TenantId, saved: &SavedQueue, by: &Actor) -> Option<AuditEntry> {
+fn entry(saved: &SavedQueue, by: &Actor) -> Option<AuditEntry> {
     let is_changed = saved.change != Change::Unchanged;
-    is_changed.then(|| auditing::of_queue(tenant, saved.before.as_ref(), &saved.after, by))
+    is_changed.then(|| auditing::of_queue(saved.before.as_ref(), &saved.after, by))
 }
 
 /// Writes a queue of a manifest. The manifest does not contain its pause.
 pub(crate) async fn write(
     conn: &mut Conn,
-    (tenant, by): (TenantId, &Actor),
     settings: &QueueSettings,
+    by: &Actor,
     notes: &mut Notes,
 ) -> DbResult<Applied> {
-    let saved = queues::save(conn, tenant, settings, Pause::AsItIs).await?;
-    notes.entries.extend(entry(tenant, &saved, by));
+    let saved = queues::save(conn, by.tenant, settings, Pause::AsItIs).await?;
+    notes.entries.extend(entry(&saved, by));
     let change = saved.change.into_wire();
     // Two columns are one field of the manifest.
     let in_file = |field: FieldChange| match field.pointer.strip_prefix("/rate_limit_") {

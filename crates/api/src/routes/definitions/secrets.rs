@@ -6,7 +6,7 @@
 
 use actix_web::{HttpResponse, web};
 use sched_model::definitions::functions::Change;
-use sched_model::definitions::secrets::{self, DeleteError, PutError};
+use sched_model::definitions::secrets::{self, DeleteError, NewValue, PutError};
 use sched_model::domain::ids::{ProjectId, TenantId};
 use sched_model::domain::secret::{SecretPlace, check_secret_name};
 use sched_model::{
@@ -86,7 +86,8 @@ pub(crate) async fn put(
         .write("put_secret", async |conn: &mut Conn| {
             let project = project(conn, tenant, query.project.as_deref()).await?;
             let place = SecretPlace { tenant, project, name: &name };
-            let saved = secrets::put(conn, place, &value, keys, &call.by.source)
+            let new = NewValue { place, value: &value, source: &call.by.source };
+            let saved = secrets::put(conn, new, keys)
                 .await
                 .map_err(|error| put_refused(error, query.project.as_deref()))?;
             let before = match saved.change {
@@ -94,7 +95,7 @@ pub(crate) async fn put(
                 Change::Updated | Change::Unchanged => Some((saved.secret.version - 1).to_string()),
             };
             condition.check("secret", before.as_deref())?;
-            let entry = auditing::of_secret(tenant, query.project.as_deref(), &saved, &call.by);
+            let entry = auditing::of_secret(query.project.as_deref(), &saved, &call.by);
             audit::write(conn, &[entry]).await?;
             let (change, version) = (saved.change, saved.secret.version);
             let shown = show(saved.secret, query.project.clone());
@@ -128,7 +129,7 @@ pub(crate) async fn delete(
             let deleted = secrets::delete(conn, place, query.force).await.map_err(delete_refused)?;
             let secret = deleted.ok_or_else(no_such_secret)?;
             condition.check("secret", Some(&secret.version.to_string()))?;
-            let entry = auditing::of_deleted_secret(tenant, query.project.as_deref(), &secret, &call.by);
+            let entry = auditing::of_deleted_secret(query.project.as_deref(), &secret, &call.by);
             audit::write(conn, &[entry]).await?;
             Ok::<_, ApiError>((Reply::no_content(), ()))
         })

@@ -10,7 +10,7 @@ use sched_model::definitions::templates::{self, SavedTemplate, TemplateRecord, T
 use sched_model::domain::ids::TenantId;
 use sched_model::events::append::NewEvent;
 use sched_model::identity::audit::AuditEntry;
-use sched_model::jobs::{self, Job, SaveMode};
+use sched_model::jobs::{self, Job, SaveMode, Writing};
 use sched_model::{Conn, DbResult, events::append, identity::audit};
 use sched_wire::{BASE_PATH, InstantiateRequest, JobSpec, Page, PageQuery, Template};
 use serde_json::{Value, json};
@@ -70,13 +70,13 @@ pub(crate) async fn get(
 
 /// `PUT /templates/{name}`
 pub(crate) async fn put(call: Call, name: web::Path<String>, body: Body) -> Result<HttpResponse, ApiError> {
-    let (tenant, condition, by) = (call.tenant(), call.condition()?, &call.by);
+    let (condition, by) = (call.condition()?, &call.by);
     let body = named(&name, body.required()?)?;
     let settings = read_template(body, "", &call.state.default_timezone).map_err(ApiError::Refused)?;
     let written = call
         .write("put_template", async |conn: &mut Conn| {
             let mut notes = Notes::default();
-            let saved = write(conn, tenant, &settings, by, &mut notes).await?;
+            let saved = write(conn, &settings, by, &mut notes).await?;
             let before = saved.version_before().map(|version| version.to_string());
             condition.check(KIND, before.as_deref())?;
             notes.write(conn).await?;
@@ -107,8 +107,8 @@ pub(crate) async fn delete(call: Call, name: web::Path<String>) -> Result<HttpRe
                 templates::delete(conn, tenant, &name).await?.ok_or_else(|| no_such(KIND, &name))?;
             condition.check(KIND, Some(&template.version.to_string()))?;
             let before = template.settings();
-            audit::write(conn, &[entry(tenant, "delete_template", Some(&before), None, by)]).await?;
-            append::append(conn, &[told(tenant, append::TEMPLATE_DELETED, &template, by)]).await?;
+            audit::write(conn, &[entry("delete_template", Some(&before), None, by)]).await?;
+            append::append(conn, &[told(append::TEMPLATE_DELETED, &template, by)]).await?;
             Ok::<_, ApiError>((Reply::no_content(), ()))
         })
         .await?;
@@ -141,7 +141,7 @@ pub(crate) async fn instantiate(
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let asked: InstantiateRequest = body.read_or_default()?;
-    let (version, by) = (call.if_match()?, &call.by);
+    let version = call.if_match()?;
     can_be_there(KIND, &name)?;
     let written = call
         .write("instantiate_template", async |conn: &mut Conn| {
@@ -151,7 +151,7 @@ pub(crate) async fn instantiate(
                 return Err(ApiError::OtherVersion { found: template.version });
             }
             let made = Made::of(&template, &asked, &call.state.default_timezone)?;
-            make(conn, &call.identity, &made, asked.replace, by).await
+            make(conn, &call, &made, asked.replace).await
         })
         .await?;
     if let Some((id, job)) = written.extra {
@@ -162,18 +162,17 @@ pub(crate) async fn instantiate(
 
 async fn make(
     conn: &mut Conn,
-    identity: &Identity,
+    call: &Call,
     made: &Made,
     replaces: bool,
-    by: &Actor,
 ) -> Result<(Reply, (String, String)), ApiError> {
-    let (tenant, settings) = (identity.tenant(), &made.settings);
+    let (tenant, by, settings) = (call.tenant(), &call.by, &made.settings);
     let mut functions = vec![settings.function.as_str()];
     let present = jobs::by_name(conn, tenant, &settings.name).await?;
     functions.extend(present.as_ref().map(|job| job.settings.function.as_str()));
-    built_in::functions(conn, identity, &functions).await?;
+    built_in::functions(conn, &call.identity, &functions).await?;
     let mode = if replaces { SaveMode::Upsert } else { SaveMode::Create };
-    let saved = jobs::save(conn, tenant, settings, mode, &by.source)
+    let saved = jobs::save(conn, tenant, settings, Writing::new(mode, &by.source))
         .await
         .map_err(|error| made.refused(field_error::save_refused(error, "")))?;
     let before = saved.job.state.made_from.as_ref().and_then(|kept| kept.get("template")?.as_str());
@@ -183,7 +182,7 @@ async fn make(
     }
     let is_news = templates::note(conn, tenant, saved.job.id, &made.made_from).await?;
     if saved.change != Change::Unchanged || is_news {
-        let mut entry = auditing::of_job(tenant, &saved, by);
+        let mut entry = auditing::of_job(&saved, by);
         if let Some(Value::Object(after)) = &mut entry.after {
             after.insert("made_from".to_owned(), plain(&made.made_from));
         }
@@ -196,7 +195,7 @@ async fn make(
     };
     if let Some(event_type) = event_type {
         let told = job_routes::Told { event_type, job: &saved.job };
-        job_routes::tell(conn, tenant, &[told], by).await?;
+        job_routes::tell(conn, &[told], by).await?;
     }
     let done = (saved.job.id.to_string(), saved.job.settings.name.clone());
     let job = Job {
@@ -226,36 +225,34 @@ fn taken(job: &Job, template: &str) -> ApiError {
 /// Writes a template with its notes, in the caller's transaction.
 pub(crate) async fn write(
     conn: &mut Conn,
-    tenant: TenantId,
     settings: &TemplateSettings,
     by: &Actor,
     notes: &mut Notes,
 ) -> DbResult<SavedTemplate> {
-    let saved = templates::save(conn, tenant, settings, &by.source).await?;
+    let saved = templates::save(conn, by.tenant, settings, &by.source).await?;
     let (action, event_type) = match saved.change {
         Change::Unchanged => return Ok(saved),
         Change::Created => ("create_template", append::TEMPLATE_CREATED),
         Change::Updated => ("update_template", append::TEMPLATE_UPDATED),
     };
-    notes.entries.push(entry(tenant, action, saved.before.as_ref(), Some(settings), by));
-    notes.events.push(told(tenant, event_type, &saved.template, by));
+    notes.entries.push(entry(action, saved.before.as_ref(), Some(settings), by));
+    notes.events.push(told(event_type, &saved.template, by));
     Ok(saved)
 }
 
-fn told(tenant: TenantId, event_type: &'static str, template: &TemplateRecord, by: &Actor) -> NewEvent {
+fn told(event_type: &'static str, template: &TemplateRecord, by: &Actor) -> NewEvent {
     let payload = json!({"name": template.name, "version": template.version, "by": by.source});
-    event(tenant, None, event_type, payload)
+    event(by.tenant, None, event_type, payload)
 }
 
 fn entry(
-    tenant: TenantId,
     action: &'static str,
     before: Option<&TemplateSettings>,
     after: Option<&TemplateSettings>,
     by: &Actor,
 ) -> AuditEntry {
     AuditEntry {
-        tenant_id: Some(tenant),
+        tenant_id: Some(by.tenant),
         actor: by.actor.clone(),
         action,
         target_type: "template",

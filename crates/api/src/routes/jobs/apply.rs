@@ -23,7 +23,7 @@ use sched_model::domain::identity::Permission;
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
 use sched_model::domain::secret::named_secrets;
-use sched_model::jobs::{self, ParsedCalendars, SaveError, SaveMode, SavedJob};
+use sched_model::jobs::{ParsedCalendars, SaveError, SaveMode, SavedJob, Saving, Writing};
 use sched_model::{
     Conn, DbError, DbResult,
     connection::notify,
@@ -259,11 +259,10 @@ impl Work<'_> {
         let mut notes = Notes::default();
         let written = self.write_jobs(conn, &mut notes).await;
         let (mut applied, saved) = written.map_err(|error| self.refused(error))?;
-        let whose = (self.tenant, self.by);
-        let others = notifications::applied::write(conn, whose, self.checked, &mut notes).await?;
+        let others = notifications::applied::write(conn, self.checked, self.by, &mut notes).await?;
         notes.write(conn).await?;
         let told: Vec<Told<'_>> = saved.iter().filter_map(|(_, saved)| told(saved)).collect();
-        tell(conn, self.tenant, &told, self.by).await?;
+        tell(conn, &told, self.by).await?;
         let jobs = saved.into_iter().map(|(position, saved)| Ok((position, applied_job(saved)?)));
         applied.extend(in_order(jobs.collect::<Result<_, ApiError>>()?).chain(others));
         Ok(applied)
@@ -284,8 +283,7 @@ impl Work<'_> {
             self.begin(at);
             queues.push((
                 position,
-                crate::routes::definitions::queues::write(conn, (self.tenant, self.by), settings, notes)
-                    .await?,
+                crate::routes::definitions::queues::write(conn, settings, self.by, notes).await?,
             ));
         }
         let mut calendars = Vec::new();
@@ -323,14 +321,8 @@ impl Work<'_> {
         settings: &CalendarSettings,
         notes: &mut Notes,
     ) -> Result<Applied, SaveError> {
-        let saved = crate::routes::definitions::calendars::write(
-            conn,
-            self.tenant,
-            settings,
-            self.by,
-            &mut notes.entries,
-        )
-        .await?;
+        let saved =
+            crate::routes::definitions::calendars::write(conn, settings, self.by, &mut notes.entries).await?;
         let change = saved.change.into_wire();
         // A manifest has the fields of a definition beside the others.
         let in_file = |field: FieldChange| match field.pointer.strip_prefix("/definition") {
@@ -360,9 +352,8 @@ impl Work<'_> {
         let (id, change) = functions::save(conn, self.tenant, settings).await?;
         if change != Change::Unchanged {
             let before = before.as_ref().map(|function| &function.settings);
-            notes.entries.push(auditing::of_function(self.tenant, id, before, settings, self.by));
+            notes.entries.push(auditing::of_function(id, before, settings, self.by));
             notes.events.push(crate::routes::definitions::functions::written(
-                self.tenant,
                 change,
                 &settings.name,
                 self.by,
@@ -394,8 +385,7 @@ impl Work<'_> {
         settings: &TemplateSettings,
         notes: &mut Notes,
     ) -> Result<Applied, SaveError> {
-        let saved =
-            crate::routes::definitions::templates::write(conn, self.tenant, settings, self.by, notes).await?;
+        let saved = crate::routes::definitions::templates::write(conn, settings, self.by, notes).await?;
         let change = saved.change.into_wire();
         Ok(Applied {
             kind: Kind::Template,
@@ -413,11 +403,11 @@ impl Work<'_> {
         settings: &JobSettings,
         notes: &mut Notes,
     ) -> Result<SavedJob, SaveError> {
+        let writing = Writing::new(SaveMode::Upsert, &self.by.source);
         let saved =
-            jobs::save_with(conn, self.tenant, settings, SaveMode::Upsert, &self.by.source, &self.parsed)
-                .await?;
+            Saving { tenant: self.tenant, settings, parsed: &self.parsed, writing }.save(conn).await?;
         if saved.change != Change::Unchanged {
-            notes.entries.push(auditing::of_job(self.tenant, &saved, self.by));
+            notes.entries.push(auditing::of_job(&saved, self.by));
         }
         Ok(saved)
     }

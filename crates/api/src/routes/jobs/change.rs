@@ -8,15 +8,15 @@ use actix_web::{HttpResponse, web};
 use sched_model::definitions::functions::Change;
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
-use sched_model::jobs::{self, Job, SaveError, SaveMode, SavedJob};
-use sched_model::{Conn, DbError, events::append, identity::audit};
+use sched_model::jobs::{self, Job, SaveError, SaveMode, SavedJob, Writing};
+use sched_model::{Conn, DbError, PageRequest, events::append, identity::audit};
 use sched_wire::RollbackRequest;
 use serde_json::Value;
 
 use super::{Told, auditing, built_in, created, find, no_such_job, shown, tell};
 use crate::convert::merge_patch::merged;
 use crate::convert::{response, spec};
-use crate::database::access::Written;
+use crate::database::requests::Written;
 use crate::error::ApiError;
 use crate::error::field_error::{self, FieldError};
 use crate::http::call::Call;
@@ -37,14 +37,15 @@ pub(crate) async fn put(call: Call, job: web::Path<String>, body: Body) -> Resul
             let settings = named(name, body.clone(), &call.state.default_timezone)?;
             let present = found.as_ref().map_or(&settings.function, |found| &found.settings.function);
             built_in::functions(conn, &call.identity, &[present, &settings.function]).await?;
-            let saved = jobs::save(conn, tenant, &settings, SaveMode::Upsert, &call.by.source).await;
+            let saved =
+                jobs::save(conn, tenant, &settings, Writing::new(SaveMode::Upsert, &call.by.source)).await;
             let saved = saved.map_err(|error| field_error::save_refused(error, ""))?;
             if saved.change == Change::Created && job.parse::<uuid::Uuid>().is_ok() {
                 // A job is created under a name; an unknown id is an error.
                 return Err(no_such_job(&job));
             }
             condition.check("job", before(&saved).map(|version| version.to_string()).as_deref())?;
-            note(conn, tenant, &saved, None, &call.by).await
+            note(conn, &saved, None, &call.by).await
         })
         .await?;
     Ok(logged(written))
@@ -97,20 +98,14 @@ impl How<'_> {
         }
     }
 
-    async fn settings(
-        self,
-        conn: &mut Conn,
-        tenant: TenantId,
-        job: &Job,
-        timezone: &str,
-    ) -> Result<JobSettings, ApiError> {
+    async fn settings(self, conn: &mut Conn, call: &Call, job: &Job) -> Result<JobSettings, ApiError> {
         match self {
             Self::Patch(patch) => {
                 let present = serde_json::to_value(response::spec(job.settings.clone()))
                     .map_err(ApiError::Unwritten)?;
-                named(&job.settings.name, merged(present, patch.clone()), timezone)
+                named(&job.settings.name, merged(present, patch.clone()), &call.state.default_timezone)
             }
-            Self::Rollback(version) => earlier(conn, tenant, job, version).await,
+            Self::Rollback(version) => earlier(conn, call.tenant(), job, version).await,
         }
     }
 }
@@ -122,7 +117,8 @@ async fn earlier(
     job: &Job,
     version: i64,
 ) -> Result<JobSettings, ApiError> {
-    let found = jobs::versions::list(conn, tenant, job.id, version.checked_add(1), 1).await?.pop();
+    let page = PageRequest { after: version.checked_add(1), limit: 1 };
+    let found = jobs::versions::list(conn, tenant, job.id, page).await?.pop();
     let found = found.filter(|found| found.version == version).ok_or_else(|| {
         let message = format!("the job has no version {version}; it is at {}", job.state.version);
         ApiError::Refused(vec![FieldError::invalid("/version", message)])
@@ -153,10 +149,10 @@ async fn modify(
             .write(how.name(), async |conn: &mut Conn| {
                 let found = find(conn, tenant, job).await?.ok_or_else(|| no_such_job(job))?;
                 condition.check("job", Some(&found.state.version.to_string()))?;
-                let settings = how.settings(conn, tenant, &found, &call.state.default_timezone).await?;
+                let settings = how.settings(conn, call, &found).await?;
                 built_in::functions(conn, &call.identity, &[&found.settings.function, &settings.function])
                     .await?;
-                let saved = write(conn, tenant, &settings, how, by).await;
+                let saved = write(conn, &settings, how, by).await;
                 let saved = saved.map_err(|error| field_error::save_refused(error, ""))?;
                 match before(&saved) {
                     // The job was deleted after it was read, so this is another job.
@@ -166,7 +162,7 @@ async fn modify(
                     }
                     Some(_) | None => {}
                 }
-                note(conn, tenant, &saved, how.action(), by).await
+                note(conn, &saved, how.action(), by).await
             })
             .await;
         match written {
@@ -182,14 +178,15 @@ async fn modify(
 
 async fn write(
     conn: &mut Conn,
-    tenant: TenantId,
     settings: &JobSettings,
     how: How<'_>,
     by: &Actor,
 ) -> Result<SavedJob, SaveError> {
     match how {
-        How::Patch(_) => jobs::save(conn, tenant, settings, SaveMode::Upsert, &by.source).await,
-        How::Rollback(_) => jobs::roll_back(conn, tenant, settings, &by.source).await,
+        How::Patch(_) => {
+            jobs::save(conn, by.tenant, settings, Writing::new(SaveMode::Upsert, &by.source)).await
+        }
+        How::Rollback(_) => jobs::roll_back(conn, by.tenant, settings, &by.source).await,
     }
 }
 
@@ -219,25 +216,25 @@ fn before(saved: &SavedJob) -> Option<i64> {
 /// Writes the audit entry and the event, and returns the answer.
 async fn note(
     conn: &mut Conn,
-    tenant: TenantId,
     saved: &SavedJob,
     action: Option<&'static str>,
     by: &Actor,
 ) -> Result<(Reply, Option<Job>), ApiError> {
+    let tenant = by.tenant;
     let (entry, event_type) = match saved.change {
         Change::Unchanged => return Ok((shown(conn, tenant, saved.job.clone()).await?, None)),
-        Change::Created => (auditing::of_job(tenant, saved, by), append::JOB_CREATED),
+        Change::Created => (auditing::of_job(saved, by), append::JOB_CREATED),
         Change::Updated => {
             let settings = (saved.before.as_ref(), Some(&saved.job.settings));
             let entry = match action {
-                Some(action) => auditing::of_changed_job(tenant, action, saved.job.id, settings, by),
-                None => auditing::of_job(tenant, saved, by),
+                Some(action) => auditing::of_changed_job(action, saved.job.id, settings, by),
+                None => auditing::of_job(saved, by),
             };
             (entry, append::JOB_UPDATED)
         }
     };
     audit::write(conn, &[entry]).await?;
-    tell(conn, tenant, &[Told { event_type, job: &saved.job }], by).await?;
+    tell(conn, &[Told { event_type, job: &saved.job }], by).await?;
     let reply = match saved.change {
         Change::Created => created(saved.job.clone())?,
         Change::Updated | Change::Unchanged => shown(conn, tenant, saved.job.clone()).await?,

@@ -7,13 +7,9 @@ use actix_web::web;
 use chrono::{DateTime, TimeDelta, Utc};
 use sched_model::domain::explain::{ExplainError, explain, waits::of_job as waits_of_job};
 use sched_model::domain::ids::DispatchId;
+use sched_model::explain::history::{self, EvidenceRequest};
 use sched_model::jobs::Job;
-use sched_model::{
-    Conn,
-    connection::database_clock,
-    dispatching::dispatches,
-    explain::{blockers, history},
-};
+use sched_model::{Conn, connection::database_clock, dispatching::dispatches, explain::blockers};
 use sched_wire::{ExplainQuery, Explanation, NearestFire, RunExplanation};
 
 use crate::convert::explain::{Window, nearest, outermost, refused, show, show_dispatch};
@@ -43,7 +39,8 @@ pub(crate) async fn of_job(
             let found = find(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
             let now = database_clock::now(conn).await?;
             let window = Window::of(&query, now, &found.settings.timezone)?;
-            let evidence = history::evidence(conn, tenant, &found, now, (window.from, window.to)).await?;
+            let request = EvidenceRequest { job: &found, now, from: window.from, to: window.to };
+            let evidence = history::evidence(conn, tenant, request).await?;
             let facts = blockers::job_facts(conn, tenant, &found, state.leader_lease).await?;
             Ok((found, window, evidence, facts))
         })
@@ -51,7 +48,7 @@ pub(crate) async fn of_job(
     let job = found.clone();
     let explained = compute(move || {
         let explanation = explain(&evidence, window.from, window.to)?;
-        Ok(show(&found, &window, evidence.now, explanation, &waits_of_job(&facts)))
+        Ok(show(&found, &window, explanation, &waits_of_job(&facts)))
     });
     let mut explained = explained.await?.map_err(refused)?;
     if window.is_instant && explained.summary.fire_times == 0 {
@@ -111,7 +108,8 @@ impl Around<'_> {
         let evidence = self
             .state
             .read(self.identity, "explain_around", async |conn: &mut Conn| {
-                Ok(history::evidence(conn, self.identity.tenant(), self.job, self.now, (from, to)).await?)
+                let request = EvidenceRequest { job: self.job, now: self.now, from, to };
+                Ok(history::evidence(conn, self.identity.tenant(), request).await?)
             })
             .await?;
         compute(move || explain(&evidence, from, to).map(|told| outermost(told, side == Side::Before))).await

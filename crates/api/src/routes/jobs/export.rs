@@ -15,7 +15,7 @@ use sched_model::events::notifications::{channels, rules};
 use sched_model::identity::tenants::DEFAULT_QUEUE;
 use sched_model::jobs::{self, Job, List};
 use sched_model::{
-    Conn, DbResult,
+    Conn, DbResult, PageRequest,
     definitions::{calendars, queues, templates},
 };
 use sched_wire::{ExportQuery, FunctionSpec, Manifest, QueueDefinition};
@@ -114,7 +114,10 @@ async fn all_but_jobs(conn: &mut Conn, who: &Identity) -> Result<Manifest, ApiEr
     let rules = rules::list(conn, tenant, None, ROWS).await?.into_iter();
     let channels = channels::list(conn, tenant, None, ROWS).await?.into_iter();
     let templates = templates::list(conn, tenant, None, ROWS).await?.into_iter();
-    let functions = functions::list(conn, tenant, &Filter::default(), None, ROWS).await?.into_iter();
+    let functions =
+        functions::list(conn, tenant, &Filter::default(), PageRequest { after: None, limit: ROWS })
+            .await?
+            .into_iter();
     let calendars = calendars::list(conn, tenant, None, ROWS).await?.into_iter();
     Ok(Manifest {
         queues: queues_of(conn, who, None).await?,

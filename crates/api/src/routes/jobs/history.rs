@@ -4,7 +4,7 @@ use actix_web::web;
 use sched_model::domain::ids::{JobId, TenantId};
 use sched_model::domain::job::JobSettings;
 use sched_model::jobs::{self, versions::JobVersion as Kept};
-use sched_model::{Conn, DbError, DbResult};
+use sched_model::{Conn, DbError, DbResult, PageRequest};
 use sched_wire::{
     Attempt, AttemptsQuery, FieldChange, JobAttemptsQuery, JobRunsQuery, JobVersion, Page, PageQuery, Run,
     RunsQuery,
@@ -35,7 +35,8 @@ pub(crate) async fn versions(
     let rows = state
         .read(&identity, "list_job_versions", async |conn: &mut Conn| {
             let id = find(conn, tenant, &job).await?;
-            Ok(jobs::versions::list(conn, tenant, id, before, pages.rows()).await?)
+            let page = PageRequest { after: before, limit: pages.rows() };
+            Ok(jobs::versions::list(conn, tenant, id, page).await?)
         })
         .await?;
     let before = rows.iter().skip(1).map(Some).chain(std::iter::once(None));
@@ -56,7 +57,8 @@ pub(crate) async fn version(
     let found = state
         .read(&identity, "show_job_version", async |conn: &mut Conn| {
             let id = find(conn, tenant, &job).await?;
-            Ok(jobs::versions::list(conn, tenant, id, number.checked_add(1), 2).await?)
+            let page = PageRequest { after: number.checked_add(1), limit: 2 };
+            Ok(jobs::versions::list(conn, tenant, id, page).await?)
         })
         .await?;
     let mut found = found.into_iter();

@@ -11,7 +11,9 @@ use sched_model::jobs::{self, DeleteRequest, Deleted, Job, RestoreRequest as Req
 use sched_model::{Conn, DbResult, events::append, identity::audit};
 use sched_wire::{JobDeleted, RestoreRequest};
 
-use super::{Told, auditing, built_in, entity_tag, find, no_such_job, shown, tell, tell_of_cancelled};
+use super::{
+    Cancellation, Told, auditing, built_in, entity_tag, find, no_such_job, shown, tell, tell_of_cancelled,
+};
 use crate::error::ApiError;
 use crate::error::field_error::{self, FieldError, Reason};
 use crate::http::call::Call;
@@ -34,10 +36,11 @@ pub(crate) async fn delete(call: Call, job: web::Path<String>) -> Result<HttpRes
             match deleted.map_err(|error| field_error::save_refused(error, ""))? {
                 Deleted::Done { before, after, cancelled } => {
                     let settings = (Some(&before.settings), None);
-                    let entry = auditing::of_changed_job(tenant, "delete_job", after.id, settings, by);
+                    let entry = auditing::of_changed_job("delete_job", after.id, settings, by);
                     audit::write(conn, &[entry]).await?;
-                    tell(conn, tenant, &[Told { event_type: append::JOB_DELETED, job: &after }], by).await?;
-                    tell_of_cancelled(conn, tenant, &after, &cancelled, &order).await?;
+                    tell(conn, &[Told { event_type: append::JOB_DELETED, job: &after }], by).await?;
+                    let cancellation = Cancellation { job: &after, runs: &cancelled, order };
+                    tell_of_cancelled(conn, tenant, cancellation).await?;
                     Ok((gone(&after, cancelled.len())?, (after.id, after.settings.name.clone())))
                 }
                 Deleted::NoSuchJob => Err(no_such_job(&job)),
@@ -88,9 +91,9 @@ pub(crate) async fn restore(
             match jobs::restore(conn, &restoring).await.map_err(refused)? {
                 Restored::Done { after, .. } => {
                     let settings = (None, Some(&after.settings));
-                    let entry = auditing::of_changed_job(tenant, "restore_job", after.id, settings, by);
+                    let entry = auditing::of_changed_job("restore_job", after.id, settings, by);
                     audit::write(conn, &[entry]).await?;
-                    tell(conn, tenant, &[Told { event_type: append::JOB_RESTORED, job: &after }], by).await?;
+                    tell(conn, &[Told { event_type: append::JOB_RESTORED, job: &after }], by).await?;
                     let restored = (after.id, after.settings.name.clone());
                     Ok((shown(conn, tenant, *after).await?, Some(restored)))
                 }

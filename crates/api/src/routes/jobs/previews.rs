@@ -7,7 +7,7 @@ use actix_web::web;
 use sched_model::{Conn, connection::database_clock, definitions::calendars};
 use sched_wire::{Preview, PreviewQuery};
 
-use crate::convert::preview::{Question, count, named, request};
+use crate::convert::preview::{Defaults, Question, Range, count, named, request};
 use crate::error::ApiError;
 use crate::http::extract::{Body, Query};
 use crate::identity::Identity;
@@ -24,7 +24,8 @@ pub(crate) async fn of_schedule(state: State, identity: Identity, body: Body) ->
             Ok((calendars::by_names(conn, tenant, &names).await?, database_clock::now(conn).await?))
         })
         .await?;
-    let question = Question::of_request(tenant, request, &kept, &state.default_timezone, now);
+    let defaults = Defaults { timezone: &state.default_timezone, after: now };
+    let question = Question::of_request(tenant, request, &kept, defaults);
     answer(question.map_err(ApiError::Refused)?).await
 }
 
@@ -45,7 +46,8 @@ pub(crate) async fn of_job(
             Ok((found, kept, now))
         })
         .await?;
-    answer(Question::of_job(tenant, found, kept, query.after.unwrap_or(now), count)).await
+    let range = Range { after: query.after.unwrap_or(now), count };
+    answer(Question::of_job(tenant, found, kept, range)).await
 }
 
 async fn answer(question: Question) -> Answer<Preview> {

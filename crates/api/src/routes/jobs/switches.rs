@@ -120,8 +120,7 @@ async fn turn(call: &Call, job: &str, wanted: Wanted<'_>) -> Result<HttpResponse
                 jobs::switch(conn, &asked).await.map_err(|error| field_error::save_refused(error, ""))?;
             match switched {
                 Switched::Changed { before, after } => {
-                    audit::write(conn, &[auditing::of_switched_job(tenant, action, &before, &after, by)])
-                        .await?;
+                    audit::write(conn, &[auditing::of_switched_job(action, &before, &after, by)]).await?;
                     append::append(conn, &[event(tenant, event_type, &after, by)]).await?;
                     let id = after.id;
                     Ok((shown(conn, tenant, *after).await?, Some(id)))

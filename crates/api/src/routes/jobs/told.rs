@@ -19,27 +19,22 @@ pub(in crate::routes) struct Told<'a> {
 }
 
 /// Writes an event for each change, in the transaction of the changes.
-pub(in crate::routes) async fn tell(
-    conn: &mut Conn,
-    tenant: TenantId,
-    told: &[Told<'_>],
-    by: &Actor,
-) -> DbResult<()> {
+pub(in crate::routes) async fn tell(conn: &mut Conn, told: &[Told<'_>], by: &Actor) -> DbResult<()> {
     let mut projects: HashMap<&str, Option<ProjectId>> = HashMap::new();
     let mut new = Vec::new();
-    for Told { event_type, job } in told {
-        let project_id = match job.settings.project.as_deref() {
+    for one in told {
+        let project_id = match one.job.settings.project.as_deref() {
             None => None,
             Some(name) => match projects.get(name) {
                 Some(known) => *known,
                 None => {
-                    let found = tenants::project_by_name(conn, tenant, name).await?;
+                    let found = tenants::project_by_name(conn, by.tenant, name).await?;
                     projects.insert(name, found);
                     found
                 }
             },
         };
-        new.push(event(tenant, project_id, event_type, job, by));
+        new.push(event(project_id, one, by));
     }
     append::append(conn, &new).await
 }
@@ -47,24 +42,17 @@ pub(in crate::routes) async fn tell(
 /// Like [`tell`], for jobs of one project, which may have no name any more.
 pub(in crate::routes) async fn tell_within(
     conn: &mut Conn,
-    tenant: TenantId,
     project: Option<ProjectId>,
     told: &[Told<'_>],
     by: &Actor,
 ) -> DbResult<()> {
-    let event = |Told { event_type, job }: &Told<'_>| event(tenant, project, event_type, job, by);
-    append::append(conn, &told.iter().map(event).collect::<Vec<_>>()).await
+    append::append(conn, &told.iter().map(|one| event(project, one, by)).collect::<Vec<_>>()).await
 }
 
-fn event(
-    tenant: TenantId,
-    project_id: Option<ProjectId>,
-    event_type: &'static str,
-    job: &Job,
-    by: &Actor,
-) -> NewEvent {
+fn event(project_id: Option<ProjectId>, told: &Told<'_>, by: &Actor) -> NewEvent {
+    let Told { event_type, job } = *told;
     NewEvent {
-        tenant_id: Some(tenant),
+        tenant_id: Some(by.tenant),
         project_id,
         job_id: Some(job.id),
         dispatch_id: None,
@@ -78,14 +66,21 @@ fn event(
     }
 }
 
+/// The waiting runs of a job that an order cancelled.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::routes) struct Cancellation<'a> {
+    pub(in crate::routes) job: &'a Job,
+    pub(in crate::routes) runs: &'a [DispatchId],
+    pub(in crate::routes) order: Order<'a>,
+}
+
 /// Writes an event for each cancelled run.
 pub(in crate::routes) async fn tell_of_cancelled(
     conn: &mut Conn,
     tenant: TenantId,
-    job: &Job,
-    cancelled: &[DispatchId],
-    order: &Order<'_>,
+    cancellation: Cancellation<'_>,
 ) -> DbResult<()> {
+    let Cancellation { job, runs, order } = cancellation;
     let event = |id: &DispatchId| NewEvent {
         tenant_id: Some(tenant),
         project_id: None,
@@ -95,7 +90,7 @@ pub(in crate::routes) async fn tell_of_cancelled(
         payload: json!({"job_name": job.settings.name, "reason": order.reason, "by": order.by}),
     };
     // Well below the limit of parameters of a statement.
-    for some in cancelled.chunks(5_000) {
+    for some in runs.chunks(5_000) {
         append::append(conn, &some.iter().map(event).collect::<Vec<_>>()).await?;
     }
     Ok(())

@@ -7,12 +7,11 @@
 
 use std::sync::Arc;
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use sched_model::Conn;
 use sched_model::dispatching::quotas::DispatchesUsedUp;
 use sched_model::dispatching::trigger::{self, Created, Demands, Fate};
 use sched_model::domain::args_schema::Misfit;
-use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::identity::Permission;
 use sched_model::domain::ids::{DispatchId, JobId};
 use sched_wire::{IDEMPOTENCY_KEY, TriggerRequest};
@@ -21,57 +20,52 @@ use serde_json::Value;
 use crate::database::trigger_batcher::{LONGEST_ARGS, Order};
 use crate::error::ApiError;
 use crate::error::field_error::{self, FieldError, Reason};
-use crate::http::extract::{Body, NoParameters, Query, if_match};
+use crate::http::call::Call;
+use crate::http::extract::{Body, NoParameters, Query};
 use crate::http::reply::note_replay;
-use crate::identity::{Actor, Identity};
+use crate::routes::State;
 use crate::routes::jobs::no_such_job;
 use crate::routes::runs::retries::accepted;
-use crate::routes::{Id, State};
 
 /// `POST /jobs/{id-or-name}/trigger`
 pub(crate) async fn trigger(
-    state: State,
-    identity: Identity,
-    request: Id,
-    http: HttpRequest,
+    call: Call,
     job: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    let (version, by) = (if_match(&http)?, &request.0);
+    let (version, by) = (call.if_match()?, &call.by);
     // The answer to a key is stored in the transaction of the trigger, so that transaction is not shared. A version needs its own
     // transaction too, because a mismatch rolls it back.
     let goes_with_others = by.once.is_none() && version.is_none() && body.length() <= LONGEST_ARGS;
     let args = body.read_or_default::<TriggerRequest>()?.task_args.map(Value::Object).map(Arc::new);
     if goes_with_others {
-        let fate = state.triggers.trigger(Order::new(&identity, by, &job, args.clone())).await?;
-        match fate {
+        let order = Order::new(&call.identity, by, &job, args.clone());
+        match call.state.triggers.trigger(order).await? {
             Fate::Created(Created { job, dispatch, queue }) => {
                 let response = accepted(dispatch, false)?.into_response();
-                tell(&state, job, dispatch, queue);
+                tell(&call.state, job, dispatch, queue);
                 return Ok(response);
             }
             Fate::Busy => {}
             rejected => return Err(rejection(rejected, &job, args.is_some())),
         }
     }
-    alone(&state, &identity, by, &job, version, args.as_deref()).await
+    alone(&call, &job, version, args.as_deref()).await
 }
 
 /// A trigger in its own transaction, which waits for the lock on the job.
 async fn alone(
-    state: &State,
-    identity: &Identity,
-    by: &Actor,
+    call: &Call,
     job: &str,
     version: Option<i64>,
     args: Option<&Value>,
 ) -> Result<HttpResponse, ApiError> {
-    let tenant = identity.tenant();
+    let (tenant, by) = (call.tenant(), &call.by);
     let traceparent = by.trace.to_string();
     let order = trigger::Order {
         job,
-        may_run_built_in: identity.operates(),
+        may_run_built_in: call.identity.operates(),
         user: &by.source,
         args,
         traceparent: Some(&traceparent),
@@ -80,9 +74,9 @@ async fn alone(
         address: by.address.as_deref(),
     };
     let demands = Demands { idempotency_key: by.key(), version };
-    let written = state
-        .write(identity, by, "trigger_job", async |conn: &mut Conn| {
-            match trigger::trigger(conn, tenant, Trigger::Api, &order, demands).await? {
+    let written = call
+        .write("trigger_job", async |conn: &mut Conn| {
+            match trigger::trigger(conn, tenant, &order, demands).await? {
                 Fate::Created(Created { job, dispatch, queue }) => {
                     Ok((accepted(dispatch, false)?, Some((job, dispatch, queue))))
                 }
@@ -95,7 +89,7 @@ async fn alone(
         .await?;
     let mut response = written.response;
     match written.extra {
-        Some(Some((job, dispatch, queue))) => tell(state, job, dispatch, queue),
+        Some(Some((job, dispatch, queue))) => tell(&call.state, job, dispatch, queue),
         Some(None) => note_replay(&mut response),
         // The answer of an earlier request already has the note.
         None => {}

@@ -1,8 +1,8 @@
 //! Entries of the audit log.
 //!
-//! They are written in the transaction of the change. Environment variables of functions may
-//! contain secrets, so the log stores only their names. Entries about users and credentials are in
-//! [`people`].
+//! They are written in the transaction of the change, in the tenant of its actor. Environment
+//! variables of functions may contain secrets, so the log stores only their names. Entries about
+//! users and credentials are in [`people`].
 
 pub(crate) mod people;
 
@@ -13,7 +13,7 @@ use sched_model::definitions::queues::QueueSettings;
 use sched_model::definitions::secrets::{SavedSecret, SecretRecord};
 use sched_model::dispatching::cancellations::{Order, Stopped, Stricken};
 use sched_model::dispatching::retries::Retry;
-use sched_model::domain::ids::{DispatchId, FunctionId, JobId, TenantId};
+use sched_model::domain::ids::{DispatchId, FunctionId, JobId};
 use sched_model::domain::job::JobSettings;
 use sched_model::identity::audit::AuditEntry;
 use sched_model::jobs::{Job, SavedJob};
@@ -24,9 +24,9 @@ use serde_json::{Value, json};
 use crate::convert::hidden::hide_variables;
 use crate::identity::Actor;
 
-pub(crate) fn of_job(tenant: TenantId, saved: &SavedJob, by: &Actor) -> AuditEntry {
+pub(crate) fn of_job(saved: &SavedJob, by: &Actor) -> AuditEntry {
     AuditEntry {
-        tenant_id: Some(tenant),
+        tenant_id: Some(by.tenant),
         actor: by.actor.clone(),
         action: if saved.before.is_some() { "update_job" } else { "create_job" },
         target_type: "job",
@@ -40,14 +40,13 @@ pub(crate) fn of_job(tenant: TenantId, saved: &SavedJob, by: &Actor) -> AuditEnt
 
 /// A job that was rolled back, deleted (no `after`), or restored (no `before`).
 pub(crate) fn of_changed_job(
-    tenant: TenantId,
     action: &'static str,
     job: JobId,
     (before, after): (Option<&JobSettings>, Option<&JobSettings>),
     by: &Actor,
 ) -> AuditEntry {
     AuditEntry {
-        tenant_id: Some(tenant),
+        tenant_id: Some(by.tenant),
         actor: by.actor.clone(),
         action,
         target_type: "job",
@@ -59,13 +58,7 @@ pub(crate) fn of_changed_job(
     }
 }
 
-pub(crate) fn of_switched_job(
-    tenant: TenantId,
-    action: &'static str,
-    before: &Job,
-    after: &Job,
-    by: &Actor,
-) -> AuditEntry {
+pub(crate) fn of_switched_job(action: &'static str, before: &Job, after: &Job, by: &Actor) -> AuditEntry {
     let flags = |job: &Job| {
         json!({
             "is_enabled": job.settings.is_enabled,
@@ -76,7 +69,7 @@ pub(crate) fn of_switched_job(
         })
     };
     AuditEntry {
-        tenant_id: Some(tenant),
+        tenant_id: Some(by.tenant),
         actor: by.actor.clone(),
         action,
         target_type: "job",
@@ -89,14 +82,13 @@ pub(crate) fn of_switched_job(
 }
 
 pub(crate) fn of_function(
-    tenant: TenantId,
     id: FunctionId,
     before: Option<&FunctionSettings>,
     after: &FunctionSettings,
     by: &Actor,
 ) -> AuditEntry {
     AuditEntry {
-        tenant_id: Some(tenant),
+        tenant_id: Some(by.tenant),
         actor: by.actor.clone(),
         action: if before.is_some() { "update_task_function" } else { "create_task_function" },
         target_type: "task_function",
@@ -108,9 +100,9 @@ pub(crate) fn of_function(
     }
 }
 
-pub(crate) fn of_deleted_function(tenant: TenantId, function: &Function, by: &Actor) -> AuditEntry {
+pub(crate) fn of_deleted_function(function: &Function, by: &Actor) -> AuditEntry {
     AuditEntry {
-        tenant_id: Some(tenant),
+        tenant_id: Some(by.tenant),
         actor: by.actor.clone(),
         action: "delete_task_function",
         target_type: "task_function",
@@ -122,9 +114,9 @@ pub(crate) fn of_deleted_function(tenant: TenantId, function: &Function, by: &Ac
     }
 }
 
-pub(crate) fn of_calendar(tenant: TenantId, saved: &SavedCalendar, by: &Actor) -> AuditEntry {
+pub(crate) fn of_calendar(saved: &SavedCalendar, by: &Actor) -> AuditEntry {
     AuditEntry {
-        tenant_id: Some(tenant),
+        tenant_id: Some(by.tenant),
         actor: by.actor.clone(),
         action: if saved.before.is_some() { "update_calendar" } else { "create_calendar" },
         target_type: "calendar",
@@ -136,9 +128,9 @@ pub(crate) fn of_calendar(tenant: TenantId, saved: &SavedCalendar, by: &Actor) -
     }
 }
 
-pub(crate) fn of_deleted_calendar(tenant: TenantId, calendar: &CalendarRecord, by: &Actor) -> AuditEntry {
+pub(crate) fn of_deleted_calendar(calendar: &CalendarRecord, by: &Actor) -> AuditEntry {
     AuditEntry {
-        tenant_id: Some(tenant),
+        tenant_id: Some(by.tenant),
         actor: by.actor.clone(),
         action: "delete_calendar",
         target_type: "calendar",
@@ -150,14 +142,9 @@ pub(crate) fn of_deleted_calendar(tenant: TenantId, calendar: &CalendarRecord, b
     }
 }
 
-pub(crate) fn of_queue(
-    tenant: TenantId,
-    before: Option<&QueueSettings>,
-    after: &QueueSettings,
-    by: &Actor,
-) -> AuditEntry {
+pub(crate) fn of_queue(before: Option<&QueueSettings>, after: &QueueSettings, by: &Actor) -> AuditEntry {
     AuditEntry {
-        tenant_id: Some(tenant),
+        tenant_id: Some(by.tenant),
         actor: by.actor.clone(),
         action: if before.is_some() { "update_queue" } else { "create_queue" },
         target_type: "queue",
@@ -169,9 +156,9 @@ pub(crate) fn of_queue(
     }
 }
 
-pub(crate) fn of_deleted_queue(tenant: TenantId, queue: &QueueSettings, by: &Actor) -> AuditEntry {
+pub(crate) fn of_deleted_queue(queue: &QueueSettings, by: &Actor) -> AuditEntry {
     AuditEntry {
-        tenant_id: Some(tenant),
+        tenant_id: Some(by.tenant),
         actor: by.actor.clone(),
         action: "delete_queue",
         target_type: "queue",
@@ -183,15 +170,10 @@ pub(crate) fn of_deleted_queue(tenant: TenantId, queue: &QueueSettings, by: &Act
     }
 }
 
-pub(crate) fn of_secret(
-    tenant: TenantId,
-    project: Option<&str>,
-    saved: &SavedSecret,
-    by: &Actor,
-) -> AuditEntry {
+pub(crate) fn of_secret(project: Option<&str>, saved: &SavedSecret, by: &Actor) -> AuditEntry {
     let is_new = saved.change == Change::Created;
     AuditEntry {
-        tenant_id: Some(tenant),
+        tenant_id: Some(by.tenant),
         actor: by.actor.clone(),
         action: if is_new { "create_secret" } else { "update_secret" },
         target_type: "secret",
@@ -203,14 +185,9 @@ pub(crate) fn of_secret(
     }
 }
 
-pub(crate) fn of_deleted_secret(
-    tenant: TenantId,
-    project: Option<&str>,
-    deleted: &SecretRecord,
-    by: &Actor,
-) -> AuditEntry {
+pub(crate) fn of_deleted_secret(project: Option<&str>, deleted: &SecretRecord, by: &Actor) -> AuditEntry {
     AuditEntry {
-        tenant_id: Some(tenant),
+        tenant_id: Some(by.tenant),
         actor: by.actor.clone(),
         action: "delete_secret",
         target_type: "secret",
@@ -244,7 +221,6 @@ fn secret(secret: &SecretRecord, project: Option<&str>) -> Value {
 
 /// A run that was cancelled, or that its worker must stop.
 pub(crate) fn of_cancelled_dispatch(
-    tenant: TenantId,
     id: DispatchId,
     stopped: &Stopped,
     order: &Order<'_>,
@@ -252,7 +228,7 @@ pub(crate) fn of_cancelled_dispatch(
 ) -> AuditEntry {
     let is_closed = !stopped.closed.is_empty();
     AuditEntry {
-        tenant_id: Some(tenant),
+        tenant_id: Some(by.tenant),
         actor: by.actor.clone(),
         action: "cancel_run",
         target_type: "run",
@@ -267,7 +243,6 @@ pub(crate) fn of_cancelled_dispatch(
 }
 
 pub(crate) fn of_cancelled_job(
-    tenant: TenantId,
     stricken: &Stricken,
     stopped: &Stopped,
     order: &Order<'_>,
@@ -275,7 +250,7 @@ pub(crate) fn of_cancelled_job(
 ) -> AuditEntry {
     let (cancelled, requested) = (stopped.closed.len(), stopped.requested.len());
     AuditEntry {
-        tenant_id: Some(tenant),
+        tenant_id: Some(by.tenant),
         actor: by.actor.clone(),
         action: "cancel_dispatches",
         target_type: "job",
@@ -287,9 +262,9 @@ pub(crate) fn of_cancelled_job(
     }
 }
 
-pub(crate) fn of_retry(tenant: TenantId, retry: &Retry, by: &Actor) -> AuditEntry {
+pub(crate) fn of_retry(retry: &Retry, by: &Actor) -> AuditEntry {
     AuditEntry {
-        tenant_id: Some(tenant),
+        tenant_id: Some(by.tenant),
         actor: by.actor.clone(),
         action: "retry_run",
         target_type: "run",
@@ -301,9 +276,9 @@ pub(crate) fn of_retry(tenant: TenantId, retry: &Retry, by: &Actor) -> AuditEntr
     }
 }
 
-pub(crate) fn of_discarded(tenant: TenantId, id: DispatchId, reason: Option<&str>, by: &Actor) -> AuditEntry {
+pub(crate) fn of_discarded(id: DispatchId, reason: Option<&str>, by: &Actor) -> AuditEntry {
     AuditEntry {
-        tenant_id: Some(tenant),
+        tenant_id: Some(by.tenant),
         actor: by.actor.clone(),
         action: "discard_dead_letter",
         target_type: "run",
@@ -315,31 +290,36 @@ pub(crate) fn of_discarded(tenant: TenantId, id: DispatchId, reason: Option<&str
     }
 }
 
+/// The counts of a command for dead letters.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SettlementCounts {
+    pub(crate) done: usize,
+    pub(crate) refused: usize,
+}
+
 /// Dead letters that one command settled.
 pub(crate) fn of_dead_letters(
-    tenant: TenantId,
     action: &'static str,
     command: &DeadLettersCommand,
-    done: usize,
-    refused: usize,
+    counts: SettlementCounts,
     by: &Actor,
 ) -> AuditEntry {
     AuditEntry {
-        tenant_id: Some(tenant),
+        tenant_id: Some(by.tenant),
         actor: by.actor.clone(),
         action,
         target_type: "tenant",
-        target_id: tenant.to_string(),
+        target_id: by.tenant.to_string(),
         before: None,
-        after: Some(json!({"meant": plain(command), "count": done, "refused": refused})),
+        after: Some(json!({"meant": plain(command), "count": counts.done, "refused": counts.refused})),
         request_id: Some(by.request.clone()),
         address: by.address.clone(),
     }
 }
 
-pub(crate) fn of_step_down(tenant: TenantId, leader: &Instance, by: &Actor) -> AuditEntry {
+pub(crate) fn of_step_down(leader: &Instance, by: &Actor) -> AuditEntry {
     AuditEntry {
-        tenant_id: Some(tenant),
+        tenant_id: Some(by.tenant),
         actor: by.actor.clone(),
         action: "request_step_down",
         target_type: "scheduler_instance",

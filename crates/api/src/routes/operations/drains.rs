@@ -11,7 +11,7 @@ use sched_model::identity::audit::AuditEntry;
 use sched_model::{Conn, events::append, identity::audit, running::workers};
 use serde_json::json;
 
-use crate::convert::response;
+use crate::convert::fleet;
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::extract::{self, Body, NoParameters};
@@ -65,7 +65,7 @@ async fn set(call: &Call, id: &str, is_wanted: bool) -> Result<HttpResponse, Api
                 append::append(conn, &[event]).await?;
                 tracing::info!(worker.id = %worker.worker_id, action, "worker drain changed");
             }
-            Ok::<_, ApiError>((Reply::with(actix_web::http::StatusCode::ACCEPTED, &response::worker(worker))?, ()))
+            Ok::<_, ApiError>((Reply::with(actix_web::http::StatusCode::ACCEPTED, &fleet::worker(worker))?, ()))
         })
         .await?;
     Ok(written.response)

@@ -13,6 +13,7 @@ use sched_model::events::stream::{self, Event, EventFilter, EventKey, Span};
 use sched_runtime::monotonic_clock::monotonic;
 use sched_wire::Page;
 
+use crate::database::requests::EventScope;
 use crate::error::ApiError;
 use crate::events::reads::Stretch;
 use crate::events::{Position, show_at};
@@ -60,7 +61,8 @@ impl Listing {
             let (filter, span, instant) = (&self.filter, Span::Backward { after: far, before }, monotonic());
             let work =
                 async |conn: &mut Conn| Ok::<_, ApiError>(stream::page(conn, filter, span, wanted).await?);
-            match state.read_events(who, filter.with_installation, "list_events", work).await {
+            let scope = EventScope { who, with_installation: filter.with_installation };
+            match state.read_events(scope, "list_events", work).await {
                 Err(ApiError::Busy(error)) => {
                     stretch = stretch.after_too_long().ok_or(ApiError::Busy(error))?;
                 }
@@ -95,7 +97,7 @@ impl Listing {
         }
         // Transactions of other databases write no events here.
         let work = async |conn: &mut Conn| Ok::<_, ApiError>(stream::running(conn).await?);
-        let running = state.read_events(who, false, "ask_who_runs", work).await?;
+        let running = state.read_events(EventScope::tenant(who), "ask_who_runs", work).await?;
         let is_elsewhere =
             |number: &i64| running.iter().any(|one| one.transaction == *number && one.is_elsewhere);
         Ok(oldest(&mut self.open.iter().copied().filter(|number| !is_elsewhere(number))))

@@ -23,9 +23,8 @@ use tokio::sync::mpsc;
 use super::events::asked;
 use crate::error::ApiError;
 use crate::events::listener::Listener;
+use crate::http::call::Call;
 use crate::http::extract::Query;
-use crate::identity::Identity;
-use crate::routes::State;
 
 /// Limit of frames of a client in [`FRAMES_WITHIN`]. A listening client sends one in fifteen
 /// seconds.
@@ -53,12 +52,12 @@ pub(crate) fn take_key(headers: &mut HeaderMap) {
 
 /// `GET /ws/events`
 pub(crate) async fn open(
-    state: State,
-    identity: Identity,
+    call: Call,
     request: HttpRequest,
     Query(query): Query<EventStreamQuery>,
     body: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
+    let Call { state, identity, .. } = call;
     let patience = state.stream_patience;
     let asked = asked(state, identity, request.headers(), &query).await?;
     let upgraded = actix_ws::handle_with_protocols(&request, body, &[EVENTS_PROTOCOL]);

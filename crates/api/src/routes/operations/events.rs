@@ -11,6 +11,7 @@ use sched_wire::{Event, EventStreamQuery, EventType, EventsQuery, Page, StreamMe
 
 use super::event_list::Listing;
 use crate::convert::moment::moment;
+use crate::database::requests::EventScope;
 use crate::error::ApiError;
 use crate::events::listener::{Listener, Start, StreamRequest};
 use crate::events::{Position, show_at};
@@ -58,7 +59,8 @@ pub(crate) async fn list(
         let (next_transaction, open) = stream::open_transactions(conn).await?;
         Ok::<_, ApiError>(Listing { filter, after, before, server, next_transaction, open })
     };
-    let listing = state.read_events(asked, sees_installation(asked), "begin_list_events", prepare).await?;
+    let scope = EventScope { who: asked, with_installation: sees_installation(asked) };
+    let listing = state.read_events(scope, "begin_list_events", prepare).await?;
     listing.page(&state, asked, limit).await.map(web::Json)
 }
 
@@ -73,7 +75,8 @@ pub(crate) async fn get(state: State, identity: Identity, id: web::Path<String>)
         // Numbers of another database name other events.
         found.filter(|event| event.at == asked.at()).ok_or_else(no_such_event)
     };
-    let found = state.read_events(&identity, with_installation, "get_event", work).await?;
+    let scope = EventScope { who: &identity, with_installation };
+    let found = state.read_events(scope, "get_event", work).await?;
     Ok(web::Json(show_at(asked, &found)))
 }
 

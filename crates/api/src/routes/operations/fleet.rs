@@ -21,7 +21,7 @@ use sched_wire::{Page, SchedulerInstance, Status, StepDownRequest, Worker, Worke
 use serde_json::json;
 
 use super::auditing;
-use crate::convert::{IntoDomain, response};
+use crate::convert::{IntoDomain, fleet};
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::cursor;
@@ -51,7 +51,7 @@ pub(crate) async fn workers(
             Ok(workers::list(conn, &filter, pages.rows()).await?)
         })
         .await?;
-    Ok(web::Json(pages.page(found, |worker| key_of(worker.place()), response::worker)))
+    Ok(web::Json(pages.page(found, |worker| key_of(worker.place()), fleet::worker)))
 }
 
 /// The position of a worker in a cursor.
@@ -86,7 +86,7 @@ pub(crate) async fn worker(state: State, identity: Identity, id: web::Path<Strin
             workers::by_id(conn, worker).await?.ok_or_else(|| no_such("worker", &id))
         })
         .await?;
-    Ok(web::Json(response::worker(found)))
+    Ok(web::Json(fleet::worker(found)))
 }
 
 /// `GET /schedulers`
@@ -96,7 +96,7 @@ pub(crate) async fn scheduler_instances(state: State, identity: Identity) -> Ans
             Ok((leadership::list(conn).await?, database_clock::now(conn).await?))
         })
         .await?;
-    Ok(web::Json(whole(found, |found| response::instance(found, now, state.leader_lease))))
+    Ok(web::Json(whole(found, |found| fleet::instance(found, now, state.leader_lease))))
 }
 
 /// `GET /schedulers/{id}`
@@ -113,12 +113,11 @@ pub(crate) async fn scheduler_instance(
             Ok((found, database_clock::now(conn).await?))
         })
         .await?;
-    Ok(web::Json(response::instance(found, now, state.leader_lease)))
+    Ok(web::Json(fleet::instance(found, now, state.leader_lease)))
 }
 
 /// `POST /schedulers/leader/step-down`
 pub(crate) async fn step_down(call: Call, body: Body) -> Result<HttpResponse, ApiError> {
-    let tenant = call.tenant();
     let StepDownRequest { force } = body.read_or_default()?;
     let written = call
         .write_installation("request_step_down", async |conn: &mut Conn| {
@@ -126,10 +125,10 @@ pub(crate) async fn step_down(call: Call, body: Body) -> Result<HttpResponse, Ap
             if !force && !leadership::has_standby(conn, call.state.leader_lease).await? {
                 return Err(ApiError::NoStandby);
             }
-            audit::write(conn, &[auditing::of_step_down(tenant, &leader, &call.by)]).await?;
+            audit::write(conn, &[auditing::of_step_down(&leader, &call.by)]).await?;
             append::append(conn, &[step_down_requested(&leader)]).await?;
             let (id, term, now) = (leader.id, leader.term, database_clock::now(conn).await?);
-            let shown = response::instance(leader, now, call.state.leader_lease);
+            let shown = fleet::instance(leader, now, call.state.leader_lease);
             Ok::<_, ApiError>((Reply::with(StatusCode::ACCEPTED, &shown)?, (id, term)))
         })
         .await?;
@@ -170,5 +169,5 @@ pub(crate) async fn status(state: State, identity: Identity) -> Answer<Status> {
             Ok((counts, waiting, quarantined))
         })
         .await?;
-    Ok(web::Json(response::status(counts, waiting, quarantined, state.leader_lease)))
+    Ok(web::Json(fleet::status(counts, waiting, quarantined, state.leader_lease)))
 }

@@ -20,7 +20,7 @@ use sched_model::{
 use sched_wire::{ResetStuckRequest, SchedulerInstance, StuckAttempts};
 use serde_json::json;
 
-use crate::convert::response;
+use crate::convert::fleet;
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::extract::{Body, NoParameters};
@@ -63,7 +63,7 @@ async fn tell_stuck(state: &State, identity: &Identity) -> Result<HttpResponse, 
         })
         .await?;
     let (found, has_leader) = found;
-    let attempts: Vec<_> = found.into_iter().map(response::stuck_attempt).collect();
+    let attempts: Vec<_> = found.into_iter().map(fleet::stuck_attempt).collect();
     let count = attempts.len();
     let count_is_at_least = i64::try_from(count).is_ok_and(|count| count >= MOST_STUCK);
     Ok(HttpResponse::Ok().json(StuckAttempts {
@@ -80,7 +80,7 @@ async fn leader(conn: &mut Conn, lease: Duration) -> Result<Option<SchedulerInst
     let now = database_clock::now(conn).await?;
     let leads = |shown: &SchedulerInstance| shown.is_leader && shown.lease_expired_seconds.is_none();
     let all = leadership::list(conn).await?;
-    Ok(all.into_iter().map(|one| response::instance(one, now, lease)).find(leads))
+    Ok(all.into_iter().map(|one| fleet::instance(one, now, lease)).find(leads))
 }
 
 /// Records a request to the leader. Returns the leader, and whether to notify it.

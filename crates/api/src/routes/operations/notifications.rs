@@ -9,7 +9,6 @@ pub(crate) mod channels;
 pub(crate) mod deliveries;
 pub(crate) mod rules;
 
-use sched_model::domain::ids::TenantId;
 use sched_model::identity::audit::AuditEntry;
 use serde::Serialize;
 
@@ -21,13 +20,13 @@ use crate::identity::Actor;
 
 /// The audit entry of a change of a channel or a rule.
 fn entry<T: Serialize>(
-    (tenant, by): (TenantId, &Actor),
     (action, target_type, name): (&'static str, &'static str, &str),
     before: Option<&T>,
     after: Option<&T>,
+    by: &Actor,
 ) -> AuditEntry {
     AuditEntry {
-        tenant_id: Some(tenant),
+        tenant_id: Some(by.tenant),
         actor: by.actor.clone(),
         action,
         target_type,

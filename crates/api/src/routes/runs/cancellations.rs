@@ -7,10 +7,10 @@
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use sched_model::dispatching::cancellations::{self, Cancelled, Order, Stopped, Stricken};
-use sched_model::domain::dispatch::DispatchStatus;
 use sched_model::domain::ids::{DispatchId, TenantId};
+use sched_model::domain::run_state::DispatchStatus;
 use sched_model::events::append::{self, NewEvent};
-use sched_model::{Conn, DbResult, connection::notify, identity::audit};
+use sched_model::{Conn, connection::notify, identity::audit};
 use sched_wire::{CancelState, JobCancelled, ReasonRequest};
 use serde_json::json;
 
@@ -54,9 +54,9 @@ pub(crate) async fn dispatch(
             built_in::dispatches(conn, &call.identity, &[id]).await?;
             let (stopped, shown, status) = match cancellations::cancel(conn, tenant, id, &order).await? {
                 Cancelled::Stopped(stricken, stopped) => {
-                    let entry = auditing::of_cancelled_dispatch(tenant, id, &stopped, &order, &call.by);
+                    let entry = auditing::of_cancelled_dispatch(id, &stopped, &order, &call.by);
                     audit::write(conn, &[entry]).await?;
-                    tell(conn, tenant, &stricken, &stopped, &order).await?;
+                    append::append(conn, &events(tenant, &stricken, &stopped, &order)).await?;
                     match stopped.closed.is_empty() {
                         true => (stopped, CancelState::Requested, DispatchStatus::InProgress),
                         false => (stopped, CancelState::Cancelled, DispatchStatus::Cancelled),
@@ -99,9 +99,9 @@ pub(crate) async fn of_job(call: Call, job: web::Path<String>, body: Body) -> Re
             built_in::functions(conn, &call.identity, &[&found.settings.function]).await?;
             let cancelled = cancellations::cancel_of_job(conn, tenant, found.id, &order).await?;
             let (stricken, stopped, has_more) = cancelled.ok_or_else(|| no_such_job(&job))?;
-            let entry = auditing::of_cancelled_job(tenant, &stricken, &stopped, &order, &call.by);
+            let entry = auditing::of_cancelled_job(&stricken, &stopped, &order, &call.by);
             audit::write(conn, &[entry]).await?;
-            tell(conn, tenant, &stricken, &stopped, &order).await?;
+            append::append(conn, &events(tenant, &stricken, &stopped, &order)).await?;
             let (cancelled, requested) = (stopped.closed.len(), stopped.requested.len());
             let answer = JobCancelled { cancelled, requested, has_more };
             Ok::<_, ApiError>((Reply::ok(&answer)?, (found.id, stopped)))
@@ -115,14 +115,8 @@ pub(crate) async fn of_job(call: Call, job: web::Path<String>, body: Body) -> Re
     Ok(written.response)
 }
 
-/// Writes an event for each run.
-async fn tell(
-    conn: &mut Conn,
-    tenant: TenantId,
-    stricken: &Stricken,
-    stopped: &Stopped,
-    order: &Order<'_>,
-) -> DbResult<()> {
+/// An event for each run.
+fn events(tenant: TenantId, stricken: &Stricken, stopped: &Stopped, order: &Order<'_>) -> Vec<NewEvent> {
     let event = |id: &DispatchId, event_type| NewEvent {
         tenant_id: Some(tenant),
         project_id: stricken.project_id,
@@ -133,7 +127,7 @@ async fn tell(
     };
     let closed = stopped.closed.iter().map(|id| event(id, append::DISPATCH_CANCELLED));
     let requested = stopped.requested.iter().map(|id| event(id, append::DISPATCH_CANCEL_REQUESTED));
-    append::append(conn, &closed.chain(requested).collect::<Vec<_>>()).await
+    closed.chain(requested).collect()
 }
 
 /// Notifies workers of runs to stop, and of queues with released runs.

@@ -6,10 +6,10 @@
 
 use actix_web::{HttpResponse, web};
 use sched_model::dispatching::retries::RetryOrder;
-use sched_model::domain::dispatch::Settlement;
 use sched_model::domain::ids::{DispatchId, JobId, ProjectId, TenantId};
+use sched_model::domain::run_state::Settlement;
 use sched_model::events::append::{self, NewEvent};
-use sched_model::running::dead_letters::{self, Discarded, Filter, State as Chosen};
+use sched_model::running::dead_letters::{self, DiscardOrder, Discarded, Filter, State as Chosen};
 use sched_model::{
     Conn,
     connection::database_clock,
@@ -35,7 +35,8 @@ use crate::http::pagination::Pages;
 use crate::http::reply::Reply;
 use crate::identity::Identity;
 use crate::routes::jobs::filter as job_filter;
-use crate::routes::{Answer, State, built_in, operations::auditing};
+use crate::routes::operations::auditing::{self, SettlementCounts};
+use crate::routes::{Answer, State, built_in};
 
 /// Dead letters per bulk request.
 const PAGE: i64 = 500;
@@ -102,9 +103,10 @@ pub(crate) async fn discard(
     let written = call
         .write("discard_dead_letter", async |conn: &mut Conn| {
             built_in::dispatches(conn, &call.identity, &[id]).await?;
-            match dead_letters::discard(conn, tenant, id, &call.by.actor, reason).await? {
+            let order = DiscardOrder { tenant, by: &call.by.actor, reason };
+            match dead_letters::discard(conn, &order, id).await? {
                 Discarded::Done { job_id, project_id } => {
-                    audit::write(conn, &[auditing::of_discarded(tenant, id, reason, &call.by)]).await?;
+                    audit::write(conn, &[auditing::of_discarded(id, reason, &call.by)]).await?;
                     let event = discarded_event(tenant, (id, job_id, project_id), reason, &call.by.actor);
                     append::append(conn, &[event]).await?;
                 }
@@ -143,9 +145,9 @@ pub(crate) async fn retry_many(call: Call, body: Body) -> Result<HttpResponse, A
                 .map(|retry| retries::event(tenant, retry, settled.jobs.get(&retry.job_id), &call.by.actor))
                 .collect();
             append::append(conn, &told).await?;
-            let (done, refused) = (settled.done.len(), settled.barred.values().sum());
-            let entry =
-                auditing::of_dead_letters(tenant, "retry_dead_letters", &command, done, refused, &call.by);
+            let done = settled.done.len();
+            let counts = SettlementCounts { done, refused: settled.barred.values().sum() };
+            let entry = auditing::of_dead_letters("retry_dead_letters", &command, counts, &call.by);
             audit::write(conn, &[entry]).await?;
             let queues: Vec<String> = settled.done.iter().map(|retry| retry.queue.clone()).collect();
             let refused = settled
@@ -171,8 +173,8 @@ pub(crate) async fn discard_many(call: Call, body: Body) -> Result<HttpResponse,
     let written = call
         .write("discard_dead_letters", async |conn: &mut Conn| {
             let filter = meant_by(conn, &call.identity, &command).await?;
-            let settled =
-                dead_letters::discard_page(conn, tenant, &filter, PAGE, &call.by.actor, reason).await?;
+            let order = DiscardOrder { tenant, by: &call.by.actor, reason };
+            let settled = dead_letters::discard_page(conn, &order, &filter, PAGE).await?;
             let told: Vec<NewEvent> = settled
                 .done
                 .iter()
@@ -180,8 +182,8 @@ pub(crate) async fn discard_many(call: Call, body: Body) -> Result<HttpResponse,
                 .collect();
             append::append(conn, &told).await?;
             let done = settled.done.len();
-            let entry =
-                auditing::of_dead_letters(tenant, "discard_dead_letters", &command, done, 0, &call.by);
+            let counts = SettlementCounts { done, refused: 0 };
+            let entry = auditing::of_dead_letters("discard_dead_letters", &command, counts, &call.by);
             audit::write(conn, &[entry]).await?;
             Ok::<_, ApiError>((answered(done, Vec::new(), settled.next)?, ()))
         })

@@ -22,6 +22,7 @@ use sched_runtime::monotonic_clock::monotonic;
 use sched_wire::{LogEvent, LogsQuery};
 
 use crate::error::ApiError;
+use crate::http::call::Call;
 use crate::http::extract::{Query, id};
 use crate::http::stream::server_sent;
 use crate::http::stream_limits::StreamSlot;
@@ -39,12 +40,12 @@ pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event
 
 /// `GET /runs/{id}/logs`
 pub(crate) async fn of_dispatch(
-    state: State,
-    identity: Identity,
+    call: Call,
     request: HttpRequest,
     text: web::Path<String>,
     Query(query): Query<LogsQuery>,
 ) -> Result<HttpResponse, ApiError> {
+    let Call { state, identity, .. } = call;
     let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
     let header = request.headers().get(LAST_EVENT_ID).and_then(|value| value.to_str().ok());
     let position = match header.or(query.after.as_deref()) {

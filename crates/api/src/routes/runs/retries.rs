@@ -58,7 +58,7 @@ async fn again(call: &Call, id: DispatchId, of: Of) -> Result<HttpResponse, ApiE
             built_in::dispatches(conn, &call.identity, &[id]).await?;
             match retries::retry(conn, &order, id).await? {
                 Retried::Made(retry, job) => {
-                    audit::write(conn, &[auditing::of_retry(tenant, &retry, &call.by)]).await?;
+                    audit::write(conn, &[auditing::of_retry(&retry, &call.by)]).await?;
                     append::append(conn, &[event(tenant, &retry, Some(&job), order.by)]).await?;
                     Ok((accepted(retry.dispatch_id, false)?, Some(retry)))
                 }

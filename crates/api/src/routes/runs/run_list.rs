@@ -3,8 +3,8 @@
 use actix_web::web;
 use sched_model::dispatching::dispatches::{self, Filter};
 use sched_model::domain::UnknownWord;
-use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::ids::{DispatchId, FunctionId, ProjectId, TenantId, WorkerId};
+use sched_model::domain::run_state::Trigger;
 use sched_model::{Conn, definitions::functions, identity::tenants};
 use sched_wire::{Page, Run, RunsQuery, TimeSort};
 

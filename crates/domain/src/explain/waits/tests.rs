@@ -5,8 +5,12 @@ use serde_json::json;
 use std::time::Duration;
 use uuid::Uuid;
 
+use super::super::KnownCalendar;
 use super::*;
-use crate::job::{MisfireKind, Scope};
+use crate::ids::{DispatchId, TenantId};
+use crate::job::dependency::AfterCondition;
+use crate::job::{JobSettings, MisfireKind, Scope};
+use crate::run_state::DispatchStatus;
 use sched_timetable::CalendarRoll;
 
 fn at(text: &str) -> DateTime<Utc> {

@@ -4,11 +4,11 @@ use chrono::{DateTime, Utc};
 
 use super::super::words::{instant, moment};
 use super::{Bounded, Holder, Rate, Upstream, Wait};
-use crate::dependency::{AfterCondition, AfterMode};
-use crate::dispatch::DispatchStatus;
 use crate::ids::DispatchId;
 use crate::job::OverlapPolicy;
+use crate::job::dependency::{AfterCondition, AfterMode};
 use crate::lease::Leadership;
+use crate::run_state::DispatchStatus;
 
 impl Wait {
     #[must_use]

@@ -31,6 +31,17 @@ pub async fn expect(
     Ok(found)
 }
 
+/// A request to activate or deactivate a function.
+#[derive(Debug, Clone, Copy)]
+pub struct Activation<'a> {
+    /// The name of the function.
+    pub name: &'a str,
+    /// `true` activates the function, `false` deactivates it.
+    pub is_active: bool,
+    /// The state that the function must have before.
+    pub expected: Expected,
+}
+
 /// Activates or deactivates a function; returns its previous state. Call it in a transaction.
 ///
 /// # Errors
@@ -38,10 +49,9 @@ pub async fn expect(
 pub async fn set_active(
     conn: &mut Conn,
     tenant: TenantId,
-    name: &str,
-    is_active: bool,
-    expected: Expected,
+    activation: Activation<'_>,
 ) -> Result<Function, ChangeError> {
+    let Activation { name, is_active, expected } = activation;
     let before = expect(conn, tenant, name, expected).await?.ok_or(ChangeError::NotFound)?;
     if before.is_active != is_active {
         diesel::update(task_functions::table.find((tenant, before.id)))

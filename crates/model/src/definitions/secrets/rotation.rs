@@ -62,7 +62,9 @@ pub async fn rotate_page(
     let mut resealed = Vec::new();
     for row in &rows {
         match row.open(keys) {
-            Ok(value) => resealed.push((row, keys.seal(row.place(), row.version, &value, random_nonce())?)),
+            Ok(value) => {
+                resealed.push((row, keys.seal(row.place().version(row.version), &value, random_nonce())?))
+            }
             Err(error) => page.unreadable.push((row.tenant_id, row.name.clone(), error)),
         }
     }

@@ -76,7 +76,7 @@ impl Plan {
             let runs = follow(dependent.mode, &mut after, &ends);
             plan.mark(&dependent, after, &before);
             match dependent.held_by() {
-                Some(held) => plan.skip(&dependent, &runs, held, &Told { by_job: &by_job }),
+                Some(held) => plan.skips.extend(Told { by_job: &by_job }.skips(&dependent, &runs, held)),
                 None => plan.dispatch(dependent, runs, now),
             }
         }
@@ -104,17 +104,6 @@ impl Plan {
             args: args.clone(),
             is_queued: rooms.is_full_for((tenant_id, job_id), &instances),
             expires_at,
-        }));
-    }
-
-    fn skip(&mut self, dependent: &Dependent, runs: &[Run], held: Held, told: &Told<'_>) {
-        self.skips.extend(runs.iter().map(|run| NewSkip {
-            tenant_id: dependent.tenant_id,
-            job_id: dependent.id,
-            at: run.at,
-            reason: held.reason,
-            detail: format!("to run after {}, but {}", told.of(dependent.tenant_id, run), held.why),
-            ended_by: run.by,
         }));
     }
 }
@@ -162,6 +151,19 @@ struct Told<'a> {
 }
 
 impl Told<'_> {
+    /// The skips of a dependent that may not run, one for each run that the ends would have started.
+    fn skips(&self, dependent: &Dependent, runs: &[Run], held: Held) -> Vec<NewSkip> {
+        let skip = |run: &Run| NewSkip {
+            tenant_id: dependent.tenant_id,
+            job_id: dependent.id,
+            at: run.at,
+            reason: held.reason,
+            detail: format!("to run after {}, but {}", self.of(dependent.tenant_id, run), held.why),
+            ended_by: run.by,
+        };
+        runs.iter().map(skip).collect()
+    }
+
     /// Describes the end that caused a run, for people.
     fn of(&self, tenant: TenantId, run: &Run) -> String {
         let ends = self.by_job.get(&(tenant, run.after)).into_iter().flatten();

@@ -56,15 +56,22 @@ pub async fn open_quotas(conn: &mut Conn, now: DateTime<Utc>, jobs: &mut [DueJob
     Ok(())
 }
 
-/// Takes up to `wanted` runs from a quota of `limit` per minute, and returns how many were left to
-/// take. The window is locked until the end of the transaction, as by [`open_quotas`].
-pub(crate) async fn take_from_quota(
-    conn: &Conn,
-    tenant: TenantId,
-    limit: i64,
-    now: DateTime<Utc>,
-    wanted: i64,
-) -> DbResult<i64> {
+/// A request for runs from the quota of a tenant.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct QuotaRequest {
+    pub(crate) tenant: TenantId,
+    /// Number of runs that the tenant may create in a minute.
+    pub(crate) limit: i64,
+    /// Most runs to take.
+    pub(crate) wanted: i64,
+    /// The present, by the database's clock.
+    pub(crate) now: DateTime<Utc>,
+}
+
+/// Takes runs from a quota, and returns how many were left to take. The window is locked until the
+/// end of the transaction, as by [`open_quotas`].
+pub(crate) async fn take_from_quota(conn: &Conn, request: QuotaRequest) -> DbResult<i64> {
+    let QuotaRequest { tenant, limit, wanted, now } = request;
     let used: Vec<(TenantId, i64)> =
         OpenQuotas { minute: quota_minute(now), tenants: &[tenant.0] }.load(&mut { conn }).await?;
     let used: i64 = used.iter().map(|(_, used)| *used).sum();

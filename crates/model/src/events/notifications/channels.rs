@@ -6,7 +6,7 @@ use diesel_async::RunQueryDsl;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::definitions::functions::Change;
+use crate::definitions::saved::Change;
 use crate::schema::notification_channels;
 use crate::{Conn, DbError, DbResult, connection::database_clock};
 use sched_domain::ids::TenantId;

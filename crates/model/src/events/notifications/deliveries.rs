@@ -74,15 +74,19 @@ pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: Uuid) -> DbResult<Opti
     Ok(found)
 }
 
+/// A test message for a channel.
+#[derive(Debug, Clone, Copy)]
+pub struct TestMessage<'a> {
+    /// The id of its delivery.
+    pub id: Uuid,
+    pub channel: &'a ChannelRecord,
+    pub body: &'a Value,
+}
+
 /// Creates a test delivery for a channel, active or not; the leader gives it a run.
-pub async fn test(
-    conn: &mut Conn,
-    tenant: TenantId,
-    id: Uuid,
-    channel: &ChannelRecord,
-    body: &Value,
-) -> DbResult<()> {
+pub async fn test(conn: &mut Conn, tenant: TenantId, message: TestMessage<'_>) -> DbResult<()> {
     use notification_deliveries as d;
+    let TestMessage { id, channel, body } = message;
     diesel::insert_into(d::table)
         .values((
             d::tenant_id.eq(tenant),

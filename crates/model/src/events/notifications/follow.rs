@@ -32,7 +32,7 @@ use crate::schema::notification_cursor;
 use crate::{Conn, DbError, DbResult, connection::database_clock};
 use sched_domain::built_in;
 use sched_domain::ids::{DEFAULT_TENANT, TenantId, time_ordered};
-use sched_domain::notification::{Hold, HoldKey, Holding, MessageKind};
+use sched_domain::notification::{Hold, HoldKey, Holding, MessageKind, RuleMatch};
 
 pub use self::cleanup::{Tidied, prune, tidy};
 
@@ -312,9 +312,9 @@ async fn deliver(conn: &mut Conn, matches: Vec<Match>, now: DateTime<Utc>) -> Db
     let told: Vec<(Match, Uuid, i32)> = matches
         .into_iter()
         .filter_map(|found| {
-            let Match { tenant, kind, job, .. } = found;
+            let Match { tenant, kind, job, at, min_interval_seconds, kept, .. } = found;
             let key = HoldKey { tenant, rule: found.rule.0, job, kind };
-            let held_back = holding.tell(key, found.kept, found.at, found.min_interval_seconds)?;
+            let held_back = holding.tell(RuleMatch { key, at, min_interval_seconds, kept })?;
             Some((found, time_ordered(now), held_back))
         })
         .collect();

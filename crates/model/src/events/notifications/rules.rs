@@ -8,7 +8,7 @@ use diesel_async::RunQueryDsl;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::definitions::functions::Change;
+use crate::definitions::saved::Change;
 use crate::schema::{notification_channels, notification_rules, projects, scheduled_jobs};
 use crate::{Conn, DbError, DbResult, connection::database_clock};
 use sched_domain::ids::{JobId, ProjectId, TenantId};
@@ -231,19 +231,22 @@ struct Write<'a> {
     updated_src: &'a str,
 }
 
-/// Writes a rule under its name: inserts or overwrites it. `source` is the component, or the e-mail
-/// address of the user. A rule that becomes active matches events from now on.
-///
-/// The settings must be validated, and `subject` has the ids of their objects. Call it in a
-/// transaction.
-pub async fn save(
-    conn: &mut Conn,
-    tenant: TenantId,
-    settings: &RuleSettings,
-    subject: Subject,
-    source: &str,
-) -> DbResult<SavedRule> {
+/// A rule to write.
+#[derive(Debug, Clone, Copy)]
+pub struct NewRule<'a> {
+    /// The settings, which must be validated.
+    pub settings: &'a RuleSettings,
+    /// The ids of the objects in the settings.
+    pub subject: Subject,
+    /// Component, or e-mail address of the user.
+    pub source: &'a str,
+}
+
+/// Writes a rule under its name: inserts or overwrites it. A rule that becomes active matches events
+/// from now on. Call it in a transaction.
+pub async fn save(conn: &mut Conn, tenant: TenantId, rule: NewRule<'_>) -> DbResult<SavedRule> {
     use notification_rules as r;
+    let NewRule { settings, subject, source } = rule;
     let locked: Option<Uuid> = r::table
         .filter(r::tenant_id.eq(tenant).and(r::name.eq(&settings.name)))
         .select(r::id)

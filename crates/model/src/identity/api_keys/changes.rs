@@ -58,6 +58,8 @@ pub async fn revoke(conn: &mut Conn, tenant: TenantId, key: &str, by: Revoker<'_
 /// unchanged.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KeyChange<'a> {
+    /// The id or the prefix of the key.
+    pub key: &'a str,
     /// Purpose, for people.
     pub name: Option<&'a str>,
     /// A subset of the present permissions.
@@ -87,17 +89,16 @@ pub enum Changed {
     NoSuchKey,
 }
 
-/// Changes a key, given by its id or prefix. A change never adds permissions or extends the expiry,
+/// Changes a key. A change never adds permissions or extends the expiry,
 /// so every caller that may revoke a key may change it, with any permissions.
 pub async fn change(
     conn: &mut Conn,
     tenant: TenantId,
-    key: &str,
     change: KeyChange<'_>,
     by: Revoker<'_>,
 ) -> DbResult<Changed> {
     use api_keys as k;
-    let before = match hold(conn, tenant, key, by).await? {
+    let before = match hold(conn, tenant, change.key, by).await? {
         Ok(found) => found,
         Err(Barred::OfAnOwner) => return Ok(Changed::OfAnOwner),
         Err(Barred::NoSuchKey) => return Ok(Changed::NoSuchKey),

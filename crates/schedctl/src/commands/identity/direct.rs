@@ -25,19 +25,24 @@ const DEV_OWNER: &str = "dev@localhost";
 /// Environment of the keys of `schedctl dev`.
 pub(crate) const DEV_ENVIRONMENT: &str = "dev";
 
+/// The object of an action in the audit log.
+struct Target {
+    kind: &'static str,
+    id: String,
+}
+
 fn entry(
     tenant: Option<TenantId>,
     action: &'static str,
-    target_type: &'static str,
-    target_id: String,
+    target: Target,
     after: serde_json::Value,
 ) -> AuditEntry {
     AuditEntry {
         tenant_id: tenant,
         actor: ACTOR.to_owned(),
         action,
-        target_type,
-        target_id,
+        target_type: target.kind,
+        target_id: target.id,
         before: None,
         after: Some(after),
         request_id: None,
@@ -61,13 +66,8 @@ pub(super) async fn create_tenant(
 ) -> Result<TenantRecord, ExitError> {
     transact(conn, "create_tenant", async |conn: &mut Conn| {
         let made = tenants::create(conn, slug, name).await?;
-        let mut entries = vec![entry(
-            None,
-            "create_tenant",
-            "tenant",
-            made.id.to_string(),
-            json!({"slug": slug, "name": name}),
-        )];
+        let target = Target { kind: "tenant", id: made.id.to_string() };
+        let mut entries = vec![entry(None, "create_tenant", target, json!({"slug": slug, "name": name}))];
         if let Some(owner) = owner {
             entries.push(join(conn, made.id, owner, Role::Owner).await?);
         }
@@ -81,7 +81,8 @@ pub(super) async fn create_tenant(
 async fn join(conn: &mut Conn, tenant: TenantId, email: &str, role: Role) -> Result<AuditEntry, MemberError> {
     let saved = users::put_member(conn, tenant, email, role).await?;
     let after = json!({"email": saved.member.email, "role": role});
-    Ok(entry(Some(tenant), "create_membership", "membership", saved.member.user.to_string(), after))
+    let target = Target { kind: "membership", id: saved.member.user.to_string() };
+    Ok(entry(Some(tenant), "create_membership", target, after))
 }
 
 /// Creates a user, and a membership if a role is given.
@@ -93,7 +94,8 @@ pub(super) async fn create_user(
     transact(conn, "create_user", async |conn: &mut Conn| {
         let made = users::create(conn, new).await?;
         let after = json!({"email": made.email, "is_system_operator": made.is_system_operator});
-        let mut entries = vec![entry(None, "create_user", "user", made.id.to_string(), after)];
+        let target = Target { kind: "user", id: made.id.to_string() };
+        let mut entries = vec![entry(None, "create_user", target, after)];
         if let Some((tenant, role)) = membership {
             entries.push(join(conn, tenant, new.email, role).await?);
         }
@@ -109,7 +111,8 @@ pub(super) async fn set_password(conn: &mut Conn, email: &str, hash: &str) -> Re
         let patched = users::patch(conn, email, None, Some(hash)).await?;
         let (_, user) = patched.ok_or_else(|| MemberError::NoSuchUser(email.to_owned()))?;
         let after = json!({"email": user.email});
-        let entry = entry(None, "set_password", "user", user.id.to_string(), after);
+        let target = Target { kind: "user", id: user.id.to_string() };
+        let entry = entry(None, "set_password", target, after);
         audit::write(conn, &[entry]).await?;
         Ok::<_, MemberError>(user)
     })
@@ -155,7 +158,8 @@ pub(super) async fn create_key(
         };
         let made = api_keys::create(conn, new).await?;
         let after = json!({"name": made.name, "prefix": made.key_prefix, "user_id": made.user_id, "scopes": made.scopes});
-        let entry = entry(Some(order.tenant), "create_api_key", "api_key", made.id.to_string(), after);
+        let target = Target { kind: "api_key", id: made.id.to_string() };
+        let entry = entry(Some(order.tenant), "create_api_key", target, after);
         audit::write(conn, &[entry]).await?;
         Ok::<_, MemberError>(made)
     })

@@ -25,7 +25,7 @@ use crate::commands::definitions::queues;
 use crate::consent::{self, Unattended};
 use crate::failure::{CommandResult, usage};
 use crate::manifest::Files;
-use crate::output::{Column, neutral, or_dash, tell};
+use crate::output::{Column, List, neutral, or_dash, tell};
 
 /// More jobs than any project has.
 const EVERY: usize = 1_000_000;
@@ -120,7 +120,8 @@ pub(super) async fn run(args: ApplyArgs, session: &Session) -> CommandResult {
     let written = scheduled_anew(&applied.results);
     let lines =
         applied.results.iter().map(Line::from).chain(deleted.iter().map(Line::from)).collect::<Vec<_>>();
-    session.output.items(&Outcome { applied, deleted }, &lines, LINES, "the files describe nothing")?;
+    let list = List { items: &lines, columns: LINES, nothing: "the files describe nothing" };
+    session.output.items(&Outcome { applied, deleted }, list)?;
     tell_of_past(&api, &files, &written).await;
     queues::tell_of_unserved(&api, files.queues()).await;
     if dry_run {

@@ -74,7 +74,8 @@ pub(crate) async fn run(command: MigrateCommand, session: &Session) -> CommandRe
             let before = names(migrations::status(&mut conn).await.map_err(database_error)?);
             let applied = up(&database).await?;
             install(&database).await?;
-            report(session, &applied, &before, "applied", "the schema is already up to date")?;
+            let rows = rows(&applied, &before, "applied");
+            session.output.list(&rows, ROWS, "the schema is already up to date")?;
         }
         MigrateCommand::Down { database, steps, all, yes } => {
             let (database, mut conn, _) = connect(&database, session).await?;
@@ -90,7 +91,8 @@ pub(crate) async fn run(command: MigrateCommand, session: &Session) -> CommandRe
                 )?;
             }
             let reverted = migrations::down(&database, steps).await.map_err(migration_error)?;
-            report(session, &reverted, &before, "reverted", "there is nothing to revert")?;
+            let rows = rows(&reverted, &before, "reverted");
+            session.output.list(&rows, ROWS, "there is nothing to revert")?;
         }
         MigrateCommand::Status { database } => return status(&database, session).await,
     }
@@ -199,24 +201,18 @@ fn names(states: Vec<MigrationState>) -> Vec<(String, String)> {
     states.into_iter().map(|state| (state.version, state.name)).collect()
 }
 
-fn report(
-    session: &Session,
-    versions: &[String],
-    names: &[(String, String)],
-    state: &'static str,
-    nothing: &str,
-) -> Result<(), ExitError> {
+/// The rows of migrations that now have the given state.
+fn rows(versions: &[String], names: &[(String, String)], state: &'static str) -> Vec<Row> {
     let name =
         |version: &String| names.iter().find(|(known, _)| known == version).map(|(_, name)| name.clone());
-    let rows: Vec<Row> = versions
+    versions
         .iter()
         .map(|version| Row {
             version: version.clone(),
             name: name(version).unwrap_or_else(|| version.clone()),
             state,
         })
-        .collect();
-    session.output.list(&rows, ROWS, nothing)
+        .collect()
 }
 
 fn migration_error(error: MigrationError) -> ExitError {

@@ -19,7 +19,7 @@ use crate::commands::runs::WaitArgs;
 use crate::commands::{Session, tell_of_more};
 use crate::consent::{self, Unattended};
 use crate::failure::{CommandResult, usage};
-use crate::output::{Column, or_dash, tell, time};
+use crate::output::{Column, List, or_dash, tell, time};
 use crate::values::{at_least_one, id};
 
 #[derive(Debug, Subcommand)]
@@ -196,14 +196,16 @@ pub(crate) async fn run(command: DeadLettersCommand, session: &Session) -> Comma
             let wait = WaitArgs { wait: false, wait_timeout: std::time::Duration::ZERO };
             return cancel::retry(&["dead-letters"], id, &wait, session).await;
         }
-        DeadLettersCommand::Retry { which } => return many("retry", which, None, true, session).await,
+        DeadLettersCommand::Retry { which } => {
+            return many("retry", request(which, None)?, true, session).await;
+        }
         DeadLettersCommand::Discard { which: WhichArgs { id: Some(id), .. }, reason, .. } => {
             let path = ["dead-letters", &id.to_string(), "discard"];
             let letter: DeadLetter = session.api()?.post(&path, None, &ReasonRequest { reason }).await?;
             session.output.record(&letter, LIST)?;
         }
         DeadLettersCommand::Discard { which, reason, yes } => {
-            return many("discard", which, reason, yes, session).await;
+            return many("discard", request(which, reason)?, yes, session).await;
         }
     }
     Ok(exit::OK)
@@ -247,20 +249,14 @@ fn query(
 }
 
 /// Handles all selected dead letters.
-async fn many(
-    action: &str,
-    which: WhichArgs,
-    reason: Option<String>,
-    is_agreed: bool,
-    session: &Session,
-) -> CommandResult {
-    let mut request = request(which, reason)?;
+async fn many(action: &str, mut request: Request, is_agreed: bool, session: &Session) -> CommandResult {
     let api = session.api()?;
     if request.dry_run || !is_agreed {
         let meant = send(&api, action, &Request { dry_run: true, ..request.clone() }).await?;
         if request.dry_run {
             tell(&format!("{} are selected; nothing was changed", meant.count));
-            session.output.items(&meant, &meant.sample, LIST, NONE)?;
+            let list = List { items: &meant.sample, columns: LIST, nothing: NONE };
+            session.output.items(&meant, list)?;
             return Ok(exit::OK);
         }
         let what = format!("This {action}s {} dead letters permanently", meant.count);

@@ -10,7 +10,7 @@ use sched_wire::{ResetStuckRequest, RunStatus, SchedulerInstance, StuckAttempt, 
 
 use crate::commands::Session;
 use crate::failure::CommandResult;
-use crate::output::{Column, neutral, or_dash, tell, time};
+use crate::output::{Column, List, neutral, or_dash, tell, time};
 
 #[derive(Debug, Args)]
 pub(crate) struct ResetStuckArgs {
@@ -51,7 +51,7 @@ pub(crate) async fn reset(args: ResetStuckArgs, session: &Session) -> CommandRes
             "no scheduler leads, so they are not ended: start a scheduler, or wait until a standby takes over",
         );
     }
-    session.output.items(&found, &found.attempts, LIST, "")?;
+    session.output.items(&found, List { items: &found.attempts, columns: LIST, nothing: "" })?;
     Ok(exit::OK)
 }
 

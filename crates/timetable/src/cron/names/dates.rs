@@ -6,7 +6,7 @@
 use super::{
     super::{
         Fields,
-        field::Special,
+        special_day::Special,
         values::{Kind, ValueSet},
     },
     enumeration, values,

@@ -39,6 +39,13 @@ struct State {
     bytes: usize,
 }
 
+/// Identifies an attempt and its run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AttemptKey {
+    pub(crate) dispatch: DispatchId,
+    pub(crate) token: ClaimToken,
+}
+
 #[derive(Debug)]
 struct Attempt {
     dispatch: DispatchId,
@@ -57,6 +64,13 @@ struct Attempt {
     /// Whether the database may have rows of it.
     has_rows: bool,
     is_over: bool,
+}
+
+impl State {
+    /// The entry of an attempt, which exists from its first event.
+    fn attempt(&mut self, key: AttemptKey) -> &mut Attempt {
+        self.attempts.entry(key.token).or_insert_with(|| Attempt::new(key.dispatch))
+    }
 }
 
 impl Attempt {
@@ -106,6 +120,12 @@ impl Attempt {
         }
     }
 
+    /// Advances a stream by dropped bytes.
+    fn skip(&mut self, stream: &'static str, bytes: usize) {
+        let position = self.positions.entry(stream).or_default();
+        *position = position.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+
     /// Updates the list of pieces that the database keeps; returns the number of the first one.
     fn keep(&mut self) -> i64 {
         for piece in &self.pieces {
@@ -125,10 +145,10 @@ impl Attempt {
 
 impl LiveBuffer {
     /// Adds an event of an attempt; returns whether there was room for it.
-    pub(crate) fn take(&self, dispatch: DispatchId, token: ClaimToken, event: LiveEvent) -> bool {
+    pub(crate) fn take(&self, key: AttemptKey, event: LiveEvent) -> bool {
         let mut state = self.state();
         let all_bytes = state.bytes;
-        let attempt = state.attempts.entry(token).or_insert_with(|| Attempt::new(dispatch));
+        let attempt = state.attempt(key);
         let mut added = 0;
         let mut is_taken = !attempt.is_over;
         match event {
@@ -137,7 +157,7 @@ impl LiveBuffer {
                     added = text.len();
                     attempt.push(stream, text);
                 } else {
-                    skip(attempt, stream, text.len());
+                    attempt.skip(stream, text.len());
                     is_taken = false;
                 }
             }
@@ -162,9 +182,8 @@ impl LiveBuffer {
     }
 
     /// Advances a stream by dropped bytes.
-    pub(crate) fn skip(&self, dispatch: DispatchId, token: ClaimToken, stream: &'static str, bytes: usize) {
-        let mut state = self.state();
-        skip(state.attempts.entry(token).or_insert_with(|| Attempt::new(dispatch)), stream, bytes);
+    pub(crate) fn skip(&self, key: AttemptKey, stream: &'static str, bytes: usize) {
+        self.state().attempt(key).skip(stream, bytes);
     }
 
     /// Marks an attempt as ended: none of its events is written any more. Returns whether it had an
@@ -251,11 +270,6 @@ impl LiveBuffer {
     }
 }
 
-fn skip(attempt: &mut Attempt, stream: &'static str, bytes: usize) {
-    let position = attempt.positions.entry(stream).or_default();
-    *position = position.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
-}
-
 /// Removes written pieces from the waiting ones; returns their bytes.
 fn forget_pieces(attempt: &mut Attempt, written: &[Piece]) -> usize {
     let up_to = written.last().map_or(0, |piece| piece.seq);
@@ -278,12 +292,10 @@ mod tests {
 
     const TOKEN: ClaimToken = ClaimToken(7);
 
-    fn dispatch() -> DispatchId {
-        DispatchId(Uuid::from_u128(1))
-    }
+    const KEY: AttemptKey = AttemptKey { dispatch: DispatchId(Uuid::from_u128(1)), token: TOKEN };
 
     fn say(buffer: &LiveBuffer, stream: &'static str, text: &str) -> bool {
-        buffer.take(dispatch(), TOKEN, LiveEvent::Output { stream, text: text.into() })
+        buffer.take(KEY, LiveEvent::Output { stream, text: text.into() })
     }
 
     fn pieces(buffer: &LiveBuffer) -> Vec<(i64, &'static str, i64, String)> {
@@ -370,13 +382,13 @@ mod tests {
     #[test]
     fn ended_attempt_stays_until_its_rows_are_gone() {
         let buffer = LiveBuffer::default();
-        buffer.take(dispatch(), TOKEN, LiveEvent::Progress { percent: Some(120.0), message: "a\0b".into() });
+        buffer.take(KEY, LiveEvent::Progress { percent: Some(120.0), message: "a\0b".into() });
         let news = buffer.news();
         assert_eq!(news[0].progress, Some((Some(100.0), "a\u{FFFD}b".into())));
         buffer.close(TOKEN);
         buffer.written(&news);
         assert!(!say(&buffer, "stdout", "late"));
-        assert_eq!(buffer.over(), [(dispatch(), TOKEN)]);
+        assert_eq!(buffer.over(), [(KEY.dispatch, TOKEN)]);
         buffer.forgotten(&[TOKEN]);
         assert!(buffer.over().is_empty());
     }

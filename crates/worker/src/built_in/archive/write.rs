@@ -26,15 +26,13 @@ const PART_BYTES: usize = 8 * 1024 * 1024;
 /// Maximal number of concurrent parts.
 const PARTS: usize = 2;
 
-/// Writes the month. `None` if it was cancelled; then there is no object.
+/// Writes the month to a new object. `None` if it was cancelled; then there is no object.
 pub(super) async fn write(
     conn: &mut Conn,
     ctx: &Ctx,
-    store: &Store,
-    name: &str,
     month: &DetachedMonth,
+    mut object: Object<'_>,
 ) -> Result<Option<Content>, HandlerError> {
-    let mut object = Object::new(store, name);
     match fill(conn, ctx, &mut object, month).await {
         Ok(true) => Ok(Some(object.finish().await?)),
         Ok(false) => {
@@ -43,7 +41,7 @@ pub(super) async fn write(
         }
         Err(error) => {
             if let Err(left) = object.writer.abort().await {
-                ctx.log(format!("parts of {name} may be left: {left}"));
+                ctx.log(format!("parts of {} may be left: {left}", object.name));
             }
             Err(error)
         }
@@ -54,7 +52,7 @@ pub(super) async fn write(
 async fn fill(
     conn: &mut Conn,
     ctx: &Ctx,
-    object: &mut Object,
+    object: &mut Object<'_>,
     month: &DetachedMonth,
 ) -> Result<bool, HandlerError> {
     let mut first = 0;
@@ -71,7 +69,9 @@ async fn fill(
     Ok(true)
 }
 
-struct Object {
+/// An object of the storage while it is written.
+pub(super) struct Object<'a> {
+    name: &'a str,
     gzip: GzEncoder<Vec<u8>>,
     writer: BufWriter,
     hasher: Sha256,
@@ -79,10 +79,11 @@ struct Object {
     bytes: u64,
 }
 
-impl Object {
-    fn new(store: &Store, name: &str) -> Self {
+impl<'a> Object<'a> {
+    pub(super) fn new(store: &Store, name: &'a str) -> Self {
         let writer = BufWriter::with_capacity(store.objects(), store.path(name), PART_BYTES);
         Self {
+            name,
             gzip: GzEncoder::new(Vec::new(), Compression::default()),
             writer: writer.with_max_concurrency(PARTS),
             hasher: Sha256::new(),

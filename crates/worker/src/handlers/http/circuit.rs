@@ -21,12 +21,17 @@ const PROBE_PAUSE: Duration = Duration::from_secs(5);
 /// An endpoint without a failure for this long, and for twice its cooldown, is forgotten.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
 
-/// Tenant, and origin of the endpoint (`https://host:port`).
-type Key = (Uuid, String);
+/// An endpoint, as seen by a tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Endpoint {
+    pub(super) tenant: Uuid,
+    /// `https://host:port`.
+    pub(super) origin: String,
+}
 
 /// The circuits of one worker. Closed circuits without failures have no entry.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Circuits(Arc<Mutex<HashMap<Key, Circuit>>>);
+pub(super) struct Circuits(Arc<Mutex<HashMap<Endpoint, Circuit>>>);
 
 #[derive(Debug, Clone, Copy)]
 struct Circuit {
@@ -42,7 +47,7 @@ struct Circuit {
 #[derive(Debug)]
 pub(super) struct Pass {
     circuits: Circuits,
-    key: Key,
+    endpoint: Endpoint,
     settings: CircuitBreaker,
     is_probe: bool,
 }
@@ -57,16 +62,14 @@ impl Circuits {
     /// Requests permission to call.
     pub(super) fn enter(
         &self,
-        tenant: Uuid,
-        endpoint: &str,
+        endpoint: Endpoint,
         settings: CircuitBreaker,
         now: Instant,
     ) -> Result<Pass, Open> {
-        let key = (tenant, endpoint.to_owned());
         let mut is_probe = false;
         if settings.failures > 0 {
             let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(circuit) = all.get_mut(&key)
+            if let Some(circuit) = all.get_mut(&endpoint)
                 && let Some(opened) = circuit.opened
             {
                 let cooldown = Duration::from_secs(settings.cooldown_seconds.into());
@@ -81,7 +84,7 @@ impl Circuits {
                 is_probe = true;
             }
         }
-        Ok(Pass { circuits: self.clone(), key, settings, is_probe })
+        Ok(Pass { circuits: self.clone(), endpoint, settings, is_probe })
     }
 
     /// Forgets endpoints without recent failures.
@@ -100,7 +103,7 @@ impl Circuits {
 
 /// Publishes the number of open circuits. The metric has no label for the endpoint: endpoints are
 /// many, short-lived and belong to tenants.
-fn publish(all: &HashMap<Key, Circuit>) {
+fn publish(all: &HashMap<Endpoint, Circuit>) {
     let open = all.values().filter(|circuit| circuit.opened.is_some()).count();
     metrics::gauge!("sched_http_circuits_open").set(u32::try_from(open).map_or(f64::MAX, f64::from));
 }
@@ -109,14 +112,14 @@ impl Pass {
     /// Reports that the endpoint works.
     pub(super) fn succeeded(mut self) {
         let mut all = self.circuits.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_open = all.get(&self.key).is_some_and(|circuit| circuit.opened.is_some());
+        let is_open = all.get(&self.endpoint).is_some_and(|circuit| circuit.opened.is_some());
         // A call that began before the circuit opened proves nothing about the present.
         if self.is_probe || !is_open {
-            all.remove(&self.key);
+            all.remove(&self.endpoint);
         }
         if self.is_probe {
             publish(&all);
-            tracing::info!(http.endpoint = self.key.1, "endpoint works again; circuit closed");
+            tracing::info!(http.endpoint = self.endpoint.origin, "endpoint works again; circuit closed");
         }
         drop(all);
         self.is_probe = false;
@@ -128,11 +131,11 @@ impl Pass {
             return;
         }
         let mut all = self.circuits.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= MAX_ENDPOINTS && !all.contains_key(&self.key) {
+        if all.len() >= MAX_ENDPOINTS && !all.contains_key(&self.endpoint) {
             return;
         }
         let cooldown = Duration::from_secs(self.settings.cooldown_seconds.into());
-        let circuit = all.entry(self.key.clone()).or_insert(Circuit {
+        let circuit = all.entry(self.endpoint.clone()).or_insert(Circuit {
             failures: 0,
             failed_at: now,
             cooldown,
@@ -146,7 +149,7 @@ impl Pass {
             circuit.opened = Some(now);
             circuit.is_probing = false;
             tracing::warn!(
-                http.endpoint = self.key.1,
+                http.endpoint = self.endpoint.origin,
                 failures = circuit.failures,
                 cooldown_seconds = self.settings.cooldown_seconds,
                 "endpoint fails repeatedly; circuit opened"
@@ -163,7 +166,7 @@ impl Drop for Pass {
     fn drop(&mut self) {
         if self.is_probe {
             let mut all = self.circuits.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(circuit) = all.get_mut(&self.key) {
+            if let Some(circuit) = all.get_mut(&self.endpoint) {
                 circuit.is_probing = false;
             }
         }
@@ -178,8 +181,12 @@ mod tests {
 
     const SETTINGS: CircuitBreaker = CircuitBreaker { failures: 3, cooldown_seconds: 30 };
 
+    fn endpoint(origin: &str) -> Endpoint {
+        Endpoint { tenant: Uuid::nil(), origin: origin.to_owned() }
+    }
+
     fn enter(circuits: &Circuits, now: Instant) -> Result<Pass, Open> {
-        circuits.enter(Uuid::nil(), "https://a.b", SETTINGS, now)
+        circuits.enter(endpoint("https://a.b"), SETTINGS, now)
     }
 
     fn opened(now: Instant) -> Circuits {
@@ -219,23 +226,23 @@ mod tests {
         let circuits = opened(now);
         let later = now + FORGOTTEN_AFTER;
         for n in 1..MAX_ENDPOINTS {
-            circuits.enter(Uuid::nil(), &n.to_string(), SETTINGS, later).unwrap().failed(later);
+            circuits.enter(endpoint(&n.to_string()), SETTINGS, later).unwrap().failed(later);
         }
         let fail = |now: Instant| {
             (0..3).for_each(|_| {
-                circuits.enter(Uuid::nil(), "new", SETTINGS, now).unwrap().failed(now);
+                circuits.enter(endpoint("new"), SETTINGS, now).unwrap().failed(now);
             })
         };
         fail(later);
         assert!(
-            circuits.enter(Uuid::nil(), "new", SETTINGS, later).is_ok(),
+            circuits.enter(endpoint("new"), SETTINGS, later).is_ok(),
             "there are too many to remember it"
         );
         circuits.tidy(later - Duration::from_secs(1));
         assert_eq!(circuits.0.lock().unwrap().len(), MAX_ENDPOINTS, "none is old enough");
         circuits.tidy(later);
         fail(later);
-        assert!(circuits.enter(Uuid::nil(), "new", SETTINGS, later).is_err(), "it has a breaker now");
+        assert!(circuits.enter(endpoint("new"), SETTINGS, later).is_err(), "it has a breaker now");
         circuits.tidy(later + FORGOTTEN_AFTER);
         assert!(circuits.0.lock().unwrap().is_empty());
     }
@@ -262,9 +269,10 @@ mod tests {
         }
         late.succeeded();
         assert!(enter(&circuits, now).is_err());
-        assert!(circuits.enter(Uuid::max(), "https://a.b", SETTINGS, now).is_ok(), "another tenant");
-        assert!(circuits.enter(Uuid::nil(), "https://c.d", SETTINGS, now).is_ok(), "another endpoint");
+        let of_other = Endpoint { tenant: Uuid::max(), ..endpoint("https://a.b") };
+        assert!(circuits.enter(of_other, SETTINGS, now).is_ok(), "another tenant");
+        assert!(circuits.enter(endpoint("https://c.d"), SETTINGS, now).is_ok(), "another endpoint");
         let off = CircuitBreaker { failures: 0, cooldown_seconds: 30 };
-        assert!(circuits.enter(Uuid::nil(), "https://a.b", off, now).is_ok(), "a function without a breaker");
+        assert!(circuits.enter(endpoint("https://a.b"), off, now).is_ok(), "a function without a breaker");
     }
 }

@@ -16,7 +16,7 @@ use url::{Host, Url};
 use super::HttpSettings;
 use super::addresses::refusal;
 use super::allow::{AllowList, normal_name};
-use super::own_database::{OwnDatabase, Verdict};
+use super::own_database::{OwnDatabase, Target, Verdict};
 use super::ports::PortList;
 use super::resolver::Resolve;
 use super::this_machine::{is_local_name, is_own};
@@ -89,7 +89,8 @@ impl Guard {
         if !self.ports.has(port) && !self.allow.names_port(name, &addresses, port) {
             return Err(NoTarget::Port { port });
         }
-        match self.own.judge(name, &addresses, port, self.resolver.as_ref()).await {
+        let target = Target { name, addresses: &addresses, port };
+        match self.own.judge(target, self.resolver.as_ref()).await {
             Verdict::Other => Ok(found),
             Verdict::Own => Err(NoTarget::Never { reason: "it is the scheduler's own database" }),
             Verdict::Unknown => Err(NoTarget::Never {

@@ -33,6 +33,15 @@ pub(super) enum Verdict {
     Unknown,
 }
 
+/// The target of a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Target<'a> {
+    /// The name in the URL; `None` for a literal address.
+    pub(super) name: Option<&'a str>,
+    pub(super) addresses: &'a [IpAddr],
+    pub(super) port: u16,
+}
+
 impl OwnDatabase {
     pub(super) fn new(servers: &[(String, u16)]) -> Self {
         let name = |host: &String| normal_name(host).to_ascii_lowercase();
@@ -43,13 +52,8 @@ impl OwnDatabase {
     }
 
     /// Whether the target is the database, by its name or by one of its addresses.
-    pub(super) async fn judge(
-        &self,
-        name: Option<&str>,
-        addresses: &[IpAddr],
-        port: u16,
-        resolver: &dyn Resolve,
-    ) -> Verdict {
+    pub(super) async fn judge(&self, target: Target<'_>, resolver: &dyn Resolve) -> Verdict {
+        let Target { name, addresses, port } = target;
         if !self.ports.contains(&port) {
             return Verdict::Other;
         }

@@ -28,13 +28,21 @@ pub(super) struct Worker {
     pub(super) mark: String,
 }
 
+/// An attempt, as far as its program and the environment of the program depend on it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ProgramContext<'a> {
+    pub(super) config: &'a ProcessConfig,
+    pub(super) execution: &'a Execution,
+    pub(super) worker: &'a Worker,
+    /// The user of the program, if it is not the worker's user.
+    pub(super) identity: Option<&'a Identity>,
+}
+
 pub(super) fn variables(
-    config: &ProcessConfig,
-    execution: &Execution,
+    context: &ProgramContext<'_>,
     workspace: &Workspace,
-    worker: &Worker,
-    identity: Option<&Identity>,
 ) -> Result<BTreeMap<OsString, OsString>, MissingSecret> {
+    let ProgramContext { config, execution, worker, identity } = *context;
     let mut all = BTreeMap::new();
     let mut set = |name: &str, value: &OsStr| {
         all.insert(OsString::from(name), value.to_owned());

@@ -20,14 +20,12 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
-use super::super::Execution;
 use super::cgroups::AttemptGroups;
 use super::confine::Confinement;
-use super::environment::{self, SAFE_PATH};
+use super::environment::{self, ProgramContext, SAFE_PATH};
 use super::running::Running;
 use super::spawn::Program;
 use super::start_error::StartError;
-use super::users::Identity;
 use super::workspace::Workspace;
 
 /// Limit of launching threads. More threads than processors gain nothing.
@@ -116,13 +114,11 @@ pub(super) fn path(config: &ProcessConfig) -> Result<PathBuf, StartError> {
 /// Assembles the program of an attempt. A program of another user enters its directory after it has
 /// become that user.
 pub(super) fn program(
+    context: &ProgramContext<'_>,
     path: PathBuf,
-    config: &ProcessConfig,
-    execution: &Execution,
     workspace: &mut Workspace,
-    worker: &environment::Worker,
-    identity: Option<&Identity>,
 ) -> Result<Program, StartError> {
+    let config = context.config;
     let own_args = config.args.iter().map(OsString::from);
     let args = match &config.program {
         Some(_) => own_args.collect(),
@@ -134,9 +130,9 @@ pub(super) fn program(
     // A file and not a pipe: the worker need not write to it, and a program that does not read it
     // causes no error.
     let stdin = workspace.take_args().filter(|_| config.stdin == StdinSource::Args);
-    let env = environment::variables(config, execution, workspace, worker, identity)?;
+    let env = environment::variables(context, workspace)?;
     let cwd = working_directory(config, workspace)?;
-    Ok(Program { path, args, env, cwd, stdin, runs_as_other_user: identity.is_some() })
+    Ok(Program { path, args, env, cwd, stdin, runs_as_other_user: context.identity.is_some() })
 }
 
 fn working_directory(config: &ProcessConfig, workspace: &Workspace) -> Result<PathBuf, StartError> {

@@ -32,6 +32,15 @@ use super::{orphans, ownership};
 /// Prefix of the names of private directories.
 const PREFIX: &str = "sched-";
 
+/// The directory in which a worker creates the private directories of its attempts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WorkspaceRoot<'a> {
+    pub(super) path: &'a Path,
+    /// The worker's mark, see [`crate::handlers::process::orphans`].
+    pub(super) mark: &'a str,
+    pub(super) spares: &'a Arc<DirPool>,
+}
+
 /// The private directory of a running attempt.
 #[derive(Debug)]
 pub(super) struct Workspace {
@@ -59,14 +68,13 @@ pub(super) struct Leftovers {
 
 impl Workspace {
     /// Creates the directory below `root`, or takes a spare, and writes the arguments. It belongs
-    /// to `owner`, the user of the program, or else to the worker. `mark` is the worker's.
+    /// to `owner`, the user of the program, or else to the worker.
     pub(super) fn create(
-        root: &Path,
+        root: WorkspaceRoot<'_>,
         execution: &Execution,
-        mark: &str,
         owner: Option<(Uid, Gid)>,
-        spares: &Arc<DirPool>,
     ) -> io::Result<Self> {
+        let WorkspaceRoot { path: root, mark, spares } = root;
         let worker = mark.replace(':', "_");
         let (id, unguessable) = (execution.attempt_id.simple(), Uuid::new_v4().simple());
         let path = root.join(format!("{PREFIX}{worker}-{id}-{unguessable}"));
@@ -283,8 +291,9 @@ mod tests {
         };
         let _other = spares.used();
         let there = || fs::read_dir(root.path()).unwrap().count();
+        let place = WorkspaceRoot { path: root.path(), mark: "1:2:3:x", spares: &spares };
         for (survives, left) in [(true, 0), (false, usize::from(cfg!(target_os = "linux")))] {
-            let workspace = Workspace::create(root.path(), &execution, "1:2:3:x", None, &spares).unwrap();
+            let workspace = Workspace::create(place, &execution, None).unwrap();
             assert_eq!(workspace.close_now(survives).notes, Vec::<String>::new());
             assert_eq!(there(), left);
         }

@@ -62,7 +62,7 @@ async fn claim_status() {
     let case = Case {
         fence: "claim_status",
         provoked_by: "two workers that pick the same dispatch before either writes (row lock away in both)",
-        finding: "effects: two of one dispatch overlap",
+        finding: "effects: two effects of one dispatch overlap",
     };
     case.holds(&claim_at_once("claim_lock").await);
     case.is_found(&claim_at_once("claim_lock,claim_status").await);
@@ -154,7 +154,7 @@ async fn claim_token() {
         fence: "claim_token",
         provoked_by: "a worker whose network is stuck when its work ends, and fair during the next attempt",
         // The result of the first is taken for the second's, which goes on.
-        finding: "effects: an attempt is COMPLETED and was not done",
+        finding: "effects: an attempt is COMPLETED without a complete effect",
     };
     case.holds(&report_late("").await);
     case.is_found(&report_late("claim_token").await);
@@ -190,7 +190,7 @@ async fn worker_lease() {
     let case = Case {
         fence: "worker_lease",
         provoked_by: "SIGSTOP of a worker past its lease, and SIGCONT",
-        finding: "effects: two of one dispatch overlap",
+        finding: "effects: two effects of one dispatch overlap",
     };
     case.holds(&freeze_past_the_lease("").await);
     case.is_found(&freeze_past_the_lease("worker_lease").await);
@@ -219,7 +219,7 @@ async fn trust_window_of_a_worker() {
     let case = Case {
         fence: "trust_window",
         provoked_by: "a worker whose network is stuck past its lease",
-        finding: "effects: two of one dispatch overlap",
+        finding: "effects: two effects of one dispatch overlap",
     };
     case.holds(&work_without_a_network("").await);
     case.is_found(&work_without_a_network("trust_window").await);
@@ -250,7 +250,7 @@ async fn job_timeout() {
     let case = Case {
         fence: "job_timeout",
         provoked_by: "a program that takes longer than its time-out",
-        finding: "effects: a program goes on past its time-out",
+        finding: "effects: a program runs past its time-out",
     };
     case.holds(&run_past_its_time("", "work=120").await);
     case.is_found(&run_past_its_time("job_timeout", "work=120").await);
@@ -262,7 +262,7 @@ async fn job_kill() {
     let case = Case {
         fence: "job_kill",
         provoked_by: "a program that does not listen when it is told to end",
-        finding: "effects: a program goes on past its time-out",
+        finding: "effects: a program runs past its time-out",
     };
     case.holds(&run_past_its_time("", "trap '' TERM; work=120").await);
     case.is_found(&run_past_its_time("job_kill", "trap '' TERM; work=120").await);

@@ -45,13 +45,13 @@ pub(in crate::routes) async fn missing(
 /// Writes them. Returns the results in the order of the manifest.
 pub(in crate::routes) async fn write(
     conn: &mut Conn,
-    (tenant, by): (TenantId, &Actor),
     checked: &Checked,
+    by: &Actor,
     notes: &mut Notes,
 ) -> Result<Vec<Applied>, ApiError> {
     let mut channels = Vec::new();
     for (position, (_, settings)) in by_name(&checked.channels, |settings| &settings.name) {
-        let (saved, entry) = of_channels::write(conn, (tenant, by), settings).await?;
+        let (saved, entry) = of_channels::write(conn, settings, by).await?;
         notes.entries.extend(entry);
         let change = saved.change.into_wire();
         let applied = Applied {
@@ -65,11 +65,11 @@ pub(in crate::routes) async fn write(
         channels.push((position, applied));
     }
     if channels.iter().any(|(_, applied)| applied.change == Change::Created) {
-        of_channels::room(conn, tenant, "/notification_channels").await?;
+        of_channels::room(conn, by.tenant, "/notification_channels").await?;
     }
     let mut rules = Vec::new();
     for (position, (at, settings)) in by_name(&checked.rules, |settings| &settings.name) {
-        let (saved, entry) = of_rules::write(conn, (tenant, by), at, settings).await?;
+        let (saved, entry) = of_rules::write(conn, at, settings, by).await?;
         notes.entries.extend(entry);
         let change = saved.change.into_wire();
         let applied = Applied {
@@ -83,7 +83,7 @@ pub(in crate::routes) async fn write(
         rules.push((position, applied));
     }
     if rules.iter().any(|(_, applied)| applied.change == Change::Created) {
-        of_rules::room(conn, tenant, "/notification_rules").await?;
+        of_rules::room(conn, by.tenant, "/notification_rules").await?;
     }
     Ok(in_order(channels).chain(in_order(rules)).collect())
 }

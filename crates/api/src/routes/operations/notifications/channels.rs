@@ -7,7 +7,7 @@ use sched_model::domain::ids::{TenantId, time_ordered};
 use sched_model::events::notifications::channels::{
     self, ChannelRecord, ChannelSettings, Deleted, SavedChannel,
 };
-use sched_model::events::notifications::deliveries;
+use sched_model::events::notifications::deliveries::{self, TestMessage};
 use sched_model::identity::audit::AuditEntry;
 use sched_model::{
     Conn, DbResult,
@@ -77,7 +77,7 @@ pub(crate) async fn put(call: Call, name: web::Path<String>, body: Body) -> Resu
             if let Some(mistake) = missing_secret(conn, tenant, "", &settings).await? {
                 return Err(ApiError::Refused(vec![mistake]));
             }
-            let (saved, entry) = write(conn, (tenant, by), &settings).await?;
+            let (saved, entry) = write(conn, &settings, by).await?;
             if saved.change == Change::Created {
                 room(conn, tenant, "").await?;
             }
@@ -103,17 +103,17 @@ pub(crate) async fn put(call: Call, name: web::Path<String>, body: Body) -> Resu
 /// Writes a channel. Returns it, and its audit entry if it changed.
 pub(in crate::routes) async fn write(
     conn: &mut Conn,
-    (tenant, by): (TenantId, &Actor),
     settings: &ChannelSettings,
+    by: &Actor,
 ) -> DbResult<(SavedChannel, Option<AuditEntry>)> {
-    let saved = channels::save(conn, tenant, settings, &by.source).await?;
+    let saved = channels::save(conn, by.tenant, settings, &by.source).await?;
     let action = match saved.change {
         Change::Created => "create_notification_channel",
         Change::Updated => "update_notification_channel",
         Change::Unchanged => return Ok((saved, None)),
     };
     let before = saved.before.as_ref().map(|(before, _)| before);
-    let entry = entry((tenant, by), (action, TARGET, settings.name.as_str()), before, Some(settings));
+    let entry = entry((action, TARGET, settings.name.as_str()), before, Some(settings), by);
     Ok((saved, Some(entry)))
 }
 
@@ -153,7 +153,7 @@ pub(crate) async fn delete(call: Call, name: web::Path<String>) -> Result<HttpRe
             condition.check(KIND, Some(&channel.version.to_string()))?;
             let before = channel.settings();
             let what = ("delete_notification_channel", TARGET, name.as_str());
-            audit::write(conn, &[entry((tenant, by), what, Some(&before), None)]).await?;
+            audit::write(conn, &[entry(what, Some(&before), None, by)]).await?;
             Ok::<_, ApiError>((Reply::no_content(), ()))
         })
         .await?;
@@ -182,9 +182,9 @@ pub(crate) async fn test(call: Call, name: web::Path<String>) -> Result<HttpResp
             let body = json!({
                 "type": "test", "id": id, "at": now, "tenant": slug, "channel": channel.name, "held_back": 0,
             });
-            deliveries::test(conn, tenant, id, &channel, &body).await?;
+            deliveries::test(conn, tenant, TestMessage { id, channel: &channel, body: &body }).await?;
             let what = ("test_notification_channel", TARGET, name.as_str());
-            audit::write(conn, &[entry::<ChannelSettings>((tenant, by), what, None, None)]).await?;
+            audit::write(conn, &[entry::<ChannelSettings>(what, None, None, by)]).await?;
             let made = deliveries::by_id(conn, tenant, id).await?;
             let made = made.ok_or_else(|| no_such("notification delivery", &id.to_string()))?;
             Ok::<_, ApiError>((Reply::with(StatusCode::ACCEPTED, &show::delivery(made))?, ()))

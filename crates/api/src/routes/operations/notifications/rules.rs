@@ -3,7 +3,7 @@
 use actix_web::{HttpResponse, web};
 use sched_model::definitions::functions::Change;
 use sched_model::domain::ids::TenantId;
-use sched_model::events::notifications::rules::{self, RuleRecord, RuleSettings, SavedRule};
+use sched_model::events::notifications::rules::{self, NewRule, RuleRecord, RuleSettings, SavedRule};
 use sched_model::identity::audit::AuditEntry;
 use sched_model::{Conn, connection::notify, identity::audit};
 use sched_wire::{BASE_PATH, NotificationRule, Page, PageQuery};
@@ -62,7 +62,7 @@ pub(crate) async fn put(call: Call, name: web::Path<String>, body: Body) -> Resu
     let settings = show::read_rule(body, "").map_err(ApiError::Refused)?;
     let written = call
         .write("put_notification_rule", async |conn: &mut Conn| {
-            let (saved, entry) = write(conn, (tenant, by), "", &settings).await?;
+            let (saved, entry) = write(conn, "", &settings, by).await?;
             if saved.change == Change::Created {
                 room(conn, tenant, "").await?;
             }
@@ -90,22 +90,22 @@ pub(crate) async fn put(call: Call, name: web::Path<String>, body: Body) -> Resu
 /// names something missing.
 pub(in crate::routes) async fn write(
     conn: &mut Conn,
-    (tenant, by): (TenantId, &Actor),
     at: &str,
     settings: &RuleSettings,
+    by: &Actor,
 ) -> Result<(SavedRule, Option<AuditEntry>), ApiError> {
-    let subject = rules::subject(conn, tenant, settings).await?.map_err(|missing| {
+    let subject = rules::subject(conn, by.tenant, settings).await?.map_err(|missing| {
         let mistake = |(field, message)| FieldError::invalid(format!("{at}/{field}"), message);
         ApiError::Refused(missing.into_iter().map(mistake).collect())
     })?;
-    let saved = rules::save(conn, tenant, settings, subject, &by.source).await?;
+    let saved = rules::save(conn, by.tenant, NewRule { settings, subject, source: &by.source }).await?;
     let action = match saved.change {
         Change::Created => "create_notification_rule",
         Change::Updated => "update_notification_rule",
         Change::Unchanged => return Ok((saved, None)),
     };
     let before = saved.before.as_ref().map(|(before, _)| before);
-    let entry = entry((tenant, by), (action, TARGET, settings.name.as_str()), before, Some(settings));
+    let entry = entry((action, TARGET, settings.name.as_str()), before, Some(settings), by);
     Ok((saved, Some(entry)))
 }
 
@@ -123,7 +123,7 @@ pub(crate) async fn delete(call: Call, name: web::Path<String>) -> Result<HttpRe
             let rule = rules::delete(conn, tenant, &name).await?.ok_or_else(|| no_such(KIND, &name))?;
             condition.check(KIND, Some(&rule.version.to_string()))?;
             let what = ("delete_notification_rule", TARGET, name.as_str());
-            audit::write(conn, &[entry((tenant, by), what, Some(&rule.settings), None)]).await?;
+            audit::write(conn, &[entry(what, Some(&rule.settings), None, by)]).await?;
             Ok::<_, ApiError>((Reply::no_content(), ()))
         })
         .await?;

@@ -6,8 +6,8 @@
 //! reader loses nothing.
 
 use chrono::{DateTime, Utc};
-use sched_model::domain::dispatch::DispatchStatus;
 use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId, TenantId};
+use sched_model::domain::run_state::DispatchStatus;
 use sched_model::running::live_output::{self, Finished, Watched};
 use sched_model::{Conn, DbError, DbResult, running::executions};
 use sched_wire::LogEvent;
@@ -22,6 +22,14 @@ const ATTEMPTS_AT_ONCE: usize = 10;
 /// Limit of stored output per poll; the next poll continues. Escaping in JSON multiplies the sent
 /// bytes.
 const BYTES_AT_ONCE: usize = 1 << 20;
+
+/// A piece of a stream, with its offset.
+#[derive(Debug, Clone, Copy)]
+struct Piece<'a> {
+    stream: &'a str,
+    starts_at: u64,
+    content: &'a str,
+}
 
 #[derive(Debug, Clone)]
 pub(super) struct Follower {
@@ -77,10 +85,8 @@ impl Follower {
         self.has_more = false;
         let mut seen = Vec::new();
         self.ended(conn, &watched, &mut seen).await?;
-        if !self.has_more
-            && let Some((execution, token)) = watched.running
-        {
-            self.running(conn, &watched, (execution, token), &mut seen).await?;
+        if !self.has_more {
+            self.running(conn, &watched, &mut seen).await?;
         }
         Ok(seen)
     }
@@ -92,7 +98,7 @@ impl Follower {
             return Ok(());
         }
         let from = self.position.execution;
-        let finished = live_output::finished(conn, self.tenant, self.dispatch, watched, from).await?;
+        let finished = live_output::finished(conn, self.tenant, watched, from).await?;
         let mut new = finished.into_iter().filter(|one| !(self.position.is_done && from == Some(one.id)));
         let page: Vec<Finished> = new.by_ref().take(ATTEMPTS_AT_ONCE).collect();
         self.has_more = new.next().is_some();
@@ -106,10 +112,7 @@ impl Follower {
             let stored = executions::output(conn, self.tenant, one.id).await?;
             for stream in STREAMS {
                 for (starts_at, content) in placed(&stored, stream) {
-                    if let Some((dropped_bytes, text)) = self.position.pass(stream, starts_at, content) {
-                        bytes += text.len();
-                        self.output(one.id, stream, dropped_bytes, text, seen);
-                    }
+                    bytes += self.output(one.id, Piece { stream, starts_at, content }, seen);
                 }
             }
             self.position.is_done = true;
@@ -123,14 +126,9 @@ impl Follower {
         Ok(())
     }
 
-    /// New live output of the running attempt.
-    async fn running(
-        &mut self,
-        conn: &mut Conn,
-        watched: &Watched,
-        (execution, token): (ExecutionId, ClaimToken),
-        seen: &mut Seen,
-    ) -> DbResult<()> {
+    /// New live output of the running attempt, if there is one.
+    async fn running(&mut self, conn: &mut Conn, watched: &Watched, seen: &mut Seen) -> DbResult<()> {
+        let Some((execution, token)) = watched.running else { return Ok(()) };
         // It has ended meanwhile and was read to its end; the next poll finds the run in another
         // state.
         if self.position.is_done && self.position.execution >= Some(execution) {
@@ -138,15 +136,13 @@ impl Follower {
         }
         self.begin(execution, watched.attempt, seen);
         let after = self.last_piece.filter(|(of, _)| *of == token).map_or(0, |(_, seq)| seq);
-        let pieces = live_output::pieces(conn, self.tenant, self.dispatch, token, after).await?;
+        let pieces = live_output::pieces(conn, self.tenant, (self.dispatch, token), after).await?;
         self.has_more = pieces.len() >= live_output::PIECES_AT_ONCE;
         for piece in pieces {
             self.last_piece = Some((token, piece.seq));
             let starts_at = u64::try_from(piece.starts_at).unwrap_or(0);
-            if let Some((dropped_bytes, text)) = self.position.pass(&piece.stream, starts_at, &piece.content)
-            {
-                self.output(execution, &piece.stream, dropped_bytes, text, seen);
-            }
+            let piece = Piece { stream: &piece.stream, starts_at, content: &piece.content };
+            self.output(execution, piece, seen);
         }
         if let Some(progress) = &watched.progress
             && self.progress_of != Some(progress.updated_at)
@@ -166,7 +162,10 @@ impl Follower {
         }
     }
 
-    fn output(&self, execution: ExecutionId, stream: &str, dropped_bytes: u64, text: &str, seen: &mut Seen) {
+    /// Passes a piece of output. Returns the number of its new bytes.
+    fn output(&mut self, execution: ExecutionId, piece: Piece<'_>, seen: &mut Seen) -> usize {
+        let Piece { stream, starts_at, content } = piece;
+        let Some((dropped_bytes, text)) = self.position.pass(stream, starts_at, content) else { return 0 };
         let event = LogEvent::Output {
             attempt_id: execution.0,
             stream: stream.to_owned(),
@@ -174,5 +173,6 @@ impl Follower {
             dropped_bytes,
         };
         seen.push((event, self.position));
+        text.len()
     }
 }

@@ -15,8 +15,8 @@ use super::{Limits, Stepped};
 use crate::dispatching::insert::{self, NewDispatch, Origin};
 use crate::{Conn, DbResult, connection::database_clock};
 use sched_domain::built_in;
-use sched_domain::dispatch::Trigger;
 use sched_domain::ids::{DEFAULT_TENANT, DispatchId, JobId, TenantId, time_ordered};
+use sched_domain::run_state::Trigger;
 
 statement! {
     Waiting = "notifications_waiting.sql", (room: i64 as BigInt, limit: i64 as BigInt) -> (SqlUuid, SqlUuid)

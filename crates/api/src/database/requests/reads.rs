@@ -1,0 +1,137 @@
+//! Reads of requests: one read-only transaction, in the tenant of the caller or, for a system
+//! operator, of the installation.
+//!
+//! Reads that may take long wait for a permit and have a time limit, so they do not delay quick
+//! ones. A process that dies in between leaves nothing.
+
+use std::time::Duration;
+
+use sched_model::Conn;
+use sched_model::connection::row_security::Scope;
+use sched_model::connection::transaction::{TransactionError as _, Work, read_in};
+
+use super::operator;
+use crate::error::ApiError;
+use crate::events::reads::STATEMENT_WITHIN;
+use crate::identity::Identity;
+use crate::state::ApiState;
+
+/// Runs of a read that collides with a schema change. Collisions are rare.
+const COLLISIONS: u32 = 4;
+const TOTALS_WITHIN: Duration = Duration::from_secs(10);
+
+/// The events that a read may see.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EventScope<'a> {
+    /// The caller; the events are of its tenant.
+    pub(crate) who: &'a Identity,
+    /// Whether the events of the installation are included; only system operators see them.
+    pub(crate) with_installation: bool,
+}
+
+impl<'a> EventScope<'a> {
+    /// Only events of the tenant of the caller.
+    pub(crate) const fn tenant(who: &'a Identity) -> Self {
+        Self { who, with_installation: false }
+    }
+}
+
+impl ApiState {
+    /// Runs `work` as one read, in the tenant of the caller. `work` may run again.
+    pub(crate) async fn read<T, F>(&self, who: &Identity, name: &'static str, work: F) -> Result<T, ApiError>
+    where
+        T: Send,
+        for<'r> F: AsyncFn(&'r mut Conn) -> Result<T, ApiError>
+            + Work<&'r mut Conn, Result<T, ApiError>, Fut: Send>
+            + Send
+            + Sync,
+    {
+        self.sessions.run(Scope::tenant(who.tenant()).read_only(), name, work).await
+    }
+
+    /// Like [`Self::read`], in one round trip when the work sends one statement, or several at once
+    /// ([`read_in`]). PostgreSQL plans these statements once: their plan does not depend on the
+    /// parameters, and planning takes longer than running them.
+    pub(crate) async fn look<T, F>(&self, who: &Identity, name: &'static str, work: F) -> Result<T, ApiError>
+    where
+        T: Send,
+        for<'r> F: AsyncFn(&'r Conn) -> Result<T, ApiError>
+            + Work<&'r Conn, Result<T, ApiError>, Fut: Send>
+            + Send
+            + Sync,
+    {
+        let scope = Scope::tenant(who.tenant()).with_general_plans();
+        let mut again = COLLISIONS;
+        loop {
+            let conn = self.sessions.lanes.conn().await?;
+            match read_in(conn, scope, name, &work).await {
+                Err(error) if error.is_retryable() && again > 0 => again -= 1,
+                result => return result,
+            }
+        }
+    }
+
+    /// Like [`Self::read`], for data of the installation.
+    ///
+    /// # Errors
+    /// Also when the caller is not a system operator.
+    pub(crate) async fn read_installation<T, F>(
+        &self,
+        who: &Identity,
+        name: &'static str,
+        work: F,
+    ) -> Result<T, ApiError>
+    where
+        T: Send,
+        for<'r> F: AsyncFn(&'r mut Conn) -> Result<T, ApiError>
+            + Work<&'r mut Conn, Result<T, ApiError>, Fut: Send>
+            + Send
+            + Sync,
+    {
+        self.sessions.run(operator(who)?.read_only(), name, work).await
+    }
+
+    /// Like [`Self::read`], or [`Self::read_installation`] with the installation, for a section of
+    /// the event stream, which may be old. Waits for a permit, and bounds the time of each statement
+    /// ([`crate::events::reads`]).
+    pub(crate) async fn read_events<T, F>(
+        &self,
+        events: EventScope<'_>,
+        name: &'static str,
+        work: F,
+    ) -> Result<T, ApiError>
+    where
+        T: Send,
+        for<'r> F: AsyncFn(&'r mut Conn) -> Result<T, ApiError>
+            + Work<&'r mut Conn, Result<T, ApiError>, Fut: Send>
+            + Send
+            + Sync,
+    {
+        let who = events.who;
+        let scope = if events.with_installation { operator(who)? } else { Scope::tenant(who.tenant()) };
+        let _turn = self.event_reads.turn(who.tenant()).await;
+        self.sessions.run(scope.read_only().within(STATEMENT_WITHIN), name, work).await
+    }
+
+    /// Like [`Self::read`], for reads that take long on large data. Waits for a permit, and each
+    /// statement ends after [`TOTALS_WITHIN`].
+    ///
+    /// # Errors
+    /// [`ApiError::Busy`] when a statement took too long.
+    pub(crate) async fn read_totals<T, F>(
+        &self,
+        who: &Identity,
+        name: &'static str,
+        work: F,
+    ) -> Result<T, ApiError>
+    where
+        T: Send,
+        for<'r> F: AsyncFn(&'r mut Conn) -> Result<T, ApiError>
+            + Work<&'r mut Conn, Result<T, ApiError>, Fut: Send>
+            + Send
+            + Sync,
+    {
+        let _turn = self.total_reads.turn(who.tenant()).await;
+        self.sessions.run(Scope::tenant(who.tenant()).read_only().within(TOTALS_WITHIN), name, work).await
+    }
+}

@@ -1,0 +1,10 @@
+//! An instant with a count.
+
+use chrono::{DateTime, Utc};
+
+/// An instant, or the period that begins with it, and a count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    pub at: DateTime<Utc>,
+    pub count: u32,
+}

@@ -1,0 +1,455 @@
+//! Jobs that run after others: what is written, what is refused, and what ends make of it.
+
+use diesel_async::SimpleAsyncConnection;
+use futures_util::future::join_all;
+use sched_model::definitions::functions::Change;
+use sched_model::dispatching::dependents::{self, Followed, Limits};
+use sched_model::domain::attempt::AttemptOutcome;
+use sched_model::domain::dependency::{After, AfterCondition, AfterMode, MAX_FOLLOWERS};
+use sched_model::domain::ids::{DispatchId, WorkerId};
+use sched_model::domain::job::{JobSettings, OverlapPolicy};
+use sched_model::domain::timetable::{JobType, SkipReason};
+use sched_model::domain::trace::TraceContext;
+use sched_model::jobs::{self, Job, SaveError, SaveMode, Writing};
+use sched_model::{Conn, transact};
+use serde_json::json;
+use test_support::fixture::{BEGIN, Fixture, Leader, QUEUE, TENANT, ended, settings};
+
+const LIMITS: Limits = Limits { ends: 100, dependents: 1_000 };
+
+/// A manual job that runs after others, as in `a b! c?`: the success of a, the failure of b, any end of c.
+fn job(name: &str, after: &str) -> JobSettings {
+    let entry = |word: &str| {
+        let on = match word.chars().last().unwrap() {
+            '!' => AfterCondition::Failure,
+            '?' => AfterCondition::Completion,
+            _ => AfterCondition::Success,
+        };
+        After { job: word.trim_end_matches(['!', '?']).to_owned(), on }
+    };
+    JobSettings {
+        job_type: JobType::Manual,
+        schedule_config: json!({}),
+        after: after.split_whitespace().map(entry).collect(),
+        ..settings(name)
+    }
+}
+
+async fn save(conn: &mut Conn, settings: &JobSettings) -> Result<Job, SaveError> {
+    let saved = transact(conn, "test_save", async |conn: &mut Conn| {
+        jobs::save(conn, TENANT, settings, Writing::new(SaveMode::Upsert, "tests")).await
+    })
+    .await?;
+    Ok(saved.job)
+}
+
+async fn refused(world: &Fixture, settings: &JobSettings) -> String {
+    match save(&mut world.conn().await, settings).await {
+        Err(SaveError::Database(error)) => panic!("{error:?}"),
+        Err(error) => error.to_string(),
+        Ok(job) => panic!("{job:?}"),
+    }
+}
+
+/// Jobs that run after others, with a leader and a worker.
+struct Chain {
+    fixture: Fixture,
+    leader: Leader,
+    worker: WorkerId,
+}
+
+impl Chain {
+    async fn with(jobs: &[JobSettings]) -> Self {
+        let fixture = Fixture::new().await;
+        let (leader, worker) = (fixture.lead().await, fixture.worker().await);
+        for job in jobs {
+            fixture.save(job).await;
+        }
+        Self { fixture, leader, worker }
+    }
+
+    /// Runs a job once and ends it so, without a retry; returns the dispatch.
+    async fn finish(&self, name: &str, outcome: AttemptOutcome) -> DispatchId {
+        self.start(name).await;
+        self.end(outcome, 1).await
+    }
+
+    async fn start(&self, name: &str) {
+        let job = jobs::by_name(&self.fixture.conn().await, TENANT, name).await.unwrap().unwrap();
+        self.fixture.runs(job.id).insert().await;
+    }
+
+    /// Claims what waits longest and ends it so.
+    async fn end(&self, outcome: AttemptOutcome, max_attempts: u32) -> DispatchId {
+        let claimed = self.fixture.claim(self.worker, 1).await.remove(0);
+        self.fixture.end(&[ended(&claimed, outcome).max_attempts(max_attempts).build()], &[]).await.remove(0)
+    }
+
+    async fn follow(&self) -> Followed {
+        self.follow_some(LIMITS).await
+    }
+
+    async fn follow_some(&self, limits: Limits) -> Followed {
+        let Leader { instance, term } = self.leader;
+        let mut conn = self.fixture.conn().await;
+        transact(&mut conn, "test_follow", async |conn: &mut Conn| {
+            dependents::run_dependents(conn, instance, term, limits).await
+        })
+        .await
+        .unwrap()
+    }
+
+    /// Names of the jobs that dependencies have dispatched, in the order of the ends that made them.
+    async fn ran(&self) -> String {
+        let ran = "SELECT coalesce(string_agg(j.name, ' ' ORDER BY d.scheduled_for, j.name), '')
+                   FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id WHERE d.triggered_by = 'dependency'";
+        self.fixture.text(ran).await
+    }
+
+    async fn told(&self) -> i64 {
+        self.fixture.number("SELECT count(*) FROM job_ends").await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_run_after_the_end_they_wait_for_and_no_other() {
+    let jobs = [job("a", ""), job("well", "a"), job("badly", "a!"), job("anyhow", "a?")];
+    let chain = Chain::with(&jobs).await;
+    chain.finish("a", AttemptOutcome::Completed).await;
+    let followed = chain.follow().await;
+    assert_eq!((followed.ends, followed.dispatched, followed.skipped), (1, 2, vec![]));
+    assert!(followed.queues.contains(QUEUE));
+    assert_eq!(chain.ran().await, "anyhow well");
+
+    for outcome in [AttemptOutcome::Failed, AttemptOutcome::Timeout] {
+        chain.fixture.sql("DELETE FROM job_dispatch WHERE triggered_by = 'dependency'").await;
+        chain.finish("a", outcome).await;
+        chain.follow().await;
+        assert_eq!(chain.ran().await, "anyhow badly", "{outcome}");
+    }
+    chain.finish("a", AttemptOutcome::Cancelled).await;
+    assert_eq!(chain.told().await, 0);
+    assert_eq!(chain.follow().await, Followed::default());
+    chain.finish("well", AttemptOutcome::Completed).await;
+    assert_eq!(chain.told().await, 0, "nothing runs after it, so its end is not told");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dispatch_says_which_end_made_it_and_carries_the_term_of_the_leader() {
+    let chain = Chain::with(&[job("a", ""), JobSettings { priority: Some(7), ..job("b", "a") }]).await;
+    let dispatch = chain.finish("a", AttemptOutcome::Completed).await;
+    chain.follow().await;
+    let made = "SELECT d.trigger_id, d.scheduled_for = a.completed_at, d.available_at = a.completed_at, d.status, d.queue, d.priority,
+                       d.args = j.task_args, d.term IS NOT NULL, d.follows, j.total_run_count, j.active_dispatches, j.fired_count
+                FROM job_dispatch d JOIN job_dispatch a ON a.id = d.trigger_id JOIN scheduled_jobs j ON j.id = d.job_id
+                WHERE d.triggered_by = 'dependency'";
+    let expected = [&dispatch.to_string(), "t", "t", "PENDING", QUEUE, "7", "t", "t", "-", "1", "1", "0"]
+        .map(str::to_owned);
+    assert_eq!(chain.fixture.rows(made).await, [expected]);
+    chain.fixture.assert_counters_are_true().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dispatch_is_in_the_trace_of_the_one_whose_end_made_it() {
+    let chain = Chain::with(&[job("a", ""), job("b", "a"), job("c", "b")]).await;
+    let first = chain.finish("a", AttemptOutcome::Completed).await;
+    chain.follow().await;
+    let second = chain.end(AttemptOutcome::Completed, 1).await;
+    chain.follow().await;
+    let expected = TraceContext::of_dispatch(first, None);
+    let found = "SELECT traceparent FROM job_dispatch WHERE triggered_by = 'dependency' ORDER BY id";
+    let found: Vec<String> = chain.fixture.rows(found).await.into_iter().flatten().collect();
+    assert_eq!(found, [expected.to_string(), expected.to_string()], "{first} {second}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attempts_that_are_retried_or_handed_back_count_nothing() {
+    let chain = Chain::with(&[job("a", ""), job("b", "a?")]).await;
+    chain.start("a").await;
+    for outcome in [AttemptOutcome::Failed, AttemptOutcome::Released, AttemptOutcome::Lost] {
+        chain.end(outcome, 4).await;
+        assert_eq!(chain.told().await, 0, "{outcome}");
+        chain.fixture.skip_waits().await;
+    }
+    chain.end(AttemptOutcome::Failed, 3).await;
+    assert_eq!(chain.fixture.text("SELECT status FROM job_ends").await, "DEAD_LETTER");
+    chain.follow().await;
+    assert_eq!(chain.ran().await, "b");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_waits_for_each_of_them_and_any_for_none() {
+    let any = JobSettings { after_mode: AfterMode::Any, ..job("any", "a b") };
+    let chain = Chain::with(&[job("a", ""), job("b", ""), job("all", "a b"), any]).await;
+    for (name, ran) in [
+        ("a", "any"),
+        ("a", "any any"),
+        ("b", "any any all any"),
+        ("b", "any any all any any"),
+        ("a", "any any all any any all any"),
+    ] {
+        chain.finish(name, AttemptOutcome::Completed).await;
+        chain.follow().await;
+        assert_eq!(chain.ran().await, ran);
+    }
+    let open = "SELECT count(*) FROM job_dependencies WHERE met_by IS NOT NULL";
+    assert_eq!(chain.fixture.number(open).await, 0);
+    chain.finish("b", AttemptOutcome::Completed).await;
+    chain.follow().await;
+    assert_eq!(chain.fixture.number(open).await, 1, "what is met is kept until the other has ended");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_that_is_told_again_makes_no_second_dispatch() {
+    let jobs = [job("a", ""), job("b", ""), job("one", "a"), job("both", "a b")];
+    let chain = Chain::with(&jobs).await;
+    chain.finish("a", AttemptOutcome::Completed).await;
+    chain.finish("b", AttemptOutcome::Completed).await;
+    assert_eq!(chain.follow().await.dispatched, 2);
+    let again = "INSERT INTO job_ends (tenant_id, job_id, dispatch_id, status, ended_at)
+                 SELECT d.tenant_id, d.job_id, d.id, d.status, d.completed_at FROM job_dispatch d WHERE d.status = 'COMPLETED'";
+    for _ in 0..2 {
+        chain.fixture.sql(again).await;
+        let followed = chain.follow().await;
+        assert_eq!((followed.ends, followed.dispatched), (2, 0));
+    }
+    assert_eq!(chain.ran().await, "one both");
+    chain.fixture.assert_counters_are_true().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_leaders_at_once_make_each_dispatch_once() {
+    const ENDS: i64 = 60;
+    let chain = Chain::with(&[job("a", ""), job("b", "a")]).await;
+    let job = jobs::by_name(&chain.fixture.conn().await, TENANT, "a").await.unwrap().unwrap();
+    chain.fixture.runs(job.id).count(ENDS).insert().await;
+    for claimed in chain.fixture.claim(chain.worker, 100).await {
+        chain.fixture.finish(&claimed, AttemptOutcome::Completed).await;
+    }
+    assert_eq!(chain.told().await, ENDS);
+    let work = async || {
+        let mut dispatched = 0;
+        while chain.told().await > 0 {
+            dispatched += chain.follow_some(Limits { ends: 7, dependents: 100 }).await.dispatched;
+        }
+        i64::try_from(dispatched).unwrap()
+    };
+    let counts = join_all([work(), work(), work()]).await;
+    assert_eq!(counts.iter().sum::<i64>(), ENDS, "{counts:?}");
+    let causes = "SELECT count(DISTINCT trigger_id) FROM job_dispatch WHERE triggered_by = 'dependency'";
+    assert_eq!(chain.fixture.number(causes).await, ENDS);
+    chain.fixture.assert_counters_are_true().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_takes_no_more_dependents_than_it_should_but_always_an_end() {
+    let chain = Chain::with(&[job("a", ""), job("b", "a"), job("c", "a"), job("d", "a")]).await;
+    for _ in 0..3 {
+        chain.finish("a", AttemptOutcome::Completed).await;
+    }
+    let mut taken = Vec::new();
+    for dependents in [1, 4, 4] {
+        taken.push(chain.follow_some(Limits { ends: 10, dependents }).await.ends);
+    }
+    assert_eq!(taken, [1, 2, 0]);
+    assert_eq!(chain.ran().await, "b c d b c d b c d");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dependent_that_may_not_run_has_its_skip_recorded_and_chained() {
+    let chain = Chain::with(&[job("a", ""), job("b", "a")]).await;
+    let world = &chain.fixture;
+    let dependent = "WHERE name = 'b'";
+    let function = JobSettings { function: "other".into(), ..job("b", "a") };
+    world.function("other").save().await;
+    world.save(&function).await;
+    for (table, of, column, reason, why) in [
+        ("scheduled_jobs", dependent, "is_paused", SkipReason::PausedJob, "the job is paused"),
+        ("projects", "", "is_paused", SkipReason::PausedProject, "its project is paused"),
+        ("queues", "", "is_paused", SkipReason::PausedQueue, "its queue is paused"),
+        (
+            "task_functions",
+            "WHERE name = 'other'",
+            "is_paused",
+            SkipReason::PausedFunction,
+            "its task function is paused",
+        ),
+        ("tenants", "", "is_paused", SkipReason::PausedTenant, "its tenant is paused"),
+        ("scheduled_jobs", dependent, "NOT is_enabled", SkipReason::Disabled, "the job is disabled"),
+        (
+            "task_functions",
+            "WHERE name = 'other'",
+            "NOT is_active",
+            SkipReason::Disabled,
+            "its task function is inactive",
+        ),
+    ] {
+        // Two ends, so that two records are made at once.
+        chain.finish("a", AttemptOutcome::Completed).await;
+        let dispatch = chain.finish("a", AttemptOutcome::Completed).await;
+        let (column, on) = column.strip_prefix("NOT ").map_or((column, true), |column| (column, false));
+        world.sql(&format!("UPDATE {table} SET {column} = {on} {of}")).await;
+        let followed = chain.follow().await;
+        world.sql(&format!("UPDATE {table} SET {column} = {} {of}", !on)).await;
+        assert_eq!((followed.dispatched, followed.skipped), (0, vec![reason, reason]), "{why}");
+        let detail = world.text("SELECT detail FROM skipped_fires ORDER BY id DESC LIMIT 1").await;
+        assert_eq!(detail, format!("to run after a ended as succeeded (run {dispatch}), but {why}"));
+    }
+    world.sql("UPDATE scheduled_jobs SET deleted_at = now() WHERE name = 'b'").await;
+    chain.finish("a", AttemptOutcome::Completed).await;
+    assert_eq!(chain.follow().await.skipped, [SkipReason::Disabled]);
+    assert_eq!(
+        world.number("SELECT count(*) FROM skipped_fires WHERE term IS NOT NULL AND fire_count = 1").await,
+        15
+    );
+    // They are no fire times of the schedule: the ledger knows nothing of them, and has no gap.
+    assert_eq!(
+        world
+            .number("SELECT count(*) FROM skipped_fires WHERE trigger_id IS NULL OR follows IS NOT NULL")
+            .await,
+        0
+    );
+    assert_eq!(world.number("SELECT count(*) FROM ledger_gaps").await, 0);
+    assert_eq!(world.number("SELECT count(*) FROM occurrence_ledger").await, 0);
+    assert_eq!(chain.ran().await, "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn beyond_max_instances_they_wait_in_line_unless_the_job_allows_more() {
+    let narrow = JobSettings { overlap_policy: OverlapPolicy::Skip, ..job("narrow", "a") };
+    let wide = JobSettings { overlap_policy: OverlapPolicy::Allow, ..job("wide", "a") };
+    let chain = Chain::with(&[job("a", ""), narrow, wide]).await;
+    for _ in 0..2 {
+        chain.finish("a", AttemptOutcome::Completed).await;
+    }
+    chain.finish("a", AttemptOutcome::Completed).await;
+    assert_eq!(chain.follow().await.dispatched, 6);
+    let counts = "SELECT j.active_dispatches, j.queued_dispatches, count(*) FILTER (WHERE d.claimable_at = 'infinity')
+                  FROM scheduled_jobs j JOIN job_dispatch d ON d.job_id = j.id WHERE j.name <> 'a' GROUP BY j.id, j.name, j.tenant_id
+                  ORDER BY j.name";
+    assert_eq!(chain.fixture.rows(counts).await, [["3", "2", "2"], ["3", "0", "0"]]);
+    let mut ran = Vec::new();
+    while let Some(claimed) = chain.fixture.claim(chain.worker, 1).await.pop() {
+        chain.fixture.finish(&claimed, AttemptOutcome::Completed).await;
+        ran.push(claimed.job_name);
+    }
+    ran.sort();
+    assert_eq!(ran, ["narrow", "narrow", "narrow", "wide", "wide", "wide"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ended_before_a_job_was_to_run_after_it_counts_nothing() {
+    let chain = Chain::with(&[job("a", ""), job("b", "a")]).await;
+    chain.finish("a", AttemptOutcome::Completed).await;
+    chain.fixture.save(&job("late", "a")).await;
+    // A change of what it runs after begins anew; a change of anything else does not.
+    chain.fixture.save(&JobSettings { description: "new".into(), ..job("b", "a") }).await;
+    assert_eq!(chain.follow().await.dispatched, 1);
+    assert_eq!(chain.ran().await, "b");
+    chain.finish("a", AttemptOutcome::Completed).await;
+    chain.fixture.save(&job("b", "a?")).await;
+    chain.follow().await;
+    assert_eq!(chain.ran().await, "b late");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_job_runs_after_is_read_back_replaced_and_removed() {
+    let world = Fixture::new().await;
+    for name in ["a", "b", "c"] {
+        world.save(&job(name, "")).await;
+    }
+    let both = JobSettings { after_mode: AfterMode::Any, ..job("d", "c! a") };
+    let saved = world.save(&both).await.job;
+    assert_eq!(saved.settings, both, "in the order in which it was written");
+    assert_eq!(world.save(&both).await.change, Change::Unchanged);
+    let flagged = "SELECT string_agg(name, ' ' ORDER BY name) FROM scheduled_jobs WHERE has_dependents";
+    assert_eq!(world.text(flagged).await, "a c");
+
+    world.save(&job("d", "a b")).await;
+    assert_eq!(world.text(flagged).await, "a b");
+    world.save(&job("e", "b?")).await;
+    world.save(&job("d", "")).await;
+    assert_eq!(world.text(flagged).await, "b");
+    assert_eq!(
+        world.rows("SELECT condition, met_by, met_at FROM job_dependencies").await,
+        [["completion", "-", "-"]]
+    );
+    let versions = "SELECT settings->'after'->0->>'job' FROM scheduled_job_versions WHERE version = 1 AND settings->>'name' = 'd'";
+    assert_eq!(world.text(versions).await, "c");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_jobs_that_run_after_others_are_told_by_name() {
+    let world = Fixture::new().await;
+    let a = world.save(&job("a", "")).await.job.id;
+    let b = world.save(&job("b", "")).await.job.id;
+    for (name, after) in [("z", "a!"), ("c", "a b"), ("gone", "a")] {
+        world.save(&job(name, after)).await;
+    }
+    world.sql("UPDATE scheduled_jobs SET deleted_at = now() WHERE name = 'gone'").await;
+    let conn = world.conn().await;
+    let followers = sched_model::definitions::dependencies::followers(&conn, TENANT, &[a, b]).await.unwrap();
+    let told = |id| followers[&id].iter().map(|f| format!("{} {}", f.job, f.on)).collect::<Vec<_>>();
+    assert_eq!(told(a), ["c success", "z failure"]);
+    assert_eq!(told(b), ["c success"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_do_not_exist_or_wait_themselves_are_refused_and_nothing_is_written() {
+    let world = Fixture::new().await;
+    assert_eq!(refused(&world, &job("b", "a")).await, "after.0.job: there is no job named \"a\"");
+    for (name, after) in [("a", ""), ("b", "a"), ("c", "b"), ("other", "")] {
+        world.save(&job(name, after)).await;
+    }
+    assert_eq!(
+        refused(&world, &job("a", "other c")).await,
+        "after.1.job: the dependencies have a cycle: a → b → c → a"
+    );
+    assert_eq!(
+        refused(&world, &job("b", "c!")).await,
+        "after.0.job: the dependencies have a cycle: b → c → b"
+    );
+    assert_eq!(world.number("SELECT count(*) FROM job_dependencies").await, 2);
+    assert_eq!(world.number("SELECT count(*) FROM scheduled_job_versions").await, 4);
+    // Two ways to the same job are no circle.
+    world.save(&job("c", "a b")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_circle_that_two_writers_close_together_is_refused_to_the_second() {
+    let world = Fixture::new().await;
+    for (name, after) in [("a", ""), ("x", "a"), ("y", ""), ("b", "y")] {
+        world.save(&job(name, after)).await;
+    }
+    // Neither writes or locks a job that the other does.
+    let (mut first, mut second) = (world.conn().await, world.conn().await);
+    first.batch_execute(BEGIN).await.unwrap();
+    jobs::save(&mut first, TENANT, &job("a", "b"), Writing::new(SaveMode::Upsert, "tests")).await.unwrap();
+    let late = job("y", "x");
+    let commit = async {
+        world.wait_for_blocked(1).await;
+        first.batch_execute("COMMIT").await.unwrap();
+    };
+    let (refused, ()) = tokio::join!(save(&mut second, &late), commit);
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.ends_with(": y → b → a → x → y"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_more_jobs_run_after_one_than_its_end_can_see_to() {
+    let world = Fixture::new().await;
+    world.save(&job("a", "")).await;
+    world
+        .sql(&format!(
+            "INSERT INTO scheduled_jobs (tenant_id, scope, project_id, name, task_function_id, job_type, schedule_config)
+             SELECT tenant_id, scope, project_id, name || n, task_function_id, job_type, schedule_config
+             FROM scheduled_jobs, generate_series(1, {MAX_FOLLOWERS}) AS n;
+             INSERT INTO job_dependencies (tenant_id, job_id, after_job_id, condition)
+             SELECT j.tenant_id, j.id, a.id, 'success' FROM scheduled_jobs j JOIN scheduled_jobs a ON a.name = 'a' WHERE j.name <> 'a'"
+        ))
+        .await;
+    assert_eq!(
+        refused(&world, &job("last", "a")).await,
+        "after.0.job: 1000 jobs already run after \"a\", which is the maximum"
+    );
+}

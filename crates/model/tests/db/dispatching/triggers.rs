@@ -1,0 +1,266 @@
+//! Triggers of several jobs at once: each with its own fate, all by the rules of one.
+
+use diesel_async::RunQueryDsl as _;
+use sched_model::Conn;
+use sched_model::dispatching::trigger::{self, Fate, Order};
+use sched_model::domain::ids::TenantId;
+use sched_model::domain::job::{JobSettings, OverlapPolicy};
+use serde_json::json;
+use test_support::fixture::{BEGIN, Fixture, QUEUE, TENANT, settings};
+use uuid::Uuid;
+
+fn order(job: &str) -> Order<'_> {
+    Order {
+        job,
+        may_run_built_in: false,
+        user: "tests",
+        args: None,
+        traceparent: Some("00-a-b-01"),
+        actor: "tests via key",
+        request: "r-1",
+        address: Some("192.0.2.1"),
+    }
+}
+
+/// An installation whose tenant has no quota of dispatches, and one whose tenant has: both ways have the same rules.
+async fn worlds() -> [Fixture; 2] {
+    let worlds = [Fixture::new().await, Fixture::new().await];
+    let quota =
+        format!("UPDATE tenants SET quotas = '{{\"dispatches_per_minute\": 1000000}}' WHERE id = '{TENANT}'");
+    worlds[1].sql(&quota).await;
+    worlds
+}
+
+/// As the API does it.
+async fn all(conn: &mut Conn, orders: &[Order<'_>]) -> Vec<Fate> {
+    trigger::trigger_batch(conn, TENANT, orders).await.unwrap()
+}
+
+async fn trigger(world: &Fixture, jobs: &[&str]) -> Vec<Fate> {
+    let orders: Vec<Order<'_>> = jobs.iter().map(|job| order(job)).collect();
+    all(&mut world.conn().await, &orders).await
+}
+
+fn made(fates: &[Fate]) -> usize {
+    fates.iter().filter(|fate| matches!(fate, Fate::Created(_))).count()
+}
+
+/// Runs, open dispatches and those in line: as the jobs count them, and as they are.
+async fn counters(world: &Fixture) -> (Vec<String>, Vec<String>) {
+    let counted =
+        "SELECT sum(total_run_count), sum(active_dispatches), sum(queued_dispatches) FROM scheduled_jobs";
+    let there = "SELECT count(*), count(*) FILTER (WHERE completed_at IS NULL), count(*) FILTER (WHERE claimable_at = 'infinity')
+                 FROM job_dispatch";
+    (world.rows(counted).await.remove(0), world.rows(there).await.remove(0))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_has_its_own_fate_and_what_one_is_refused_for_stops_no_other() {
+    for world in worlds().await {
+        for name in ["off", "built-in"] {
+            world.function(name).save().await;
+            world.job(name).function(name).save().await;
+        }
+        world
+            .sql(
+                "UPDATE task_functions SET is_active = false WHERE name = 'off';
+                 UPDATE task_functions SET is_system = true WHERE name = 'built-in'",
+            )
+            .await;
+        let by_id = world.job("by-id").save().await.id;
+        world.job("by-name").save().await;
+        world.job("gone").save().await;
+        world
+            .sql("UPDATE scheduled_jobs SET deleted_at = now(), next_run_at = NULL WHERE name = 'gone'")
+            .await;
+        let (id, nobodys) = (by_id.to_string(), Uuid::new_v4().to_string());
+        let fates =
+            trigger(&world, &["missing", &id, "off", "by-name", "built-in", "gone", "a\0b", &nobodys, &id])
+                .await;
+        let created = |fate: &Fate| match fate {
+            Fate::Created(created) => created.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(fates[0], Fate::NoSuchJob);
+        assert_eq!((created(&fates[1]).job, created(&fates[1]).queue.as_str()), (by_id, QUEUE));
+        assert_eq!(fates[2], Fate::FunctionInactive("off".to_owned()));
+        assert_eq!(created(&fates[8]).job, by_id);
+        assert_ne!(created(&fates[1]).dispatch, created(&fates[8]).dispatch);
+        assert_eq!(fates[4], Fate::BuiltIn);
+        assert_eq!(&fates[5..8], [Fate::NoSuchJob, Fate::NoSuchJob, Fate::NoSuchJob]);
+        assert_eq!(made(&fates), 3);
+        let (counted, there) = counters(&world).await;
+        assert_eq!((&counted, &there[0]), (&there, &"3".to_owned()));
+        let whose =
+            "SELECT string_agg(DISTINCT d.id::text || ' ' || j.name, ',' ORDER BY d.id::text || ' ' || j.name)
+                     FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id";
+        let told = [1, 8, 3].map(|place| {
+            format!("{} {}", created(&fates[place]).dispatch, if place == 3 { "by-name" } else { "by-id" })
+        });
+        let mut told = told.to_vec();
+        told.sort();
+        assert_eq!(world.text(whose).await, told.join(","));
+
+        let allowed = Order { may_run_built_in: true, ..order("built-in") };
+        assert_eq!(made(&all(&mut world.conn().await, &[allowed]).await), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trigger_among_others_writes_what_it_writes_alone() {
+    for world in worlds().await {
+        world.queue("slow").await;
+        world.sql("UPDATE queues SET default_priority = 7 WHERE name = 'slow'").await;
+        let narrow = JobSettings { max_instances: 1, overlap_policy: OverlapPolicy::Skip, ..settings("x") };
+        let of = |name: &str, settings: JobSettings| JobSettings { name: name.into(), ..settings };
+        let jobs = [
+            of("plain", settings("x")),
+            of("urgent", JobSettings { start_within_seconds: Some(90), priority: Some(3), ..settings("x") }),
+            of("elsewhere", JobSettings { queue: Some("slow".into()), ..settings("x") }),
+            of("narrow", narrow),
+            of("argued", JobSettings { task_args: json!({"of": "the job"}), ..settings("x") }),
+        ];
+        let own = json!({"of": "the trigger"});
+        let mut orders = Vec::new();
+        let mut conn = world.conn().await;
+        for job in &jobs {
+            let saved = world.save(job).await.job;
+            for args in [None, Some(&own)] {
+                assert!(matches!(world.trigger(saved.id, args).await, Fate::Created(_)));
+                orders.push(Order { args, ..order(&job.name) });
+            }
+        }
+        let rows = "SELECT j.name, d.args, d.queue, d.priority, d.status, d.triggered_by, d.triggered_by_user, d.trigger_id = d.id, d.traceparent,
+                           d.expires_at - d.scheduled_for, d.available_at = d.scheduled_for, d.claimable_at = d.available_at,
+                           d.claimable_at = 'infinity', d.attempt, d.idempotency_key, d.term, j.last_dispatched_at >= d.scheduled_for
+                    FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id ORDER BY j.name, d.args::text, 13";
+        let (alone, counted_alone) = (world.rows(rows).await, counters(&world).await);
+        world
+            .sql(
+                "DELETE FROM job_dispatch;
+                 UPDATE scheduled_jobs SET active_dispatches = 0, queued_dispatches = 0, total_run_count = 0, last_dispatched_at = NULL",
+            )
+            .await;
+        assert_eq!(made(&all(&mut conn, &orders).await), orders.len());
+        assert_eq!((world.rows(rows).await, counters(&world).await), (alone.clone(), counted_alone));
+        assert_eq!(alone.len(), 10);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn those_of_one_job_take_its_room_and_the_others_wait_in_line() {
+    for world in worlds().await {
+        world.job("narrow").max_instances(3).overlap(OverlapPolicy::Queue).save().await;
+        world.job("wide").save().await;
+        assert_eq!(made(&trigger(&world, &["narrow"]).await), 1);
+        let fates = trigger(&world, &["narrow", "wide", "narrow", "narrow", "narrow"]).await;
+        assert_eq!(made(&fates), 5);
+        let in_line = "SELECT count(*) FILTER (WHERE claimable_at = 'infinity'), count(*) FROM job_dispatch d
+                       JOIN scheduled_jobs j ON j.id = d.job_id AND j.name = 'narrow'";
+        assert_eq!(world.rows(in_line).await, [["2", "5"]]);
+        let (counted, there) = counters(&world).await;
+        assert_eq!(counted, there);
+        let Fate::Created(last) = &fates[4] else { panic!("{fates:?}") };
+        let last = format!("SELECT claimable_at::text FROM job_dispatch WHERE id = '{}'", last.dispatch);
+        assert_eq!(world.text(&last).await, "infinity", "those that came first have the room");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_a_job_that_somebody_else_holds() {
+    for world in worlds().await {
+        for name in ["held", "free"] {
+            world.job(name).save().await;
+        }
+        let other = world.db.client().await;
+        let hold = format!("{BEGIN}; SELECT 1 FROM scheduled_jobs WHERE name = 'held' FOR NO KEY UPDATE");
+        other.batch_execute(&hold).await.unwrap();
+        let fates = trigger(&world, &["held", "free", "held"]).await;
+        assert_eq!((&fates[0], made(&fates[1..2]), &fates[2]), (&Fate::Busy, 1, &Fate::Busy));
+        other.batch_execute("COMMIT").await.unwrap();
+        assert_eq!(made(&trigger(&world, &["held"]).await), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_triggered_as_it_is_when_it_is_locked() {
+    for world in worlds().await {
+        world.job("narrow").max_instances(1).overlap(OverlapPolicy::Skip).save().await;
+        world.job("other").save().await;
+        // Each batch meets the counters that the one before it has just committed.
+        for _ in 0..20 {
+            let batch = async || trigger(&world, &["narrow", "other", "narrow"]).await;
+            let (one, two) = tokio::join!(batch(), batch());
+            for fate in one.iter().chain(&two) {
+                assert!(matches!(fate, Fate::Created(_) | Fate::Busy), "{fate:?}");
+            }
+        }
+        let (counted, there) = counters(&world).await;
+        assert_eq!(counted, there);
+        let room = "SELECT count(*) FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id
+                    WHERE j.name = 'narrow' AND d.claimable_at <> 'infinity'";
+        assert_eq!(world.number(room).await, 1, "one has the room, all others wait in line");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_is_used_up_by_those_who_come_first() {
+    let world = Fixture::new().await;
+    for name in ["a", "b"] {
+        world.job(name).save().await;
+    }
+    // Whatever the minute does meanwhile: the quota is looked at in the window that the row names.
+    world
+        .sql(&format!(
+            "UPDATE tenants SET quotas = '{{\"dispatches_per_minute\": 3}}' WHERE id = '{TENANT}';
+             INSERT INTO tenant_usage (tenant_id, minute, dispatched) VALUES ('{TENANT}', now() + interval '1 hour', 1)"
+        ))
+        .await;
+    let fates = trigger(&world, &["a", "missing", "b", "a", "b"]).await;
+    assert_eq!((made(&fates[..3]), &fates[1]), (2, &Fate::NoSuchJob));
+    for fate in &fates[3..] {
+        let Fate::QuotaUsedUp(used_up) = fate else { panic!("{fate:?}") };
+        assert!(used_up.limit == 3 && (1..=60).contains(&used_up.after_seconds), "{used_up:?}");
+    }
+    assert_eq!(made(&trigger(&world, &["a"]).await), 0);
+    assert_eq!(world.number("SELECT dispatched FROM tenant_usage").await, 3);
+    let (counted, there) = counters(&world).await;
+    assert_eq!((&counted, &there[0]), (&there, &"2".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_is_asked_for_is_nothing_done() {
+    let world = Fixture::new().await;
+    assert_eq!(trigger(&world, &[]).await, []);
+    assert_eq!(trigger::trigger_batch(&mut world.conn().await, TENANT, &[]).await.unwrap(), []);
+    assert_eq!(trigger(&world, &["missing"]).await, [Fate::NoSuchJob]);
+    assert_eq!(world.number("SELECT count(*) FROM tenant_usage").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_trigger_has_its_entry_in_the_audit_log_and_sees_one_tenant() {
+    let world = Fixture::new().await;
+    world.job("a").save().await;
+    let mut conn = world.conn().await;
+    let own = json!({"n": 1});
+    let fates =
+        all(&mut conn, &[Order { args: Some(&own), ..order("a") }, order("missing"), order("a")]).await;
+    assert_eq!(made(&fates), 2);
+    let entries = "SELECT a.actor, a.action, a.target_type, a.target_id = d.job_id::text, a.after ->> 'has_own_args', a.request_id,
+                          a.before IS NULL, a.tenant_id = d.tenant_id
+                   FROM audit_log a JOIN job_dispatch d ON d.id::text = a.after ->> 'dispatch_id' ORDER BY a.id";
+    let entry = |has_own_args| ["tests via key", "trigger_job", "job", "t", has_own_args, "r-1", "t", "t"];
+    assert_eq!(world.rows(entries).await, [entry("true"), entry("false")]);
+    // The version and the time are in the ids, as in those that the programs make.
+    let ids = "SELECT count(*) FROM job_dispatch WHERE substr(id::text, 15, 1) = '7' AND substr(id::text, 20, 1) IN ('8', '9', 'a', 'b')
+               AND ('x' || translate(left(id::text, 13), '-', ''))::bit(48)::bigint
+                   BETWEEN extract(epoch FROM scheduled_for - interval '1 second') * 1000 AND extract(epoch FROM scheduled_for + interval '1 second') * 1000";
+    assert_eq!(world.number(ids).await, 2);
+
+    // Whatever the connection was before: it is the API, in that tenant, and afterwards as it was.
+    let nobody = TenantId(Uuid::new_v4());
+    let fates = trigger::trigger_batch(&mut conn, nobody, &[order("a")]).await.unwrap();
+    assert_eq!(fates, [Fate::NoSuchJob]);
+    let role = diesel::select(diesel::dsl::sql::<diesel::sql_types::Text>("current_setting('role')"));
+    assert_eq!(role.get_result::<String>(&mut conn).await.unwrap(), "none");
+}

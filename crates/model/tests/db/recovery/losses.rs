@@ -1,0 +1,111 @@
+//! Recovery by the leader, or by a worker while there is no leader.
+
+use std::time::Duration;
+
+use sched_model::domain::instance::WorkerStatus;
+use sched_model::recovery::lost_attempts::{By, Losses, Recovered, Recovery};
+use sched_model::running::workers::{self, Beat, BeatOutcome};
+use sched_model::{Conn, DbError, transact};
+use test_support::fixture::Fixture;
+
+use crate::cluster::leadership::{candidate, lead};
+
+const LEASE: Duration = Duration::from_secs(30);
+
+fn recovery(by: By) -> Recovery {
+    Recovery { by, lease: LEASE, losses: Losses { max_attempts: 3 } }
+}
+
+/// Sets the heartbeat of every row of a table to that many seconds ago.
+async fn silence(world: &Fixture, table: &str, seconds: i32) {
+    let ago = format!("clock_timestamp() - {seconds} * interval '1 second'");
+    world.sql(&format!("UPDATE {table} SET last_heartbeat = {ago}")).await;
+}
+
+async fn may_recover(conn: &mut Conn) -> bool {
+    sched_model::recovery::dead_workers::may_recover_alone(conn, LEASE).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_one_worker_recovers_without_a_leader() {
+    let world = Fixture::new().await;
+    let (mut one, mut other) = (world.conn().await, world.conn().await);
+    transact(&mut one, "test_alone", async |one: &mut Conn| {
+        assert!(may_recover(one).await, "nobody leads");
+        assert!(!may_recover(&mut world.conn().await).await, "another is at it");
+        Ok::<_, DbError>(())
+    })
+    .await
+    .unwrap();
+    assert!(may_recover(&mut other).await, "it has ended");
+    let scheduler = candidate(&mut one).await;
+    assert!(may_recover(&mut other).await, "one that stands by recovers nothing");
+    lead(&mut one, scheduler).await;
+    assert!(!may_recover(&mut other).await);
+    silence(&world, "scheduler_instances", 31).await;
+    assert!(may_recover(&mut other).await, "its row is all that is left of it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_heartbeat_returns_leader_silence() {
+    let world = Fixture::new().await;
+    let worker = world.worker().await;
+    let mut conn = world.conn().await;
+    let beat = Beat { status: WorkerStatus::Idle, running: 0, jobs_processed: 0 };
+    let mut silent_for = async || match workers::heartbeat(&mut conn, worker, beat).await.unwrap() {
+        BeatOutcome::Renewed { leader_silence, .. } => leader_silence,
+        BeatOutcome::LeaseLost => panic!("the worker lives"),
+    };
+    assert_eq!(silent_for().await, None);
+    let mut leads = world.conn().await;
+    let scheduler = candidate(&mut leads).await;
+    assert_eq!(silent_for().await, None, "it does not lead yet");
+    lead(&mut leads, scheduler).await;
+    assert!(silent_for().await.unwrap() < Duration::from_secs(20));
+    silence(&world, "scheduler_instances", 100).await;
+    let seconds = silent_for().await.unwrap().as_secs();
+    assert!((100..130).contains(&seconds), "{seconds}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_recoveries_end_each_attempt_once() {
+    let world = Fixture::new().await;
+    for number in 0..20 {
+        world.running(&format!("job-{number}")).await;
+    }
+    silence(&world, "worker_registration", 31).await;
+    // The leader was silent long enough for a worker to recover, and acts at that moment: no
+    // scheduler has taken its term.
+    let mut conn = world.conn().await;
+    let instance = candidate(&mut conn).await;
+    let term = lead(&mut conn, instance).await;
+    silence(&world, "scheduler_instances", 31).await;
+    let all = async |by: By| {
+        let mut conn = world.conn().await;
+        recovery(by).run(&mut conn, || false).await.unwrap()
+    };
+    let (one, other) = tokio::join!(all(By::Leader { instance, term }), all(By::Worker));
+    assert_eq!(one.attempts + other.attempts, 20, "{one:?} {other:?}");
+    assert_eq!(one.workers + other.workers, 20, "{one:?} {other:?}");
+    let told = "SELECT event_type, count(*), count(DISTINCT payload) FROM events
+                WHERE event_type IN ('worker_offline', 'schedule_execution_lost') GROUP BY 1 ORDER BY 1";
+    let expected = [["schedule_execution_lost", "20", "20"], ["worker_offline", "20", "20"]];
+    assert_eq!(world.rows(told).await, expected);
+    assert_eq!(world.number("SELECT count(*) FROM job_execution_log WHERE status = 'LOST'").await, 20);
+    assert_eq!(all(By::Worker).await, Recovered::default());
+    world.assert_counters_are_true().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn recovery_without_permission_changes_nothing() {
+    let world = Fixture::new().await;
+    world.running("kept").await;
+    silence(&world, "worker_registration", 31).await;
+    let mut conn = world.conn().await;
+    let instance = candidate(&mut conn).await;
+    lead(&mut conn, instance).await;
+    let refused = recovery(By::Worker).run(&mut conn, || false).await.unwrap();
+    assert_eq!(refused, Recovered::default());
+    assert_eq!(world.number("SELECT count(*) FROM worker_registration WHERE status = 'OFFLINE'").await, 0);
+    assert_eq!(world.number("SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS'").await, 1);
+}

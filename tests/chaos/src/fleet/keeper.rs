@@ -1,0 +1,230 @@
+//! The keeper of a daemon: it executes orders one after the other, and restarts the daemon when it
+//! has ended, as an init system would. Its actions are in the timeline.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
+
+use test_support::{Launch, Process, process_state};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::sleep;
+
+use super::clocks;
+use super::launch::ready;
+use crate::timeline::{EXIT, FaultRecord, Lines, RENEW, now};
+
+/// Time limit for a daemon to stop on request, work in flight included.
+pub(super) const END_LIMIT: Duration = Duration::from_secs(40);
+/// Wait before the restart of a daemon that ended without an order.
+const AGAIN: Duration = Duration::from_millis(500);
+/// Interval at which a keeper checks its daemon.
+const LOOK: Duration = Duration::from_millis(200);
+/// Number of output lines that are shown when a daemon does not become ready.
+const SHOWN: usize = 20;
+
+/// An order to a keeper.
+#[derive(Debug)]
+pub(crate) enum Order {
+    Kill(Duration),
+    Term(Duration),
+    Freeze(Duration),
+    /// Stops the daemon normally and starts its other build, if there is one. Once it is ready, the
+    /// reply contains whether the daemon ran before.
+    Renew(oneshot::Sender<bool>),
+    /// Stops the daemon normally and permanently; replies with its exit code.
+    End(oneshot::Sender<Option<i32>>),
+    /// Replies with its state and its last output.
+    Show(oneshot::Sender<String>),
+}
+
+/// The result of a process that was ordered to end.
+#[derive(Debug, Default)]
+struct End {
+    /// Its exit code, if it has one.
+    code: Option<i32>,
+    word: String,
+}
+
+pub(super) struct Keeper {
+    pub(super) name: String,
+    pub(super) launch: Launch,
+    /// The build that does not run at the moment.
+    pub(super) other: Option<Launch>,
+    pub(super) process: Option<Process>,
+    pub(super) address: SocketAddr,
+    pub(super) pid: Arc<AtomicI32>,
+    pub(super) log: PathBuf,
+    pub(super) timeline: Arc<Lines>,
+}
+
+impl Keeper {
+    pub(super) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
+        self.start();
+        loop {
+            tokio::select! {
+                order = orders.recv() => match order {
+                    Some(Order::End(answer)) => {
+                        let end = self.term().await;
+                        if let Some(ended) = self.process.take() {
+                            clocks::forget(ended.id());
+                        }
+                        // The receiver of the reply may have ended.
+                        let _ = answer.send(end.code);
+                        return;
+                    }
+                    Some(order) => self.obey(order).await,
+                    None => return,
+                },
+                () = sleep(LOOK) => self.look_after().await,
+            }
+        }
+    }
+
+    async fn obey(&mut self, order: Order) {
+        let began = now();
+        self.look_after().await;
+        let process = self.running();
+        match order {
+            Order::Kill(pause) => {
+                if let (Some(_), Some(running)) = (process, &mut self.process) {
+                    running.kill9().await;
+                    self.start_again(pause).await;
+                }
+                let detail = format!("{pause:?}");
+                self.tell(process, self.record("kill", began, &detail));
+            }
+            Order::Term(pause) => {
+                let mut end = End::default();
+                if process.is_some() {
+                    end = self.term().await;
+                    self.start_again(pause).await;
+                }
+                let detail = format!("{}, {pause:?}", end.word);
+                self.tell_end(process, self.record("term", began, &detail), &end);
+            }
+            Order::Freeze(lasts) => {
+                // The time of execution: the order may have waited in the queue.
+                let began = now();
+                if let (Some(_), Some(running)) = (process, &mut self.process) {
+                    running.pause();
+                    sleep(lasts).await;
+                    running.resume();
+                }
+                let detail = format!("{lasts:?}");
+                self.tell(process, self.record("freeze", began, &detail));
+            }
+            Order::Renew(answer) => {
+                let end = self.term().await;
+                if let Some(other) = self.other.take() {
+                    self.other = Some(std::mem::replace(&mut self.launch, other));
+                }
+                self.start_again(Duration::ZERO).await;
+                ready(self.address, Duration::from_secs(10)).await;
+                self.tell_end(process, self.record(RENEW, began, &end.word), &end);
+                // The receiver of the reply may have ended.
+                let _ = answer.send(process.is_some());
+            }
+            Order::Show(answer) => drop(answer.send(self.show())),
+            Order::End(_) => {}
+        }
+    }
+
+    /// Whether it runs, and the end of its output.
+    fn show(&mut self) -> String {
+        self.keep_log();
+        let state = self.running().map_or_else(
+            || "it does not run".to_owned(),
+            |id| format!("it runs as process {id} ({:?})", process_state(id)),
+        );
+        let log = fs::read(&self.log).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let skipped = log.lines().count().saturating_sub(SHOWN);
+        let end: Vec<_> = log.lines().skip(skipped).collect();
+        format!("{state} and wrote last:\n{}", end.join("\n"))
+    }
+
+    /// The id of the process, if it runs.
+    fn running(&mut self) -> Option<i32> {
+        let process = self.process.as_mut()?;
+        process.exited().is_none().then(|| process.id())
+    }
+
+    /// A fault of this daemon.
+    fn record<'a>(&'a self, kind: &'a str, began: f64, detail: &'a str) -> FaultRecord<'a> {
+        FaultRecord { kind, target: &self.name, began, detail }
+    }
+
+    /// Logs a fault of a process, or that there was no process.
+    fn tell(&self, process: Option<i32>, fault: FaultRecord<'_>) {
+        match process {
+            Some(_) => self.timeline.fault_of(process, fault),
+            None => self.timeline.left_out(fault.kind, &self.name, "it had ended"),
+        }
+    }
+
+    /// Logs that a process was ordered to end and its result, or that there was no process.
+    fn tell_end(&self, process: Option<i32>, fault: FaultRecord<'_>, end: &End) {
+        match process {
+            Some(process) => self.timeline.end_of(process, fault, end.code),
+            None => self.timeline.left_out(fault.kind, &self.name, "it had ended"),
+        }
+    }
+
+    /// Restarts the daemon if it has ended without an order.
+    async fn look_after(&mut self) {
+        let Some(process) = &mut self.process else { return };
+        if let Some(status) = process.exited() {
+            let began = now();
+            self.start_again(AGAIN).await;
+            self.timeline.fault(self.record(EXIT, began, &format!("{status}")));
+        }
+    }
+
+    async fn start_again(&mut self, pause: Duration) {
+        self.keep_log();
+        if let Some(ended) = self.process.take() {
+            clocks::forget(ended.id());
+        }
+        sleep(pause).await;
+        self.start();
+    }
+
+    fn start(&mut self) {
+        let process = self.launch.clone().start();
+        self.pid.store(process.id(), Ordering::Relaxed);
+        self.timeline.started(process.id(), &self.name);
+        self.process = Some(process);
+    }
+
+    /// Stops it normally; kills it if it does not stop.
+    async fn term(&mut self) -> End {
+        let Some(process) = self.process.as_mut() else { return End::default() };
+        if process.exited().is_none() {
+            process.term();
+        }
+        let steps = END_LIMIT.as_millis() / LOOK.as_millis();
+        for _ in 0..steps {
+            if let Some(status) = process.exited() {
+                self.keep_log();
+                return End { code: status.code(), word: status.to_string() };
+            }
+            sleep(LOOK).await;
+        }
+        process.kill9().await;
+        self.keep_log();
+        End { code: None, word: format!("killed, as it had not ended after {END_LIMIT:?}") }
+    }
+
+    /// Keeps its output, which is removed with the process otherwise.
+    fn keep_log(&self) {
+        let Some(process) = &self.process else { return };
+        let written = OpenOptions::new().create(true).append(true).open(&self.log);
+        if let Err(error) = written.and_then(|mut file| file.write_all(process.stderr().as_bytes())) {
+            eprintln!("the log of {} is lost: {error}", self.name);
+        }
+    }
+}

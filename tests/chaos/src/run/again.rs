@@ -1,0 +1,50 @@
+//! Checks a kept run folder again, after changes to the checker or manual changes to the folder
+//! that the checker should detect.
+//!
+//! Only the contents of the folder are checked. How the daemons ended, and which of their job
+//! processes remained, was checked during the run.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, ensure};
+use system_tests::{Effects, FinishedRun, Verdict};
+
+use super::WAKE;
+use crate::Cli;
+use crate::fleet::Fleet;
+use crate::place::{BUSY, Place};
+
+/// The inputs of the first verdict.
+const KNOWN: &str = "SELECT extract(epoch FROM at)::double precision, ARRAY(SELECT name FROM run.pooled ORDER BY name) FROM run.quiet";
+
+/// Checks the run in `folder`, on a separate server; 0 when everything holds, 1 when not.
+pub(crate) async fn check(cli: &Cli, folder: &Path) -> anyhow::Result<ExitCode> {
+    let dump = folder.join("database.sql");
+    ensure!(dump.is_file(), "{} is not the folder of a run: it has no database.sql", folder.display());
+    let place = Place::open(&cli.into.join("again"), false, &BUSY).await?;
+    let verdicts = decide(cli, folder, &dump, &place).await;
+    place.close(false).await?;
+    let verdicts = verdicts?;
+    println!("{}", Verdict::table(&verdicts));
+    let holds = verdicts.iter().all(Verdict::holds);
+    println!("{}: {}", folder.display(), if holds { "every invariant holds" } else { "BROKEN" });
+    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn decide(cli: &Cli, folder: &Path, dump: &Path, place: &Place) -> anyhow::Result<Vec<Verdict>> {
+    let sql = place.restore(dump).await?;
+    let known = sql.query_one(KNOWN, &[]).await.context("the run ended before its verdict")?;
+    let stream = folder.join("stream.jsonl");
+    let run = FinishedRun {
+        effects: Effects::at(&folder.join("effects"), WAKE),
+        timeline: folder.join("timeline.jsonl"),
+        answers: folder.join("answers.jsonl"),
+        stream: stream.is_file().then_some(stream),
+        schedulers: Fleet::schedulers(),
+        pooled: known.get(1),
+        quiet_at: known.get(0),
+        python: cli.python.clone().context("--python is missing")?,
+    };
+    Ok(run.verdicts(&sql).await)
+}

@@ -1,0 +1,265 @@
+//! A release replaces the previous one under load. The schema is migrated while the old programs
+//! work, and these continue on the new schema. Then the new programs replace them in turn,
+//! schedulers first, as in `deploy/README.md`. Run by `scripts/rehearse-upgrade`; `docs/proof.md`
+//! describes the checks.
+//!
+//! Daemons, jobs, clients and the checker are those of `scripts/chaos`. A daemon of the old release
+//! that ends without an order between the migration and its replacement does not restart: its start
+//! is rejected. No fault here ends one during that time. When this program ends, in any way, all
+//! processes that it has started end.
+
+mod fixture;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use sched_runtime::monotonic_clock;
+use system_tests::{Effects, FinishedRun, Verdict};
+use test_support::{Finished, Pooler, Process};
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::clients::{Client, Office};
+use crate::faults::{self, Victims, drains};
+use crate::fleet::{Choice, Fleet, program, program_in};
+use crate::follower::Follower;
+use crate::place::{self, Place};
+use crate::plan::{self, CLIENTS, Fault, Kind, Target, Weather, What};
+use crate::run::{WAKE, decide};
+use crate::timeline::{Lines, now};
+use crate::watch::{self, Progress};
+use crate::{report, settle, setup};
+
+/// Time of the migration, as a share of the run.
+const MIGRATION: f64 = 0.25;
+/// Number of attempts: a migration does not wait long for a lock, and fails with an error instead.
+const TRIES: usize = 20;
+const AGAIN: Duration = Duration::from_millis(500);
+/// Time limit of one attempt.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A release replaces the previous one; everything is checked.
+#[derive(Debug, Args)]
+pub(crate) struct Cli {
+    /// Programs of the previous release
+    #[arg(long, value_name = "FOLDER")]
+    old: PathBuf,
+    /// Duration of the load, in seconds
+    #[arg(long, value_name = "N", default_value_t = 80)]
+    seconds: u64,
+    /// Seed of the requests
+    #[arg(long, value_name = "S", default_value_t = 7)]
+    seed: u64,
+    /// Folder of the run
+    #[arg(long, value_name = "FOLDER", default_value = "target/upgrade")]
+    into: PathBuf,
+    /// Python with the packages of the oracle of fire times
+    #[arg(long, value_name = "FILE")]
+    python: PathBuf,
+    /// Runs the previous release until it has data of every kind, writes its database to this file
+    /// as SQL, and exits
+    #[arg(long, value_name = "FILE")]
+    fixture: Option<PathBuf>,
+    /// Keeps the folder after any result
+    #[arg(long)]
+    keep: bool,
+}
+
+/// Runs it; 0 when everything holds.
+pub(crate) async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
+    let place = Arc::new(Place::open_empty(&cli.into, false, &place::BUSY).await?);
+    if let Some(file) = &cli.fixture {
+        let written = fixture::write(&place, &cli.old, file).await;
+        place::leave(place, false).await?;
+        written?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("seed {}", cli.seed);
+    let outcome = rehearse(cli, &place).await;
+    let holds = outcome.as_ref().is_ok_and(|(verdicts, _)| verdicts.iter().all(Verdict::holds));
+    let is_kept = cli.keep || !holds;
+    if is_kept && let Err(error) = place.dump().await {
+        eprintln!("the database cannot be dumped: {error:#}");
+    }
+    let folder = place.file("");
+    place::leave(place, is_kept).await?;
+    if is_kept {
+        println!("kept: {}", folder.display());
+    }
+    let (verdicts, figures) = outcome?;
+    print!("\n{}\n{figures}", Verdict::table(&verdicts));
+    println!("\nupgrade, seed {}: {}", cli.seed, if holds { "every invariant holds" } else { "BROKEN" });
+    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn rehearse(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<(Vec<Verdict>, String)> {
+    let timeline = Arc::new(Lines::create(place.file("timeline.jsonl"))?);
+    let answers = Arc::new(Lines::create(place.file("answers.jsonl"))?);
+    let effects = place.file("effects");
+    migrate(&program_in(&cli.old, "schedctl")?, place).await?;
+    println!("the previous release: {}", newest(place).await?);
+    let their_bearer = setup::arrange(&place.client().await?).await?;
+    let pooler = Pooler::before(place.url(), "session").await;
+    let ours = program("schedctl")?;
+    let choice = Choice { programs: Some(&cli.old), other_build: ours.parent(), ..Choice::default() };
+    let fleet = Fleet::start(place, pooler.address(), &timeline, choice).await?;
+    let apis: Vec<_> = fleet.all(Kind::Api).map(|api| api.address).collect();
+    let schedulers: Vec<_> =
+        fleet.all(Kind::Scheduler).map(|daemon| (daemon.name.clone(), daemon.address)).collect();
+    let told = Arc::new(Lines::create(place.file("stream.jsonl"))?);
+    let follower = Follower::start(apis.clone(), Arc::clone(&told)).await?;
+    setup::populate(*apis.first().context("no API")?, &program("chaos-job")?, &effects, &their_bearer)
+        .await?;
+
+    let office = Arc::new(Office { apis, answers: answers.clone(), their_bearer });
+    let victims = Arc::new(Victims {
+        fleet,
+        place: place.clone(),
+        pooler: Mutex::new(pooler),
+        timeline: timeline.clone(),
+        server: Mutex::new(()),
+        rolling: Mutex::new(()),
+        clock: Mutex::new(()),
+    });
+    let length = Duration::from_secs(cli.seconds.max(40));
+    let (before, after) = (before(length), after(length));
+    let planned = before.len() + after.len();
+    let start = monotonic_clock::monotonic();
+    let mut watching = JoinSet::new();
+    watching.spawn(watch::roles(schedulers, answers.clone()));
+    let (shown, sent) = (timeline.clone(), answers.clone());
+    let progress = Progress { place: place.clone(), timeline: shown, answers: sent, planned, length };
+    watching.spawn(progress.print());
+    let mut clients = JoinSet::new();
+    for number in 0..CLIENTS {
+        let client = Client::new(number, office.clone());
+        clients.spawn(client.run(plan::draw::deeds(cli.seed, number, length), move || start.elapsed()));
+    }
+    faults::inject(&victims, before, || start.elapsed()).await?;
+    sleep(length.mul_f64(MIGRATION).saturating_sub(start.elapsed())).await;
+    migrate_under_load(&ours, place).await?;
+    let migrated = monotonic_clock::monotonic();
+    faults::inject(&victims, after, || migrated.elapsed()).await?;
+    let mut clients: Vec<Client> = clients.join_all().await;
+    victims.fleet.heal().await?;
+    drains::take_back(place, &office.apis, None).await;
+    let quiet_at = now();
+    println!("all daemons are upgraded; the installation settles");
+    settle::settle(&place.client().await?, &office, &mut clients, false).await?;
+    follower.stop(&place.client().await?).await?;
+    watching.shutdown().await;
+    let Some(Victims { fleet, pooler, .. }) = Arc::into_inner(victims) else {
+        bail!("a fault is still in progress")
+    };
+    let ends = fleet.end().await;
+    drop(pooler);
+    let run = FinishedRun {
+        effects: Effects::at(&effects, WAKE),
+        timeline: timeline.path().to_owned(),
+        answers: answers.path().to_owned(),
+        stream: Some(told.path().to_owned()),
+        schedulers: Fleet::schedulers(),
+        pooled: Fleet::pooled(),
+        quiet_at,
+        python: cli.python.clone(),
+    };
+    let sql = place.client().await?;
+    let verdicts = decide(place, &run, &sql, ends).await;
+    let figures = report::figures(&sql, timeline.path(), planned).await?;
+    Ok((verdicts, figures))
+}
+
+/// A few faults against the previous release on its own schema, from the beginning of the run.
+fn before(length: Duration) -> Vec<Fault> {
+    let worker = Target { kind: Kind::Worker, number: 0 };
+    let course = [
+        (0.10, What::Cut(Target { kind: Kind::Scheduler, number: 0 })),
+        (0.15, What::Freeze(worker, Duration::from_secs(2))),
+    ];
+    course.map(|(share, what)| Fault { at: length.mul_f64(share), what }).to_vec()
+}
+
+/// The plan from the end of the migration: faults against the old programs on the new schema, then
+/// the replacement of all, schedulers first. Faults in between show that old and new programs work
+/// together.
+fn after(length: Duration) -> Vec<Fault> {
+    let target = |kind, number| Target { kind, number };
+    let second = Duration::from_secs(1);
+    let course = [
+        (0.05, What::Crash(second)),
+        (0.11, What::Freeze(target(Kind::Scheduler, 0), second * 5)),
+        (0.13, What::Network(target(Kind::Worker, 1), Weather::Held, second * 7)),
+        (0.15, What::Drain(2, second * 4)),
+        (0.17, What::Terminate(6)),
+        (0.25, What::Rolling(Kind::Scheduler)),
+        (0.35, What::Freeze(target(Kind::Scheduler, 1), second * 4)),
+        (0.37, What::Cut(target(Kind::Worker, 3))),
+        (0.40, What::Rolling(Kind::Worker)),
+        (0.51, What::Restart(second)),
+        (0.55, What::Rolling(Kind::Api)),
+        (0.63, What::Kill(target(Kind::Scheduler, 0), second)),
+        (0.65, What::Kill(target(Kind::Worker, 4), second)),
+    ];
+    course.map(|(share, what)| Fault { at: length.mul_f64(share), what }).to_vec()
+}
+
+/// Migrates under load.
+async fn migrate_under_load(schedctl: &Path, place: &Place) -> anyhow::Result<()> {
+    let began = monotonic_clock::monotonic();
+    for attempt in 1..=TRIES {
+        match migrate(schedctl, place).await {
+            Ok(()) => {
+                let (took, newest) = (began.elapsed().as_secs_f64(), newest(place).await?);
+                println!("migrated under load in {took:.1} s, {attempt} tries: {newest}");
+                return Ok(());
+            }
+            Err(error) => println!("the migration is repeated: {error:#}"),
+        }
+        sleep(AGAIN).await;
+    }
+    bail!("the schema is not migrated")
+}
+
+/// Installs the schema of a release.
+async fn migrate(schedctl: &Path, place: &Place) -> anyhow::Result<()> {
+    let launch = Process::at(schedctl).args(["migrate", "up", "--database-url", place.url()]);
+    let Finished { status, stderr, .. } = launch.run(LIMIT).await;
+    if !status.success() {
+        bail!("schedctl migrate up: {status}: {stderr}");
+    }
+    Ok(())
+}
+
+/// The newest migration.
+async fn newest(place: &Place) -> anyhow::Result<String> {
+    let newest = "SELECT max(version) FROM __diesel_schema_migrations";
+    Ok(format!(
+        "its newest migration is {}",
+        place.client().await?.query_one(newest, &[]).await?.get::<_, String>(0)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_fault_ends_an_old_daemon_between_the_migration_and_its_replacement() {
+        let course = after(Duration::from_secs(100));
+        let replaced = |kind: Kind| {
+            let is_it = |fault: &&Fault| fault.what == What::Rolling(kind);
+            course.iter().find(is_it).map(|fault| fault.at).unwrap()
+        };
+        for fault in &course {
+            if let What::Kill(target, _) | What::Term(target, _) = fault.what {
+                assert!(fault.at > replaced(target.kind), "{fault:?}");
+            }
+        }
+        assert!(course.is_sorted_by_key(|fault| fault.at));
+    }
+}
