@@ -1,12 +1,10 @@
-//! Any text, read as a cron expression and asked for its next times.
+//! Any text as a cron expression. If the text has a line break, the first line is the key of `H`.
 //!
-//! If there is a line break, what `H` stands for is computed from the first line, and the rest is the expression.
-//!
-//! A refusal must name a field and say something fit for one line. What is accepted must print and read back as itself,
-//! have a sentence, and name times that are later than the question, on whole minutes or seconds, and those that a slow and
-//! independent reading of the expression finds, with none left out in between. A panic is a finding wherever it starts:
-//! libFuzzer ends the process in the panic hook, before the guard around the engine could turn it into an error. For
-//! the same reason an error of the kind `Engine` is a finding.
+//! A rejection must name a field in one line. An accepted expression must print, read back as
+//! itself and have a sentence. Its times must be later than the start, on whole minutes or seconds,
+//! and equal those of a slow independent reading. A panic is a finding anywhere: libFuzzer ends the
+//! process in the panic hook, before the engine's guard could return an error. So an error of the
+//! kind `Engine` is one too.
 
 #![no_main]
 
@@ -20,16 +18,17 @@ use sched_timetable::{CronOptions, CronSpec, ScheduleError, cron::MAX_EXPRESSION
 
 use self::{reading::slowly, reference::Reference};
 
-/// What errors about an expression may be about.
+/// Fields that an error may name.
 const FIELDS: [&str; 7] = ["expression", "second", "minute", "hour", "day", "month", "day_of_week"];
 
-/// How many times are asked for from each instant.
+/// Number of times from each instant.
 const CHAIN: usize = 3;
 
-/// How far the slow reading looks. A time further away is only checked to be one.
+/// Limit of the slow reading. Later times are only checked for membership.
 const NEAR_DAYS: u64 = 40;
 
-/// From here on an expression may have no time left: forty years, and some, before the end of the year 9999.
+/// From this year on, an expression may have no time left: about forty years before the end of the
+/// year 9999.
 const LAST_CERTAIN_YEAR: i32 = 9950;
 
 fuzz_target!(|text: &str| {
@@ -61,7 +60,7 @@ fn accepted(spec: &CronSpec, text: &str, options: &CronOptions<'_>) {
     assert!(sentence.ends_with('.') && !sentence.contains(char::is_control), "{sentence:?}");
     assert_eq!(again.sentence(), sentence);
 
-    // A nickname is spelled out in the normal form only; all other text is read by both.
+    // Only the normal form spells out a nickname.
     let nickname = text.trim_start().starts_with('@');
     let reference = slowly(if nickname { printed } else { text }, options.hash_key);
     let laws = Laws { spec, reference: &reference, seconds: options.seconds };
@@ -84,16 +83,13 @@ fn asked(spec: &CronSpec, after: NaiveDateTime) -> Option<NaiveDateTime> {
     spec.next_naive(after).unwrap_or_else(|error| panic!("`{spec}` after {after}: {error}"))
 }
 
-/// The laws of the answers of one expression.
 struct Laws<'a> {
     spec: &'a CronSpec,
     reference: &'a Reference,
-    /// Whether the expression may have a field for seconds.
     seconds: bool,
 }
 
 impl Laws<'_> {
-    /// The time after `after` is `next`.
     fn hold(&self, after: NaiveDateTime, next: NaiveDateTime) {
         let Self { spec, reference, seconds } = *self;
         assert!(next > after, "`{spec}` goes back from {after} to {next}");
@@ -102,7 +98,7 @@ impl Laws<'_> {
             "`{spec}` after {after} names {next}"
         );
         assert!(reference.matches(next), "`{spec}` after {after} names {next}, which does not match");
-        // Asked again on the way, it must not have passed over a time nor change its mind.
+        // From any instant in between, the next time is the same.
         for between in [next - TimeDelta::microseconds(1), after + (next - after) / 2] {
             assert_eq!(
                 asked(spec, between),
@@ -118,8 +114,8 @@ impl Laws<'_> {
     }
 }
 
-/// An ordinary day, the eve of the longest gap there is (leap days on one weekday across 2100), turns of years,
-/// fractions of a minute, and the ends of every calendar involved.
+/// An ordinary day, the eve of the longest gap (leap days on one weekday across 2100), turns of
+/// years, fractions of a minute, and the ends of every calendar.
 fn starts() -> [NaiveDateTime; 8] {
     let at = |year, month, day, hour, minute, second, micro| {
         NaiveDate::from_ymd_opt(year, month, day)

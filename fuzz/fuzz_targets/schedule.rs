@@ -1,7 +1,7 @@
-//! A schedule as it is stored, asked for its fire times and for plans after outages.
+//! The fire times of a stored schedule and its plans after outages.
 //!
-//! `case` makes the input, `laws` says what must hold, `model` is what daylight saving is judged by. A panic is a finding wherever it starts, and so is an error of the
-//! kind `Engine`, as in the target `cron`.
+//! `case` builds the input, `laws` has the checks, and `model` the rules of daylight saving. A
+//! panic is a finding, and so is an error of the kind `Engine`, as in the target `cron`.
 
 #![no_main]
 

@@ -1,8 +1,7 @@
 //! The application: every route of the table, with the middleware around it.
 //!
-//! A known path with another method, and an unknown path, return a problem document; the former
-//! lists the allowed methods. Each method declares its permission. Each serving thread builds its
-//! own application; they share only the state.
+//! An unknown path and a known path with another method return problem documents. Each serving
+//! thread builds its own application; they share only the state.
 
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};

@@ -1,6 +1,6 @@
 //! The settings of the API: names, defaults and checks.
 //!
-//! This module only reads. It records every error, so that all are reported together.
+//! All errors are collected and reported together.
 
 mod jwt;
 mod stuck;
@@ -16,7 +16,6 @@ use sched_runtime::config::{self, DatabaseSettings, SecretsSettings, Setting, Va
 pub use crate::http::client_address::Network;
 pub use jwt::{JwtKeys, JwtSettings};
 
-/// Settings in addition to those of every daemon.
 pub const SETTINGS: &[Setting] = &[
     Setting::new(
         "api-host",
@@ -99,7 +98,6 @@ pub const SETTINGS: &[Setting] = &[
 pub const GROUPS: &[&[Setting]] =
     &[config::DATABASE, config::SECRETS, SETTINGS, stuck::SETTINGS, jwt::SETTINGS];
 
-/// The settings, read and checked.
 #[derive(Debug, Clone)]
 pub struct Config {
     pub database: DatabaseSettings,

@@ -1,7 +1,7 @@
 //! Converts between the types of the wire and of the domain.
 //!
-//! Requests become complete and checked settings ([`spec`]); rows become answers ([`response`]).
-//! Pure: checks that need the database (does the function exist?) are elsewhere.
+//! Requests become checked settings ([`spec`]); rows become answers ([`response`]). Pure: checks
+//! that need the database are elsewhere.
 
 pub(crate) mod calendar;
 pub(crate) mod enums;

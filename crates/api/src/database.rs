@@ -1,4 +1,5 @@
-//! Access to the database: pools, reads and writes with an identity, batched triggers, wake-ups of workers.
+//! Access to the database: pools, reads and writes with an identity, batched triggers,
+//! notifications to workers.
 
 pub(crate) mod access;
 pub(crate) mod pools;

@@ -20,7 +20,6 @@ use crate::error::conflict::Conflict;
 use crate::error::field_error::{FieldError, Reason};
 use crate::http::extract::limits::{BODY_WITHIN, MAX_BODY_BYTES};
 
-/// Why a request fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApiError {
     #[error("no such path; the API is below {BASE_PATH}")]
@@ -31,38 +30,30 @@ pub(crate) enum ApiError {
     NotFound { kind: &'static str, name: String },
     #[error("the body is not valid JSON: {0}")]
     Malformed(String),
-    /// The content type is not plain JSON.
     #[error("the body must be application/json in UTF-8, without a content encoding")]
     MediaType,
     #[error("the body is longer than {MAX_BODY_BYTES} bytes")]
     TooLarge,
     #[error("the body did not arrive within {} s; nothing was changed", BODY_WITHIN.as_secs())]
     SlowBody,
-    /// The connection broke within the body.
     #[error("the body ended before it was complete")]
     BrokenBody(#[source] PayloadError),
-    /// Parameters, headers or parts of the path are wrong.
     #[error("{}", told(.0))]
     Parameters(Vec<FieldError>),
-    /// The body was understood and refused; nothing was written.
+    /// Nothing was written.
     #[error("{}", told(.0))]
     Refused(Vec<FieldError>),
-    /// This API was started without keys for secrets.
     #[error(
         "this API has no keys for secrets: start it, and every worker, with secrets-key-file (SECRETS_KEY_FILE); \
          `schedctl secrets keygen` creates the file"
     )]
     NoSecretKeys,
-    /// The cipher rejected a value.
     #[error("internal error; the log has the cause under the id of this request")]
     Unsealed(#[source] sched_model::domain::secret::SealError),
-    /// An answer could not be serialized.
     #[error("internal error; the log has the cause under the id of this request")]
     Unwritten(#[source] serde_json::Error),
-    /// The request needs a leader.
     #[error("no scheduler leads; start one, or wait until one takes over")]
     NoLeader,
-    /// A step-down would leave no leader.
     #[error(
         "no other scheduler is ready to lead, so nothing would be dispatched for two leases; start one first, \
          or send {{\"force\": true}}"
@@ -78,87 +69,67 @@ pub(crate) enum ApiError {
         "the {kind} has the ETag \"{found}\" now, which If-Match does not name; nothing was written: read it again and repeat the change"
     )]
     OtherTag { kind: &'static str, found: String },
-    /// The resource exists and must not, or the other way round; nothing was written.
+    /// The resource exists and must not, or the reverse; nothing was written.
     #[error("{0}")]
     Precondition(String),
-    /// A request with the same idempotency key is running.
     #[error("a request with this Idempotency-Key is running; send it again later to get its answer")]
     InFlight,
-    /// The state of the run does not allow the command; nothing was written.
+    /// Nothing was written.
     #[error(transparent)]
     Conflict(Conflict),
-    /// The caller is unknown.
     #[error("{}", .0.as_deref().unwrap_or("send an API key in the header Authorization: Bearer sched_…, or the cookie of a session"))]
     Unauthenticated(
-        /// Why the credentials were rejected; `None` without credentials.
+        /// The reason; `None` without credentials.
         Option<String>,
     ),
-    /// The sign-in was rejected.
     #[error("{0}")]
     SignInFailed(&'static str),
     #[error("too many sign-ins have failed; wait {after_seconds} s")]
-    TooManySignIns {
-        /// Seconds until the next attempt is checked.
-        after_seconds: u32,
-    },
-    /// A request with a session cookie does not show the CSRF token.
+    TooManySignIns { after_seconds: u32 },
+    /// A request with a session cookie lacks the CSRF token.
     #[error(
         "with the cookie of a session this request needs the header {CSRF_TOKEN}; signing in and \
          `GET {BASE_PATH}/sessions/current` return its value"
     )]
     Csrf,
-    /// The keys of the token issuer are not known.
     #[error("the keys of the token issuer cannot be read; retry, or use an API key")]
     NoTokenKeys,
-    /// The caller lacks a permission.
     #[error(
         "this request needs the permission {0}, which you do not have; `GET {BASE_PATH}/me` lists your permissions"
     )]
     Forbidden(Permission),
-    /// A key or token with scopes tried to act as its user in person.
+    /// A key or token with scopes cannot act as its user in person.
     #[error(
         "a key or token with scopes can neither read nor end the sessions of its user, nor change the password; use one without scopes"
     )]
     Bounded,
-    /// A new key would have a permission that its creator lacks.
     #[error("a key cannot have a permission that its creator lacks, and you do not have {0}")]
     TooWide(Permission),
-    /// One key sent too many requests.
     #[error("this key has reached its request rate; wait {after_seconds} s")]
     TooManyRequests { after_seconds: u32 },
-    /// One address sent too many requests with unknown tokens, or sign-ins.
     #[error("this address has sent too many requests with unknown credentials; wait {after_seconds} s")]
     TooManyUnauthenticated { after_seconds: u32 },
-    /// The quota of runs per minute is used up.
     #[error("the tenant has used up its quota of {limit} runs per minute; wait {after_seconds} s")]
     QuotaUsedUp { limit: i64, after_seconds: u32 },
-    /// The request names a host that this API does not serve.
     #[error(
         "the request is for the host {0:?}; without an API key, only loopback names and those of api-allowed-hosts \
          (API_ALLOWED_HOSTS) are allowed"
     )]
     WrongHost(String),
-    /// The request comes from a page of another site.
     #[error("a page of another site sent this request")]
     CrossSite,
-    /// Too many passwords are being hashed.
     #[error("too many passwords are being checked at once; nothing was changed, retry")]
     TooManyPasswords,
-    /// The request exceeded its time limit.
     #[error("the request exceeded its time limit; check whether it took effect before you retry")]
     TimedOut,
-    /// All slots for streams are taken.
     #[error(
         "too many clients follow output or events through this API; retry later, or use another API process"
     )]
     TooManyFollowers,
-    /// The request for a WebSocket is invalid.
     #[error("this path accepts WebSockets only: {0}")]
     NoUpgrade(String),
-    /// The caller has used up its share of streams.
     #[error("this key has {limit} streams open, which is its limit; close one first")]
     TooManyStreams { limit: usize },
-    /// The daemon has not reached its database yet.
     #[error("the API has not reached its database yet; retry")]
     Starting,
     #[error("the database cannot be reached; retry later, and check first whether a change took effect")]
@@ -199,12 +170,10 @@ impl From<DbError> for ApiError {
 }
 
 impl ApiError {
-    /// An error in a parameter, a header or a part of the path.
     pub(crate) fn parameter(name: &str, message: impl Into<String>) -> Self {
         Self::Parameters(vec![FieldError::invalid(name, message)])
     }
 
-    /// The status and the code of the problem.
     pub(crate) fn kind(&self) -> (StatusCode, &'static str) {
         match self {
             Self::NoSuchPath => (StatusCode::NOT_FOUND, "no_such_path"),

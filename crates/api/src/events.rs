@@ -1,6 +1,6 @@
-//! The event stream for clients: one reader for all of them ([`hub`]), the positions that clients
-//! keep ([`position`]), the messages to one client ([`listener`]), and reads of old events that do
-//! not block the database ([`reads`]). The routes own the transport.
+//! The event stream for clients: one reader for all ([`hub`]), positions ([`position`]), the
+//! messages to one client ([`listener`]), and bounded reads of old events ([`reads`]). The routes
+//! own the transport.
 
 pub(crate) mod hub;
 pub(crate) mod listener;
@@ -13,12 +13,10 @@ pub(crate) use position::Position;
 use crate::convert::stored::public_members;
 use sched_model::events::stream::Event;
 
-/// Converts an event of the stream.
 pub(crate) fn show(server: i64, event: &Event) -> sched_wire::Event {
     show_at(Position::new(server, event.key, event.at), event)
 }
 
-/// Converts an event with the given position.
 pub(crate) fn show_at(position: Position, event: &Event) -> sched_wire::Event {
     let data = match &event.payload {
         serde_json::Value::Object(members) => public_members(members.clone()),

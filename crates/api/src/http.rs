@@ -1,4 +1,4 @@
-//! HTTP plumbing that all routes share: middleware, extractors, idempotency keys, pagination,
+//! HTTP functions that all routes share: middleware, extractors, idempotency keys, pagination,
 //! streams and replies.
 
 pub(crate) mod by_name;

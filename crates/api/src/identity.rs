@@ -1,10 +1,9 @@
 //! Authentication: the caller of a request and its permissions.
 //!
-//! Every path of the API is authenticated before routing ([`authenticate`], called by
-//! [`crate::http::middleware`]). A route then requires one permission ([`crate::http::route`]), and
-//! its handler receives the [`Identity`], the only access to a tenant. The permissions of a key are
-//! read from the database and cached for [`cache::FOR`]. The only write is the time of a key's last
-//! use. A process that dies loses only its cache.
+//! Every path of the API is authenticated before routing ([`authenticate`]). A route then requires
+//! one permission ([`crate::http::route`]), and its handler receives the [`Identity`], the only
+//! access to a tenant. The permissions of a key are cached for [`cache::FOR`]. The only write is
+//! the time of a key's last use. A process that dies loses only its cache.
 
 pub(crate) mod actor;
 mod bearer;
@@ -43,12 +42,10 @@ pub(crate) use passwords::{Claim, FailedSignIn, Verdict, forgive, record_failed_
 pub(crate) use registry::Identities;
 pub(crate) use sessions::{clear_cookie, cookie, set_cookie};
 
-/// Authenticates a request by its headers, and applies the rate limit. A request with a session
-/// cookie must come from our own pages, and must show the CSRF token if it changes something.
-/// Unknown tokens from one `address` cost a bounded number of database lookups.
+/// Authenticates a request by its headers, and applies the rate limit.
 ///
-/// # Errors
-/// Unknown caller, too many requests, a cross-site request, or the database fails.
+/// A request with a session cookie must come from our own pages, and must show the CSRF token if it
+/// changes something. Unknown tokens from one `address` cost a bounded number of database lookups.
 pub(crate) async fn authenticate(
     state: &ApiState,
     method: &Method,
@@ -85,8 +82,8 @@ pub(crate) async fn authenticate(
     Ok(identity)
 }
 
-/// Reports whether the sender of these headers still has a permission in the tenant, for long
-/// streams. While the database cannot be reached, the old answer holds.
+/// Checks the permission again, for long streams. While the database cannot be reached, the old
+/// answer holds.
 pub(crate) async fn may_still(
     state: &ApiState,
     headers: &HeaderMap,
@@ -126,7 +123,6 @@ async fn recognise(
     Ok(identity)
 }
 
-/// Credentials of a request, by their form.
 enum Shown<'a> {
     Key(ApiKey),
     Token(&'a Tokens, UnverifiedJwt<'a>),
@@ -134,7 +130,7 @@ enum Shown<'a> {
 }
 
 /// The credentials in the headers, and their cache key: a hash of the whole, so that a wrong secret
-/// with a known name does not match. The header `Authorization` takes precedence over a cookie.
+/// with a known name does not match. `Authorization` takes precedence over a cookie.
 fn shown<'a>(
     identities: &'a Identities,
     headers: &'a HeaderMap,
@@ -142,8 +138,8 @@ fn shown<'a>(
     if !headers.contains_key(AUTHORIZATION)
         && let Some(token) = cookie(headers)?
     {
-        // The kind is part of the hash: no other credential can be taken for a session, or a
-        // session for another credential.
+        // The kind is part of the hash: no other credential is mistaken for a session, or the
+        // reverse.
         let print = fingerprint(&format!("cookie {}", token.text().expose_secret()));
         return Ok((Shown::Session(token), print));
     }

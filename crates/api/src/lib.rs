@@ -15,7 +15,7 @@ mod state;
 
 pub use config::{Config, SETTINGS};
 
-/// The OpenAPI document, for the generated reference page.
+/// For the generated reference page.
 #[doc(hidden)]
 pub fn openapi() -> serde_json::Value {
     openapi::document(&routes::table::table())

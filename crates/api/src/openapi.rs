@@ -1,9 +1,7 @@
-//! The OpenAPI document: requests and answers of the API, from the table of routes and the types
-//! themselves.
+//! The OpenAPI document, from the table of routes and the types themselves.
 //!
-//! It is built once, at its first use. Only the summaries are written by hand, so it cannot name a
-//! route or a field that does not exist, or omit one. Version 3.1 (spec.openapis.org/oas/v3.1.1),
-//! whose schemas are JSON Schema 2020-12.
+//! It is built once, at its first use. Only the summaries are written by hand. Version 3.1
+//! (spec.openapis.org/oas/v3.1.1), whose schemas are JSON Schema 2020-12.
 
 mod document;
 mod naming;

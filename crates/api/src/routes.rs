@@ -1,7 +1,8 @@
-//! The handlers, one file per noun: they read the request, call the database and convert the answer.
+//! The handlers, one file per noun: they read the request, call the database and convert the
+//! answer.
 //!
-//! They decide no rules and contain no SQL. A handler writes in one named transaction, together with
-//! the audit event. Notifications to other daemons follow the commit and may be lost.
+//! They decide no rules and contain no SQL. A handler writes in one named transaction, together
+//! with the audit event. Notifications to other daemons follow the commit and may be lost.
 
 pub(crate) mod access;
 mod built_in;
@@ -22,11 +23,9 @@ use crate::convert::moment;
 use crate::error::ApiError;
 use crate::state::ApiState;
 
-/// State that requests share.
 type State = web::Data<ApiState>;
 type Answer<T> = Result<web::Json<T>, ApiError>;
 
-/// The instants of `since` and `until`; relative ones count from the clock of the database.
 async fn window(
     conn: &Conn,
     since: Option<&str>,

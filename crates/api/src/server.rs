@@ -36,9 +36,8 @@ use crate::events::hub::Reader;
 use crate::identity::{Identities, Tokens};
 use crate::state::{ApiState, DatabaseProbe, SessionTimes, Setup};
 
-/// Time limit of running requests when the daemon stops, in seconds.
+/// Time limit of running requests when the daemon stops.
 const STOP_SECONDS: u64 = 10;
-/// Time limit of the background tasks when the daemon stops.
 const STOP_TASKS_WITHIN: Duration = Duration::from_secs(2);
 /// Longest time in which a client may send the head of a request.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
@@ -49,7 +48,6 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// Pause before the next lookup of the tenant.
 const TENANT_PAUSE: Duration = Duration::from_secs(1);
 
-/// Why the API did not start, or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The port is taken, or the address is not local.
@@ -58,17 +56,14 @@ pub enum StartError {
     /// The database settings are invalid.
     #[error(transparent)]
     Settings(#[from] InvalidDatabaseSettings),
-    /// The file with the keys of secrets is unsafe or cannot be read.
     #[error("cannot use the file of secrets-key-file (SECRETS_KEY_FILE)")]
     SecretsFile(#[source] PrivateFileError),
-    /// The file contains no keys.
     #[error("{path} of secrets-key-file (SECRETS_KEY_FILE) contains no valid keys", path = path.display())]
     SecretKeys {
         path: PathBuf,
         #[source]
         source: KeyFileError,
     },
-    /// The keys of tokens cannot be used.
     #[error("cannot use the keys of tokens (jwt-secret-file, jwt-jwks-url)")]
     Tokens(#[source] BoxError),
     /// The schema, or the role in the database, is unsuitable.
@@ -77,16 +72,12 @@ pub enum StartError {
     /// The schema fits, but the default tenant is missing.
     #[error("the database has no tenant {:?}; create it with `schedctl migrate up`", tenants::DEFAULT_TENANT)]
     NoTenant,
-    /// The server failed.
     #[error("the HTTP server failed")]
     Serve(#[source] io::Error),
-    /// The server ended unexpectedly.
     #[error("the HTTP server ended unexpectedly")]
     Ended,
-    /// A background task ended unexpectedly.
     #[error(transparent)]
     Task(#[from] TaskError),
-    /// The background tasks did not stop cleanly.
     #[error(transparent)]
     Stop(#[from] StopError),
 }
@@ -105,7 +96,6 @@ impl ExitStatus for StartError {
     }
 }
 
-/// A bound API that is ready to serve.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -116,18 +106,12 @@ pub struct Server {
     health: HealthState,
 }
 
-/// Runs the API until `context` stops it.
-///
-/// # Errors
-/// The API cannot start, or a part of it ends unexpectedly.
+/// Runs the API until `context` stops it, or fails when a part of it ends unexpectedly.
 pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
     Ok(build(config, &context)?.run(&context.shutdown).await?)
 }
 
-/// Binds the address; does not connect yet.
-///
-/// # Errors
-/// The address is not available, or the database settings or the key file are invalid.
+/// Binds the address and checks the settings; does not connect yet.
 pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
     let address = config.socket_addr();
     let sessions = Sessions::new(database_settings(&config))?;
@@ -155,7 +139,7 @@ pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
 }
 
 impl Server {
-    /// The bound address, with the actual port for port 0.
+    /// Has the actual port for port 0.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
@@ -163,8 +147,7 @@ impl Server {
 
     /// Serves until `shutdown`, and until the running requests have ended.
     ///
-    /// # Errors
-    /// The schema is unsuitable, or a part of the API ends unexpectedly.
+    /// Fails if the schema is unsuitable or a part of the API ends unexpectedly.
     pub async fn run(self, shutdown: &Shutdown) -> Result<(), StartError> {
         let Self { listener, addr, state, look, batch_writer, health } = self;
         let shared = (state.clone(), health.clone());
@@ -220,7 +203,6 @@ impl Server {
     }
 }
 
-/// Finds the database, admits requests, and watches the background tasks until `stop`.
 async fn serve(
     state: &ApiState,
     look: Driver<DatabaseProbe>,
@@ -239,7 +221,6 @@ async fn serve(
     Ok(background.run_until(stop).await?)
 }
 
-/// Waits for a usable database, and checks the default tenant.
 async fn find_tenant(sessions: &Sessions) -> Result<(), StartError> {
     loop {
         sessions.wait_until_usable().await?;

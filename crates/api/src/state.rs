@@ -2,7 +2,7 @@
 //!
 //! Requests are admitted once the database was reached; until then they get `starting`. Afterwards
 //! a small task checks the database periodically, so readiness is answered from memory. Requests do
-//! not check first: each just uses the database.
+//! not check first.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,9 +27,7 @@ use crate::http::client_address::Network;
 use crate::http::stream_limits::{Limits, StreamSlots};
 use crate::identity::registry::Identities;
 
-/// Time between two checks of the database.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
-/// Backoff between failed checks.
 const LOOK_BACKOFF: Backoff = Backoff { initial: Duration::from_millis(500), cap: LOOK_PERIOD };
 
 /// Clients that read or follow the output of runs. Each holds one page of it, and polls the
@@ -37,13 +35,11 @@ const LOOK_BACKOFF: Backoff = Backoff { initial: Duration::from_millis(500), cap
 const FOLLOWERS: Limits = Limits { all: 100, tenant: 60, key: 30 };
 /// Clients that follow events. One reader serves them all; a client that is behind holds one page.
 const LISTENERS: Limits = Limits { all: 1000, tenant: 600, key: 200 };
-/// Concurrent password hashes: each takes one core and 19 MiB for some tens of milliseconds.
+/// Each hash takes one core and 19 MiB for some tens of milliseconds.
 const HASHINGS: usize = 2;
-/// Longest wait for a hash. It is shorter than the request limit, so a request that gave up has not
-/// begun to hash.
+/// Shorter than the request limit, so a request that gave up has not begun to hash.
 const HASHING_WAIT: Duration = Duration::from_secs(10);
 
-/// Parts of the state.
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) sessions: Sessions,
@@ -59,12 +55,9 @@ pub(crate) struct Setup {
     pub(crate) traces: Traces,
 }
 
-/// Lifetimes of sessions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SessionTimes {
-    /// Longest time without use.
     pub(crate) idle: Duration,
-    /// Longest total time.
     pub(crate) lifetime: Duration,
 }
 
@@ -72,32 +65,20 @@ pub(crate) struct SessionTimes {
 pub(crate) struct ApiState {
     pub(crate) sessions: Sessions,
     pub(crate) default_timezone: String,
-    /// A leader whose last heartbeat is older counts as gone.
     pub(crate) leader_lease: Duration,
-    /// Thresholds by which a dry run judges an attempt as stuck.
     pub(crate) stuck: Thresholds,
     secret_keys: Option<SecretKeys>,
-    /// Slots of clients that follow output.
     pub(crate) followers: StreamSlots,
-    /// Slots of clients that follow events.
     pub(crate) listeners: StreamSlots,
-    /// The reader that serves them.
     pub(crate) hub: Arc<Hub>,
-    /// Permits for reads of old events.
     pub(crate) event_reads: Reads,
-    /// Permits for counts of large data.
     pub(crate) total_reads: Reads,
-    /// Longest time that a client of a stream may take to accept a message.
     pub(crate) stream_patience: Duration,
     pub(crate) identities: Identities,
-    /// Batches triggers.
     pub(crate) triggers: TriggerBatcher,
-    /// Queues that workers must still be notified of.
     pub(crate) hints: Arc<WorkerNotifier>,
-    /// One permit per concurrent password hash.
     hashing: Semaphore,
     pub(crate) session_times: SessionTimes,
-    /// Proxies whose `X-Forwarded-For` is trusted.
     pub(crate) trusted_proxies: Vec<Network>,
     /// Hosts that requests without a key may name, besides loopback names.
     pub(crate) allowed_hosts: Vec<String>,
@@ -108,8 +89,6 @@ pub(crate) struct ApiState {
 }
 
 impl ApiState {
-    /// The state of a starting daemon, the task that finds its database, and the task that writes
-    /// triggers.
     pub(crate) fn new(setup: Setup) -> (Self, Driver<DatabaseProbe>, BatchWriter) {
         let Setup {
             sessions,
@@ -154,15 +133,11 @@ impl ApiState {
         (state, look, batch_writer)
     }
 
-    /// Reports whether requests are admitted.
     pub(crate) fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Relaxed)
     }
 
-    /// Waits for a permit to hash a password. Dropping the permit returns it.
-    ///
-    /// # Errors
-    /// Too many requests wait.
+    /// Dropping the permit returns it. Fails if too many requests wait.
     pub(crate) async fn hashing_turn(&self) -> Result<SemaphorePermit<'_>, ApiError> {
         match tokio::time::timeout(HASHING_WAIT, self.hashing.acquire()).await {
             Ok(turn) => turn.map_err(|_closed| ApiError::Broken),
@@ -170,28 +145,24 @@ impl ApiState {
         }
     }
 
-    /// The key ring, if one is configured.
     pub(crate) fn ring(&self) -> Option<&SecretKeys> {
         self.secret_keys.as_ref()
     }
 
-    /// The keys that encrypt secrets.
     pub(crate) fn secret_keys(&self) -> Result<&SecretKeys, ApiError> {
         self.secret_keys.as_ref().ok_or(ApiError::NoSecretKeys)
     }
 
-    /// Admits requests.
     pub(crate) fn open(&self) {
         self.is_open.store(true, Ordering::Relaxed);
     }
 
-    /// Reports whether the daemon stops. Streams must end then; their clients continue at another
-    /// process.
+    /// Streams must end then; their clients continue at another process.
     pub(crate) fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Relaxed)
     }
 
-    /// Marks the daemon as stopping. Requests that have arrived are still served.
+    /// Requests that have arrived are still served.
     pub(crate) fn stopping(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
     }
@@ -228,7 +199,6 @@ impl StatusSource for ApiState {
     }
 }
 
-/// Checks periodically that the database answers.
 #[derive(Debug)]
 pub(crate) struct DatabaseProbe {
     sessions: Sessions,

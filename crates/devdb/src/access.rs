@@ -1,8 +1,7 @@
-//! Access to a running cluster: URLs, databases, the password of its TCP port.
+//! URLs, databases and the password of a running cluster.
 //!
-//! Statements are sent through the server's own `psql`, so that this crate needs no client library.
-//! These are the only statements outside `model::db`: they create the databases to which `model`
-//! connects.
+//! Statements run through the server's own `psql`, so this crate needs no client library. They
+//! create the databases to which `model` connects.
 
 use std::{
     fs::{self, File},
@@ -18,15 +17,13 @@ use crate::{
 };
 
 impl Cluster {
-    /// Connection URL of a database through the Unix socket; it needs no password.
     pub fn url(&self, database: &str) -> String {
         let host = encode(&self.socket.to_string_lossy());
         let port = if self.port == DEFAULT_PORT { String::new() } else { format!(":{}", self.port) };
         format!("postgresql://postgres@{host}{port}/{}", encode(database))
     }
 
-    /// Connection URL through 127.0.0.1, including the password; `None` if the server does not
-    /// listen there.
+    /// URL through 127.0.0.1, with the password; `None` if the server does not listen there.
     ///
     /// # Errors
     ///
@@ -40,7 +37,7 @@ impl Cluster {
         Ok(Some(format!("postgresql://postgres:{password}@127.0.0.1:{}/{}", self.port, encode(database))))
     }
 
-    /// Creates a database if it is missing.
+    /// Creates a missing database.
     ///
     /// # Errors
     ///
@@ -51,8 +48,7 @@ impl Cluster {
         self.psql(&["-v", &format!("name={name}")], script)
     }
 
-    /// Gives the server's role the password that is kept in the cluster's folder. The first use
-    /// creates it.
+    /// Sets the role's password from the cluster's folder. The first use creates the password.
     pub(crate) fn set_password(&self) -> Result<(), DevDbError> {
         let path = self.password_file();
         if !path.is_file() {
@@ -73,8 +69,7 @@ impl Cluster {
         self.dir.join("password")
     }
 
-    /// Runs a script through `psql`'s input, so that it does not appear in the process lists of
-    /// other users.
+    /// Runs a script through `psql`'s input: other users do not see it in the process list.
     fn psql(&self, arguments: &[&str], script: &str) -> Result<(), DevDbError> {
         let made = tempfile::tempfile().and_then(|mut file| {
             file.write_all(script.as_bytes())?;
@@ -92,7 +87,7 @@ impl Cluster {
     }
 }
 
-/// Percent-encodes all characters that a URL's host may not contain.
+/// Percent-encodes characters that a URL's host may not contain.
 fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,12 +1,10 @@
 //! The user that runs the server.
 //!
-//! PostgreSQL refuses to run as root. If this process is root, the programs run as the user
-//! `postgres`. If that user cannot reach the folder (a project below root's home), they run in a
-//! user namespace in which root appears as an ordinary user, so that every file stays root's. If
-//! this process is not root, the server runs as its user.
+//! PostgreSQL rejects root. If this process is root, the programs run as the user `postgres`. If
+//! that user cannot reach the folder, they run in a user namespace that maps root to an ordinary
+//! user, so all files stay root's. Otherwise the server runs as the user of this process.
 //!
-//! Commands created here start with an empty environment: a `PGHOST` or `PGDATA` of the caller must
-//! not affect them.
+//! Commands have an empty environment: a `PGHOST` or `PGDATA` of the caller must not affect them.
 
 use std::{
     ffi::OsStr,
@@ -25,26 +23,24 @@ use crate::DevDbError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Account {
-    /// The user of this process.
     Ourselves,
-    /// This process is root; the server runs as this user.
-    Other { uid: Uid, gid: Gid },
-    /// This process is root, and so is the server outside of its namespace. Inside, the server sees
-    /// an ordinary user.
+    Other {
+        uid: Uid,
+        gid: Gid,
+    },
+    /// This process and the server are root. In its namespace, the server is an ordinary user.
     Namespace,
 }
 
-/// Wrapper that maps root to an ordinary user. The ids have no meaning outside the namespace.
+/// Maps root to an ordinary user. The ids have no meaning outside the namespace.
 const UNSHARE: [&str; 5] = ["unshare", "--user", "--map-user=1000", "--map-group=1000", "--"];
 
 impl Account {
-    /// Chooses the account for a cluster in `dir`, which exists.
     pub(crate) fn for_folder(dir: &Path) -> Result<Self, DevDbError> {
         if !geteuid().is_root() {
             return Ok(Self::Ourselves);
         }
-        // A broken user database is treated like one without that user: the namespace is tried
-        // next.
+        // A broken user database counts as one without that user.
         if let Ok(Some(user)) = User::from_name("postgres") {
             let other = Self::Other { uid: user.uid, gid: user.gid };
             if other.reaches(dir) {
@@ -63,13 +59,12 @@ impl Account {
         status.is_ok_and(|status| status.success())
     }
 
-    /// A command that runs `program` as this user, with an empty environment and no input.
     pub(crate) fn command(self, program: impl AsRef<OsStr>) -> Command {
         let mut command = match self {
             Self::Ourselves => Command::new(program),
             Self::Other { uid, gid } => {
                 let mut command = Command::new(program);
-                // The standard library also drops root's supplementary groups here.
+                // This also drops root's supplementary groups.
                 command.uid(uid.as_raw()).gid(gid.as_raw());
                 command
             }
@@ -85,10 +80,9 @@ impl Account {
         command
     }
 
-    /// Gives `path` and everything below it to this user, unless the user owns it already.
+    /// Gives the tree at `path` to this user, unless the user owns `path` already.
     pub(crate) fn take_over(self, path: &Path) -> Result<(), DevDbError> {
         let (uid, gid) = match self {
-            // Only root can change owners.
             Self::Ourselves => return Ok(()),
             Self::Other { uid, gid } => (uid.as_raw(), gid.as_raw()),
             Self::Namespace => (0, 0),
@@ -101,10 +95,9 @@ impl Account {
     }
 }
 
-/// The locale of the cluster and of its programs' messages. macOS has no `C.UTF-8`.
+/// The locale of the cluster and of messages. macOS has no `C.UTF-8`.
 pub(crate) const LOCALE: &str = if cfg!(target_os = "macos") { "C" } else { "C.UTF-8" };
 
-/// Turns a failure of a PostgreSQL program into an error with its output.
 pub(crate) fn checked(program: PathBuf, output: &Output) -> Result<(), DevDbError> {
     if output.status.success() {
         return Ok(());
@@ -120,6 +113,6 @@ fn chown_tree(path: &Path, uid: u32, gid: u32) -> io::Result<()> {
             chown_tree(&entry?.path(), uid, gid)?;
         }
     }
-    // The top comes last: an interrupted walk is recognized as incomplete and repeated.
+    // The top is last, so that an interrupted walk is repeated.
     lchown(path, Some(uid), Some(gid))
 }

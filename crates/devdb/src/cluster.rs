@@ -1,8 +1,7 @@
 //! The cluster for callers: open, use, stop.
 //!
-//! Connects the other modules and decides which handle owns the folder. One owner at a time starts,
-//! guards and stops the server. Any other handle that opens the folder during that time attaches to
-//! that server. All calls block.
+//! One handle at a time owns the folder: it starts, guards and stops the server. Other handles
+//! attach to that server. All calls block.
 
 use std::{
     fs::{self, File},
@@ -20,7 +19,6 @@ use crate::{
     socket, wait,
 };
 
-/// A private PostgreSQL. The server ends when its owning handle is dropped.
 #[derive(Debug)]
 pub struct Cluster {
     pub(crate) dir: PathBuf,
@@ -41,9 +39,8 @@ struct Owned {
 }
 
 impl Cluster {
-    /// Opens the cluster: creates it if it is missing, and starts its server if it is not running.
-    ///
-    /// If another handle owns the folder, waits for that handle's server and attaches to it.
+    /// Creates a missing cluster, and starts its server unless it runs. Attaches to the server of
+    /// another handle that owns the folder, when that server is ready.
     ///
     /// # Errors
     ///
@@ -70,8 +67,8 @@ impl Cluster {
     /// Starts the server as the folder's owner.
     fn own(dir: PathBuf, lock: File, options: &OpenOptions) -> Result<Self, DevDbError> {
         let data = dir.join("data");
-        // This process holds the lock, so the running server has lost its owner: its clients have
-        // ended, and a guard may be about to end it.
+        // This process holds the lock, so a running server has lost its owner, and a guard may be
+        // about to end it.
         launch::end_other(&dir, &data, StopMode::Fast)?;
         let account = Account::for_folder(&dir)?;
         let server = server_for(&data, options.server.as_deref())?;
@@ -116,28 +113,23 @@ impl Cluster {
         Ok(Self { dir, data, socket, port, loopback, durability: options.durability, server, owned: None })
     }
 
-    /// The cluster's folder, without links.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The server programs in use.
     pub fn server(&self) -> &ServerBinaries {
         &self.server
     }
 
-    /// Path of a program of that server, such as `pg_dump`.
     pub fn bin(&self, program: &str) -> PathBuf {
         self.server.program(program)
     }
 
-    /// Whether the server ends with this handle.
     pub fn is_owner(&self) -> bool {
         self.owned.is_some()
     }
 
-    /// The current state of the server. An owner that polls this learns of a server that died on
-    /// its own.
+    /// The state of the server, including its end for an owner that polls.
     pub fn status(&mut self) -> Status {
         if let Some(owned) = &mut self.owned
             && let Some(status) = owned.running.exited()
@@ -151,12 +143,11 @@ impl Cluster {
         }
     }
 
-    /// Stops the server, even if another handle owns it, and removes the folder of a throw-away
-    /// cluster.
+    /// Stops the server, even another handle's, and removes a throw-away cluster's folder.
     ///
     /// # Errors
     ///
-    /// If the server survives even a kill, or the folder cannot be removed.
+    /// If the server survives a kill, or the folder cannot be removed.
     pub fn stop(mut self, mode: StopMode) -> Result<(), DevDbError> {
         match self.owned.take() {
             Some(owned) => self.shut_down(owned, mode),
@@ -183,7 +174,7 @@ impl Drop for Cluster {
                 Durability::Durable => StopMode::Fast,
                 Durability::ThrowAway => StopMode::Immediate,
             };
-            // No caller can receive the error. The next start sweeps leftovers.
+            // The next start sweeps leftovers.
             drop(self.shut_down(owned, mode));
         }
     }
@@ -203,7 +194,6 @@ fn choose_port(wanted: Option<u16>) -> Result<u16, DevDbError> {
     }
 }
 
-/// A server that can read the data; any server if there is no data yet.
 fn server_for(data: &Path, explicit: Option<&Path>) -> Result<ServerBinaries, DevDbError> {
     let path = data.join("PG_VERSION");
     match fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok()) {

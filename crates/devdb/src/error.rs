@@ -1,26 +1,19 @@
-//! Errors of finding, starting and using a server.
-//!
-//! A variant determines what the caller can do; messages name the folder and the fix.
+//! Errors of finding, starting and using a server; messages name the folder and the fix.
 
 use std::{io, path::PathBuf, process::ExitStatus, time::Duration};
 
 use crate::server::OLDEST_SERVER;
 
-/// The reason for which a private PostgreSQL could not be found, created, started, used or stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DevDbError {
-    /// No usable server is installed.
     #[error(
         "no PostgreSQL server of version {OLDEST_SERVER} or newer found{}; install one: \
          `apt-get install postgresql` (Debian, Ubuntu) or `brew install postgresql@17` (macOS), \
          or name the folder that holds `initdb` and `postgres`",
         list_too_old(.too_old)
     )]
-    ServerNotFound {
-        /// Installed servers that are older than the oldest supported version.
-        too_old: Vec<String>,
-    },
+    ServerNotFound { too_old: Vec<String> },
     /// The given folder contains no server programs.
     #[error(
         "{} holds no PostgreSQL server: `initdb` and `postgres` are expected there; \
@@ -28,14 +21,9 @@ pub enum DevDbError {
         .dir.display()
     )]
     NotAServer { dir: PathBuf },
-    /// The server in the given folder is older than the oldest supported version.
     #[error("the PostgreSQL server in {} is version {version}; {OLDEST_SERVER} or newer is needed", .dir.display())]
-    ServerTooOld {
-        dir: PathBuf,
-        /// The version that the server reports.
-        version: String,
-    },
-    /// A major version that is not installed created the data folder.
+    ServerTooOld { dir: PathBuf, version: String },
+    /// The data folder needs a major version that is not installed.
     #[error(
         "the data in {} was made by PostgreSQL {needed}, which is not installed; install it \
          (`apt-get install postgresql-{needed}` or `brew install postgresql@{needed}`), or move the folder away \
@@ -47,39 +35,28 @@ pub enum DevDbError {
         /// The major version that can read the data.
         needed: u32,
     },
-    /// This process is root, and there is neither a `postgres` user that reaches the folder nor a
-    /// user namespace.
+    /// This process is root, without a usable `postgres` user and without user namespaces.
     #[error(
         "PostgreSQL refuses to run as root, there is no user `postgres` that can reach {}, and user namespaces \
          are not available; run this as an ordinary user, or put the folder where `postgres` can reach it",
         .dir.display()
     )]
     NoAccountForRoot { dir: PathBuf },
-    /// A file operation failed.
     #[error("could not {action} {}", .path.display())]
     File {
-        /// The failed action, as a verb.
         action: &'static str,
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    /// A program could not be started at all.
     #[error("could not run {}", .program.display())]
     Run {
         program: PathBuf,
         #[source]
         source: io::Error,
     },
-    /// A PostgreSQL program ran and failed.
     #[error("{} failed ({status}): {output}", .program.display())]
-    Program {
-        program: PathBuf,
-        status: ExitStatus,
-        /// The output of the program.
-        output: String,
-    },
-    /// The server ended while starting.
+    Program { program: PathBuf, status: ExitStatus, output: String },
     #[error("the PostgreSQL server in {} ended while starting ({status}): {log}", .dir.display())]
     StartFailed {
         dir: PathBuf,
@@ -87,16 +64,14 @@ pub enum DevDbError {
         /// The last lines of its log.
         log: String,
     },
-    /// The server, or the process that owns it, was not ready in time.
+    /// The server or its owner was not ready in time.
     #[error("the PostgreSQL server in {} was not ready within {} s; see {}", .dir.display(), .limit.as_secs(), .dir.join("log").display())]
     NotReady { dir: PathBuf, limit: Duration },
-    /// The server ignored every signal.
     #[error("the PostgreSQL server in {} (process {pid}) did not stop", .dir.display())]
     NotStopped { dir: PathBuf, pid: i32 },
 }
 
 impl DevDbError {
-    /// Adds the action and the path to an I/O error.
     pub(crate) fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { action, path, source }

@@ -1,8 +1,8 @@
 //! The cluster's folder and its lock.
 //!
 //! The holder of the exclusive lock on `<dir>/lock` owns the cluster. The system releases the lock
-//! when its holder ends, however that happens. So if the lock can be taken, no process needs a
-//! server that still runs there.
+//! at any end of its holder. So if the lock is free, no process needs a server that still runs
+//! there.
 
 use std::{
     fs::{self, File, Permissions, TryLockError},
@@ -14,10 +14,8 @@ use nix::unistd::geteuid;
 
 use crate::{DevDbError, StopMode, launch, socket};
 
-/// Prefix of throw-away folders; only these are ever swept.
 const PREFIX: &str = "sched-pg-";
 
-/// Creates the folder if it is missing, and returns its path without links.
 pub(crate) fn make(dir: &Path) -> Result<PathBuf, DevDbError> {
     if !dir.is_dir() {
         fs::create_dir_all(dir).map_err(DevDbError::file("create", dir))?;
@@ -26,8 +24,7 @@ pub(crate) fn make(dir: &Path) -> Result<PathBuf, DevDbError> {
     fs::canonicalize(dir).map_err(DevDbError::file("resolve", dir))
 }
 
-/// Takes the lock. Returns `None` if another process, or another handle of this one, owns the
-/// cluster.
+/// Takes the lock. `None` if another process, or another handle of this one, holds it.
 pub(crate) fn try_own(dir: &Path) -> Result<Option<File>, DevDbError> {
     let path = dir.join("lock");
     let opened = File::options().create(true).truncate(false).write(true).open(&path);
@@ -39,7 +36,7 @@ pub(crate) fn try_own(dir: &Path) -> Result<Option<File>, DevDbError> {
     }
 }
 
-/// Creates a fresh folder for a throw-away cluster below `parent`, and locks it.
+/// Creates and locks a throw-away cluster's folder below `parent`.
 pub(crate) fn make_throw_away(parent: &Path) -> Result<(PathBuf, File), DevDbError> {
     fs::create_dir_all(parent).map_err(DevDbError::file("create", parent))?;
     let parent = fs::canonicalize(parent).map_err(DevDbError::file("resolve", parent))?;
@@ -48,7 +45,7 @@ pub(crate) fn make_throw_away(parent: &Path) -> Result<(PathBuf, File), DevDbErr
     let new = made.map_err(DevDbError::file("create a folder in", &parent))?;
     restrict(new.path())?;
     let lock = try_own(new.path())?;
-    // The folder gets the name that other processes sweep only now, when it is locked.
+    // Other processes sweep folders with this name, so it is given under the lock.
     let suffix = new.path().file_name().unwrap_or_default().to_string_lossy().replace(".sched-pg-new-", "");
     let dir = parent.join(format!("{PREFIX}{suffix}"));
     fs::rename(new.keep(), &dir).map_err(DevDbError::file("rename a folder to", &dir))?;
@@ -58,8 +55,8 @@ pub(crate) fn make_throw_away(parent: &Path) -> Result<(PathBuf, File), DevDbErr
     }
 }
 
-/// Removes throw-away clusters whose owner and guard were both killed. Best effort: a leftover
-/// costs disk, not correctness.
+/// Removes throw-away clusters whose owner and guard were both killed. Best effort: a leftover only
+/// costs disk.
 fn sweep(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let dir = entry.path();
@@ -75,8 +72,7 @@ fn sweep(parent: &Path) {
     }
 }
 
-/// Closes a folder to other users. A folder of root stays passable for the server's user, which
-/// owns the content below.
+/// Closes a folder to other users. Root's folder stays passable for the server's user.
 fn restrict(dir: &Path) -> Result<(), DevDbError> {
     let mode = if geteuid().is_root() { 0o711 } else { 0o700 };
     fs::set_permissions(dir, Permissions::from_mode(mode))

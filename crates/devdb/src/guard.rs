@@ -1,12 +1,11 @@
 //! Ends a process, or a process group, when its owner has ended.
 //!
-//! A shell waits on a pipe whose other end only the owner holds. However the owner ends — a return,
-//! a panic, `kill -9` — the system closes that end. The shell then signals the target, with the
-//! next stronger signal every ten seconds, and removes the folders that it was given.
+//! A shell waits on a pipe whose other end only the owner holds. The system closes that end at any
+//! end of the owner, including `kill -9`. The shell then signals the target, with the next stronger
+//! signal every ten seconds, and removes the given folders.
 //!
-//! Design note: a parent-death signal would need no extra process, but only Linux has it. It is
-//! cleared when the child changes its user. It also fires when the *thread* that started the child
-//! ends, which in an async program is soon.
+//! A parent-death signal exists only on Linux, and a change of the user clears it. It also fires at
+//! the end of the *thread* that started the child.
 
 use std::{
     io::{self, Write},
@@ -15,8 +14,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// `$1`: the process, or minus the process group; `$2`: signals, in order; further arguments:
-/// folders to remove.
+/// `$1`: the process, or minus the process group; `$2`: signals in order; then folders to remove.
 const SCRIPT: &str = r#"
 read -r word
 [ "$word" = done ] && exit 0
@@ -30,24 +28,22 @@ done
 [ $# -eq 0 ] || rm -rf -- "$@"
 "#;
 
-/// The process or group that ends with its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     Process(i32),
-    /// The id of the group's leader.
     Group(i32),
 }
 
-/// Ties its target to the life of this process. A drop ends the target; [`Guard::release`] leaves
-/// it alone.
+/// Ties its target to the life of this process. A drop ends the target; [`Guard::release`] does
+/// not.
 #[derive(Debug)]
 pub struct Guard {
     shell: Child,
 }
 
 impl Guard {
-    /// Starts to watch. When the owner has ended, the guard sends `signals` (names without `SIG`)
-    /// in order until the target has ended. Then it removes the folders in `remove`.
+    /// After the owner's end, sends `signals` (names without `SIG`) in order until the target has
+    /// ended, and then removes the folders in `remove`.
     ///
     /// # Errors
     ///
@@ -66,10 +62,9 @@ impl Guard {
         Ok(Self { shell: command.spawn()? })
     }
 
-    /// Ends the guard and leaves the target alone: it has ended, or need not end.
     pub fn release(mut self) {
         if let Some(pipe) = &mut self.shell.stdin {
-            // Fails only if the guard has ended already, which is the goal.
+            // Fails only if the guard has ended already.
             drop(pipe.write_all(b"done\n"));
         }
     }
@@ -77,7 +72,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // `wait` closes the pipe first; its result allows no action here.
+        // `wait` closes the pipe first.
         drop(self.shell.wait());
     }
 }
@@ -97,8 +92,7 @@ mod tests {
         std::fs::create_dir(&folder).unwrap();
         let mut child = sleeper();
         let pid = i32::try_from(child.id()).unwrap();
-        // Reaped in parallel to the guard. Otherwise the guard would wait for a process that is
-        // only still listed.
+        // Reaped concurrently, because otherwise the guard would wait for a zombie.
         let reaper = std::thread::spawn(move || child.wait().unwrap());
         drop(Guard::start(Target::Group(pid), &["TERM", "KILL"], &[&folder]).unwrap());
         assert!(!reaper.join().unwrap().success());

@@ -1,8 +1,7 @@
 //! The server's log: `<dir>/log`, with the older lines in `<dir>/log.1`.
 //!
-//! The server appends to the file directly, so its last lines are kept when the owner has ended. A
-//! thread of the owner checks the log every half minute and empties it if it is too long. Lines
-//! written between the copy and the cut are lost, which is acceptable for a developer's log.
+//! The server appends directly, so its last lines outlive the owner. A thread of the owner cuts a
+//! long log every half minute. Lines between the copy and the cut are lost.
 
 use std::{
     fs::{self, File},
@@ -15,26 +14,23 @@ use std::{
 
 use crate::DevDbError;
 
-/// The two files take at most twice this much disk.
+/// Limit of each of the two files.
 const LONGEST: u64 = 8 * 1024 * 1024;
 const PERIOD: Duration = Duration::from_secs(30);
 
-/// Keeps the log small until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,
-    /// Position of the first line of this start.
     start: u64,
-    /// Its drop ends the thread.
+    /// A drop ends the thread.
     _stop: mpsc::Sender<()>,
 }
 
 impl Journal {
-    /// Opens the log in `dir`. The returned file is for the server's output.
+    /// Opens the log; the returned file is for the server's output.
     pub(crate) fn open(dir: &Path) -> Result<(Self, File), DevDbError> {
         let path = dir.join("log");
-        // Best effort here and in the thread: a log that cannot be cut must not prevent the start
-        // of the database.
+        // Best effort: an uncut log must not prevent the start of the database.
         drop(cut(&path, LONGEST));
         let file =
             File::options().append(true).create(true).open(&path).map_err(DevDbError::file("open", &path))?;
@@ -49,7 +45,6 @@ impl Journal {
         Ok((Self { path, start, _stop: stop }, file))
     }
 
-    /// The last lines that the server wrote since this start; empty if they cannot be read.
     pub(crate) fn tail(&self) -> String {
         let read = || -> io::Result<String> {
             let mut file = File::open(&self.path)?;
@@ -63,8 +58,7 @@ impl Journal {
     }
 }
 
-/// Moves the content of a log longer than `longest` to `log.1`. The file itself stays, because the
-/// server holds it open.
+/// Moves a log longer than `longest` to `log.1`. The file itself stays: the server holds it open.
 fn cut(path: &Path, longest: u64) -> io::Result<()> {
     if fs::metadata(path)?.len() <= longest {
         return Ok(());

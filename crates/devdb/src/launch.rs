@@ -1,8 +1,7 @@
-//! One run of the server: create the data folder, start, wait until it accepts connections, stop.
+//! One run of the server: create the data folder, start, wait for readiness, stop.
 //!
-//! The server is a direct child, so its end is noticed at once; a guard ends it when this process
-//! cannot. This module does not decide *whether* a server may be started: the caller holds the
-//! folder's lock.
+//! The server is a direct child, so its end is noticed at once. The guard ends it when this process
+//! cannot. The caller holds the folder's lock.
 
 use std::{
     fs::{self, File},
@@ -22,15 +21,13 @@ use crate::{
     postmaster, settings, wait,
 };
 
-/// A start includes crash recovery of a busy database.
+/// Includes crash recovery of a busy database.
 pub(crate) const START_LIMIT: Duration = Duration::from_secs(60);
 const FAST_LIMIT: Duration = Duration::from_secs(30);
 const IMMEDIATE_LIMIT: Duration = Duration::from_secs(10);
-/// A killed server's children need a moment to notice. Until they have ended, a new server refuses
-/// to start.
+/// A new server does not start until all children of a killed one have ended.
 const ATTEMPTS: u32 = 10;
 
-/// The input of a start.
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {
     pub(crate) dir: &'a Path,
@@ -45,18 +42,16 @@ pub(crate) struct Plan<'a> {
     pub(crate) settings: &'a [String],
 }
 
-/// A server that this process started.
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
-    /// `None` after the server has ended.
     guard: Option<Guard>,
     journal: Journal,
 }
 
 impl Plan<'_> {
-    /// Creates the data folder. It is built beside its final place and moved there when complete,
-    /// so that an interrupted `initdb` is never taken for a cluster.
+    /// Builds the data folder beside its final place, so that an interrupted `initdb` never counts
+    /// as a cluster.
     pub(crate) fn make_data(&self) -> Result<(), DevDbError> {
         let new = self.dir.join("data.new");
         if new.exists() {
@@ -73,8 +68,7 @@ impl Plan<'_> {
         }
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
         let ran = command.spawn().and_then(|child| {
-            // Without the guard, `initdb` would continue after the death of this process and
-            // obstruct the next attempt.
+            // Without the guard, `initdb` would outlive this process and obstruct the next attempt.
             let guard = Guard::start(Target::Group(pid_of(&child)), &["KILL"], &[&new])?;
             let output = child.wait_with_output();
             guard.release();
@@ -86,7 +80,6 @@ impl Plan<'_> {
         synced.map_err(DevDbError::file("sync", self.dir))
     }
 
-    /// Starts the server and waits until it accepts connections.
     pub(crate) fn start(&self) -> Result<Running, DevDbError> {
         let after_crash = postmaster::pid_file(self.data).exists();
         let mut attempt = 1;
@@ -107,13 +100,13 @@ impl Plan<'_> {
         let mut command = self.account.command(&program);
         command.arg("-D").arg(self.data).arg("-k").arg(self.socket).args(["-p", &self.port.to_string()]);
         let own = settings::all(self.durability, self.max_connections, self.loopback);
-        // If a setting is named twice, the server uses the last one.
+        // The server uses the last value of a repeated setting.
         for setting in own.iter().chain(self.settings) {
             command.args(["-c", setting]);
         }
         command.stdout(log.try_clone().map_err(DevDbError::file("open", self.dir.join("log")))?).stderr(log);
-        // Not in this process's group: a Ctrl-C at a terminal must reach the daemons first and the
-        // database last.
+        // In its own group: a Ctrl-C at a terminal must reach the daemons first and the database
+        // last.
         command.process_group(0);
         let child = command.spawn().map_err(|source| DevDbError::Run { program, source })?;
         let mut running = Running { child, guard: None, journal };
@@ -146,8 +139,7 @@ impl Plan<'_> {
                 Err(DevDbError::StartFailed { dir: self.dir.to_owned(), status, log })
             }
             None => {
-                // The caller gets the reason for the stop; a failure of the stop would only repeat
-                // it.
+                // The caller gets the error of the start.
                 drop(running.stop(self.dir, StopMode::Immediate));
                 Err(DevDbError::NotReady { dir: self.dir.to_owned(), limit: START_LIMIT })
             }
@@ -160,11 +152,11 @@ impl Running {
         pid_of(&self.child)
     }
 
-    /// The exit status of the server, if it has ended. Its guard is released with it, so that the
-    /// guard never signals another process with that id.
+    /// The exit status of an ended server. Releases the guard, so that it never signals another
+    /// process with that id.
     pub(crate) fn exited(&mut self) -> Option<ExitStatus> {
-        // An error means that other code reaped the child: it has ended all the same, and `stop`
-        // finds no process.
+        // An error means that other code reaped the child, so it has ended; `stop` finds no
+        // process.
         let status = self.child.try_wait().ok().flatten()?;
         if let Some(guard) = self.guard.take() {
             guard.release();
@@ -172,7 +164,6 @@ impl Running {
         Some(status)
     }
 
-    /// Stops the server; uses stronger signals if it does not end.
     pub(crate) fn stop(&mut self, dir: &Path, mode: StopMode) -> Result<(), DevDbError> {
         let pid = self.pid();
         let gentle = (Signal::SIGINT, FAST_LIMIT);
@@ -191,12 +182,10 @@ impl Running {
 }
 
 fn pid_of(child: &Child) -> i32 {
-    // Process ids are positive and far below 2^31 on every supported system.
+    // Process ids are positive and below 2^31.
     i32::try_from(child.id()).unwrap_or(i32::MAX)
 }
 
-/// Ends a server that is not a child of this process. It disappears from the process list after its
-/// own parent has reaped it.
 pub(crate) fn end_other(dir: &Path, data: &Path, mode: StopMode) -> Result<(), DevDbError> {
     let Some(server) = postmaster::find(data) else { return Ok(()) };
     let gone = || postmaster::find(data).is_none_or(|now| now.pid != server.pid);

@@ -1,8 +1,7 @@
 //! The server's first process: finds it, checks that it is ready, ends it.
 //!
-//! Reads `postmaster.pid`, which the server keeps in its data folder. The file outlives a killed
-//! server, and another program may have its process id since then. So the id alone proves nothing:
-//! the process's working folder must be the data folder.
+//! `postmaster.pid` in the data folder outlives a killed server, and another program may have its
+//! process id. So the process's working folder must be the data folder.
 
 use std::{
     fs,
@@ -18,14 +17,11 @@ use nix::{
 
 use crate::{DevDbError, wait};
 
-/// The content of `postmaster.pid` of a live server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Postmaster {
     pub(crate) pid: i32,
-    /// Whether the server accepts connections.
     pub(crate) ready: bool,
     pub(crate) port: u16,
-    /// Whether the server listens on TCP too.
     pub(crate) loopback: bool,
 }
 
@@ -33,9 +29,8 @@ pub(crate) fn pid_file(data: &Path) -> PathBuf {
     data.join("postmaster.pid")
 }
 
-/// Removes a file whose process id now belongs to another program: the server would take that
-/// program for a rival and not start. Any other file stays, because the server learns from it
-/// whether children of a killed predecessor are still alive.
+/// Removes a file whose process id belongs to another program: the server would not start. Other
+/// files stay: they show the server whether children of a killed predecessor still run.
 pub(crate) fn forget_reused_id(data: &Path) -> Result<(), DevDbError> {
     let path = pid_file(data);
     let stale = fs::read_to_string(&path).ok().and_then(|text| parse(&text));
@@ -56,8 +51,7 @@ pub(crate) fn find(data: &Path) -> Option<Postmaster> {
 /// Lines: process, data folder, start, port, socket folder, address, shared memory, status.
 fn parse(text: &str) -> Option<Postmaster> {
     let mut lines = text.lines().map(str::trim);
-    // A stand-alone backend writes its id negated. It accepts no connections and was not started
-    // here.
+    // A stand-alone backend, which accepts no connections, writes its id negated.
     let pid = lines.next()?.parse().ok().filter(|pid| *pid > 0)?;
     // The later lines appear during the start.
     let port = lines.nth(2).and_then(|port| port.parse().ok()).unwrap_or(0);
@@ -66,15 +60,14 @@ fn parse(text: &str) -> Option<Postmaster> {
     Some(Postmaster { pid, ready, port, loopback })
 }
 
-/// Whether the process exists; a process of another user counts.
+/// Also true for a process of another user.
 pub(crate) fn alive(pid: i32) -> bool {
     !matches!(kill(Pid::from_raw(pid), None), Err(Errno::ESRCH))
 }
 
 #[cfg(target_os = "linux")]
 fn serves(pid: i32, data: &Path) -> bool {
-    // A link that cannot be read belongs to a process of another user, or to one that has ended and
-    // is not yet reaped.
+    // An unreadable link belongs to another user's process or to a zombie.
     fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == data)
 }
 
@@ -84,10 +77,8 @@ fn serves(pid: i32, data: &Path) -> bool {
     asked.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(&*data.to_string_lossy()))
 }
 
-/// Sends `signal` and waits. Returns whether the process ended in that time.
 pub(crate) fn end(pid: i32, signal: Signal, limit: Duration, mut ended: impl FnMut() -> bool) -> bool {
-    // A process that has ended already is fine. Any other failure shows because the process does
-    // not end.
+    // A failure shows as a process that does not end.
     let _ = kill(Pid::from_raw(pid), signal);
     wait::until(limit, || ended().then_some(())).is_some()
 }

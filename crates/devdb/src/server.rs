@@ -1,7 +1,7 @@
 //! Finds the installed PostgreSQL server programs.
 //!
-//! Reads folders and runs programs to get their version; changes nothing. Distributions keep the
-//! server programs off `PATH`, so the usual places come first. Among those the newest version wins.
+//! Distributions keep these programs off `PATH`, so the usual places are first. The newest version
+//! among those wins.
 
 use std::{
     cmp::Reverse,
@@ -13,10 +13,9 @@ use std::{
 
 use crate::DevDbError;
 
-/// The oldest major version with which the schema and the queries are tested.
+/// The oldest tested major version.
 pub const OLDEST_SERVER: u32 = 15;
 
-/// One installed server: its programs and its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerBinaries {
     dir: PathBuf,
@@ -25,27 +24,22 @@ pub struct ServerBinaries {
 }
 
 impl ServerBinaries {
-    /// The folder that holds `postgres`, `initdb`, `pg_dump` and the other programs.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Major version, such as 15.
     pub fn major(&self) -> u32 {
         self.major
     }
 
-    /// Full version as the server reports it, such as `15.18`.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Path of a program of this server.
     pub fn program(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
-    /// Reads the version of the server in `dir`; `None` if there is no server.
     fn probe(dir: &Path) -> Option<Self> {
         if !dir.join("initdb").is_file() {
             return None;
@@ -59,20 +53,18 @@ impl ServerBinaries {
     }
 }
 
-/// Chooses the server: the one in `explicit`, otherwise the newest installed one.
+/// The server in `explicit`, otherwise the newest installed one.
 ///
-/// Searches the folders of Debian, Homebrew and Postgres.app, the folder that `pg_config` reports,
-/// and `PATH`.
+/// Searches the folders of Debian, Homebrew and Postgres.app, `pg_config --bindir`, and `PATH`.
 ///
 /// # Errors
 ///
-/// If no server of version [`OLDEST_SERVER`] or newer is found; the message names the package to
-/// install.
+/// If no server of version [`OLDEST_SERVER`] or newer exists; the message names the package.
 pub fn find_server(explicit: Option<&Path>) -> Result<ServerBinaries, DevDbError> {
     choose(explicit, None, &Places::of_this_machine())
 }
 
-/// As [`find_server`], but of exactly the major version that created the data in `dir`.
+/// Like [`find_server`], for the major version of the data in `dir`.
 pub(crate) fn find_server_for(
     explicit: Option<&Path>,
     major: u32,
@@ -87,11 +79,9 @@ pub(crate) fn find_server_for(
     }
 }
 
-/// The places of servers; a value, so that tests can set their own.
 struct Places {
-    /// Folders with one sub-folder per version, and the path below that.
+    /// Folders with one sub-folder per version, and the path below it.
     versioned: Vec<(PathBuf, &'static str)>,
-    /// The search path, also for `pg_config`.
     path: OsString,
 }
 
@@ -111,16 +101,14 @@ impl Places {
         Self { versioned, path }
     }
 
-    /// Candidate `bin` folders: newest first within the versioned places, then `pg_config`, then
-    /// `PATH`.
+    /// Candidate `bin` folders: newest version first, then `pg_config`, then `PATH`.
     fn candidates(&self) -> Vec<PathBuf> {
         let mut versioned: Vec<(u32, PathBuf)> = Vec::new();
         for (root, below) in &self.versioned {
             for entry in fs::read_dir(root).into_iter().flatten().flatten() {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 // Debian and Postgres.app name the folder `17`, Homebrew `postgresql@17`.
-                // `postgresql` alone is Homebrew's alias of one of those and would only be found
-                // twice.
+                // `postgresql` is Homebrew's alias of one of those.
                 if let Ok(major) = name.trim_start_matches("postgresql@").parse() {
                     versioned.push((major, entry.path().join(below)));
                 }
@@ -136,7 +124,6 @@ impl Places {
     fn pg_config(&self) -> Option<PathBuf> {
         let program =
             std::env::split_paths(&self.path).map(|dir| dir.join("pg_config")).find(|p| p.is_file())?;
-        // A pg_config that cannot be run does not end the search; the next place may hold a server.
         let output = Command::new(program).arg("--bindir").output().ok()?;
         Some(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
     }

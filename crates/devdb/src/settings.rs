@@ -1,22 +1,21 @@
-//! Server settings of the two kinds of cluster, passed on the command line so that a data folder
-//! has no special configuration.
+//! Server settings of both kinds of cluster, given on the command line: the data folder has no
+//! special configuration.
 
 use crate::Durability;
 
-/// For both kinds: a small server that uses UTC and needs no replication.
+/// A small server with UTC and without replication.
 const COMMON: [&str; 7] = [
     "wal_level=minimal",
     "max_wal_senders=0",
     "TimeZone=UTC",
     "log_timezone=UTC",
     "log_line_prefix=%m [%p] %d ",
-    // A line every five minutes has no use here.
+    // Avoids a line every five minutes.
     "log_checkpoints=off",
     "unix_socket_permissions=0700",
 ];
 
-/// These are the defaults, written down because completions must survive a power cut with any
-/// template.
+/// Defaults, stated because completions must survive a power cut with any template.
 const DURABLE: [&str; 5] = [
     "fsync=on",
     "full_page_writes=on",
@@ -31,11 +30,10 @@ const THROW_AWAY: [&str; 5] = [
     "full_page_writes=off",
     "synchronous_commit=off",
     "shared_buffers=64MB",
-    // Tests are short and their databases small; a later vacuum would only disturb timings.
+    // A later vacuum would disturb the timings of tests.
     "autovacuum_naptime=30s",
 ];
 
-/// `name=value` for every setting of a cluster.
 pub(crate) fn all(durability: Durability, max_connections: u16, loopback: bool) -> Vec<String> {
     let own = match durability {
         Durability::Durable => DURABLE,

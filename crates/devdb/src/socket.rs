@@ -1,9 +1,8 @@
-//! The folder of the server's Unix socket.
+//! The folder of the server's Unix socket: normally `<dir>/run`.
 //!
-//! Normally `<dir>/run`. A socket's path is limited to 107 bytes on Linux and 103 on macOS, so a
-//! deep project gets a short folder below the temporary one instead. `<dir>/socket-dir` records it,
-//! for other processes and for the next start. Either folder belongs to the server's user with mode
-//! 0700: access to it is the permission to connect.
+//! A socket's path is limited to 107 bytes on Linux and 103 on macOS. For a longer path, the folder
+//! is below the temporary one, and `<dir>/socket-dir` records it for other processes. The folder
+//! belongs to the server's user with mode 0700: access to it is the permission to connect.
 
 use std::{
     fs,
@@ -16,8 +15,8 @@ use crate::{DevDbError, account::Account};
 /// The shorter of the two systems' limits.
 const LONGEST_PATH: usize = 103;
 
-/// Finds or creates the socket's folder, and removes the files of an earlier server from it. Only
-/// the cluster's owner calls this.
+/// Finds or creates the socket's folder, and removes an earlier server's files. Only the cluster's
+/// owner calls this.
 pub(crate) fn prepare(dir: &Path, port: u16, account: Account) -> Result<PathBuf, DevDbError> {
     let usual = dir.join("run");
     let folder = if fits(&usual, port) {
@@ -36,16 +35,13 @@ pub(crate) fn prepare(dir: &Path, port: u16, account: Account) -> Result<PathBuf
     Ok(folder)
 }
 
-/// The folder that the owner chose, for a process that only attaches.
 pub(crate) fn locate(dir: &Path) -> PathBuf {
     recorded(dir).unwrap_or_else(|| dir.join("run"))
 }
 
-/// Removes a short folder after its server has stopped.
 pub(crate) fn remove(dir: &Path) {
     if let Some(folder) = recorded(dir) {
-        // Best effort: the record leads the next start to a folder that could not be removed, and
-        // it is used again.
+        // Best effort: the record leads the next start to a folder that still exists.
         if fs::remove_dir_all(folder).is_ok() {
             drop(fs::remove_file(record(dir)));
         }
@@ -60,13 +56,12 @@ fn record(dir: &Path) -> PathBuf {
     dir.join("socket-dir")
 }
 
-/// The recorded folder, if still only its owner can enter it.
+/// The recorded folder, if only its owner can enter it.
 fn recorded(dir: &Path) -> Option<PathBuf> {
     let folder = PathBuf::from(fs::read_to_string(record(dir)).ok()?);
     let is = fs::symlink_metadata(&folder).ok()?;
-    // Other users may write to the temporary folder, so a folder with this name can belong to
-    // another user and must not be used. A valid one belongs to the owner of the data, or still to
-    // this process's user after an interrupted start.
+    // Other users may create this name in the temporary folder, so the owner must match: the owner
+    // of the data, or this process's user after an interrupted start.
     let owners =
         [nix::unistd::geteuid().as_raw(), fs::metadata(dir.join("data")).map_or(0, |data| data.uid())];
     (is.is_dir() && is.permissions().mode() & 0o077 == 0 && owners.contains(&is.uid())).then_some(folder)
@@ -87,8 +82,7 @@ fn make_short(dir: &Path, port: u16, account: Account) -> Result<PathBuf, DevDbE
     Ok(folder)
 }
 
-/// A socket's lock file names a process id, which another process may have by now; the server would
-/// take that process for a rival.
+/// Another process may have the id in a socket's lock file; the server would not start.
 fn clear(folder: &Path) -> Result<(), DevDbError> {
     for entry in fs::read_dir(folder).map_err(DevDbError::file("read", folder))?.flatten() {
         if entry.file_name().to_string_lossy().starts_with(".s.PGSQL.") {

@@ -1,9 +1,7 @@
-//! A second server that follows a first one: a copy of its data that continues to receive its log.
+//! A standby: a copy of a first server's data that continues to receive its log.
 //!
-//! The copy is built beside its final place and moved there when complete, as the data of a cluster
-//! is. The next copy removes the leftovers of an interrupted one. This module does not decide which
-//! of the two servers is the right one: the caller that promotes the second must have ended the
-//! first.
+//! The copy is built beside its final place and moved when complete. The next copy removes
+//! leftovers. The caller must have ended the first server before it promotes the second.
 
 use std::{fs, os::unix::fs::DirBuilderExt};
 
@@ -12,13 +10,13 @@ use crate::{
     account::{Account, checked},
 };
 
-/// Settings of a server whose log other servers receive; for [`OpenOptions::settings`] of both.
+/// [`OpenOptions::settings`] of a server with a standby, and of the standby.
 pub const REPLICATED: [&str; 3] = ["wal_level=replica", "max_wal_senders=5", "max_replication_slots=5"];
 
 impl Cluster {
-    /// Creates and starts a server that follows this one under the name `name`, which
-    /// `synchronous_standby_names` can contain. It reaches this one through `port` of 127.0.0.1 if
-    /// given, otherwise through the socket. Open both with [`REPLICATED`].
+    /// Creates and starts a standby named `name`, for `synchronous_standby_names`. It connects
+    /// through `port` of 127.0.0.1 if given, otherwise through the socket. Both need
+    /// [`REPLICATED`].
     ///
     /// # Errors
     ///
@@ -36,7 +34,7 @@ impl Cluster {
         let mut command = account.command(&program);
         let source = self.replication_source(name, port);
         command.arg("-D").arg(&new).args(["-d", &source, "-R", "-X", "stream", "-c", "fast"]);
-        // With its own slot, the first server keeps the log that the second has not received yet.
+        // With its own slot, the first server keeps the log that the second has not received.
         command.args(["-C", "-S", name]);
         let output =
             command.output().map_err(|source| DevDbError::Run { program: program.clone(), source })?;
@@ -45,7 +43,6 @@ impl Cluster {
         Self::open(options)
     }
 
-    /// The connection string with which the follower `name` reaches this server.
     fn replication_source(&self, name: &str, port: Option<u16>) -> String {
         let host = port.map_or_else(|| self.socket.display().to_string(), |_| "127.0.0.1".to_owned());
         format!("host='{host}' port={} user=postgres application_name={name}", port.unwrap_or(self.port))

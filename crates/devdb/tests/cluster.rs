@@ -15,7 +15,6 @@ use nix::{
 };
 use sched_devdb::{Cluster, OpenOptions, Status, StopMode};
 
-/// Runs SQL through `psql` and gives what it prints.
 fn sql(cluster: &Cluster, database: &str, statement: &str) -> String {
     sql_at(cluster, &cluster.url(database), statement)
 }
@@ -26,7 +25,7 @@ fn sql_at(cluster: &Cluster, url: &str, statement: &str) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// A folder that the server's user can reach, whoever runs the tests.
+/// A folder that the server's user can reach.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     open_up(folder.path());
@@ -211,7 +210,7 @@ fn a_server_that_cannot_start_shows_its_log() {
     assert!(error.contains("no_such_setting"), "{error}");
 }
 
-/// Not a test of its own: the process that the next tests kill. It holds a cluster until it is killed.
+/// The process that the next tests kill.
 #[test]
 fn owner_process() {
     #[expect(clippy::disallowed_methods, reason = "the parent test has no other way to tell its child")]
@@ -228,7 +227,8 @@ fn owner_process() {
     }
 }
 
-/// Starts `owner_process`, kills it with -9 once its server is ready, and gives the server's process id.
+/// Starts `owner_process`, kills it with -9 when its server is ready, and returns the server's
+/// process id.
 fn killed_owner(kind: &str, dir: &Path, ready: impl Fn() -> Option<PathBuf>) -> i32 {
     let mut owner = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "owner_process"])
@@ -279,7 +279,7 @@ fn a_throw_away_cluster_vanishes_when_its_owner_is_killed() {
 #[test]
 fn as_root_a_folder_out_of_the_server_users_reach_works_too() {
     if !nix::unistd::geteuid().is_root() {
-        // An ordinary user's server runs as that user; reach is no question then.
+        // For an ordinary user, the server has the same user.
         return;
     }
     let private = tempfile::tempdir().unwrap();
@@ -290,7 +290,8 @@ fn as_root_a_folder_out_of_the_server_users_reach_works_too() {
     cluster.stop(StopMode::Fast).unwrap();
     assert_eq!(fs::metadata(dir.join("data")).unwrap().uid(), 0);
 
-    // The project moves to a place the server's user can reach: the files change hands, the data stays.
+    // The folder becomes reachable for the server's user: the owner of the files changes, the data
+    // stays.
     open_up(private.path());
     let cluster = Cluster::open(OpenOptions::durable(&dir)).unwrap();
     assert_eq!(sql(&cluster, "postgres", "SELECT answer FROM kept"), "42");

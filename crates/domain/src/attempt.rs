@@ -13,27 +13,25 @@ use super::run_state::DispatchEvent;
 /// it may be the cause.
 pub const POISON_AFTER_LOSSES: u32 = 3;
 
-/// Shortest time beyond its limit before an attempt counts as overdue: for starting, killing and
-/// reporting.
+/// Shortest time beyond its limit before an attempt is overdue: for start, kill and report.
 pub const OVERDUE_MARGIN: Duration = Duration::from_secs(30);
 
 /// The divisor of the limit for that time, if the result is longer.
 pub const OVERDUE_MARGIN_PART: u32 = 10;
 
-/// The time after its claim at which an attempt is overdue, if its timeout and its grace together
-/// are `limit`.
+/// The time after its claim at which an attempt is overdue. `limit` is its timeout plus its grace.
 ///
-/// Its worker kills it at `limit` and reports soon after. A worker that has done neither by then no
-/// longer controls the attempt, even if the worker is alive.
+/// The worker kills it at `limit` and reports soon after. A worker that has done neither by then no
+/// longer controls the attempt, even if it is alive.
 #[must_use]
 pub fn overdue_after(limit: Duration) -> Duration {
     limit.saturating_add(OVERDUE_MARGIN.max(limit / OVERDUE_MARGIN_PART))
 }
 
-/// Failures of a dispatch before the attempt in question.
+/// Failures of a dispatch before this attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Failures {
-    /// Attempts that were followed by a retry (`retry_count`).
+    /// `retry_count`: attempts that were followed by a retry.
     pub retried: u32,
     /// Attempts lost with their worker (`lost_count`).
     pub lost: u32,
@@ -48,17 +46,15 @@ pub struct AttemptEnd<'a> {
     pub error_class: Option<&'a str>,
 }
 
-/// The effect of the end of an attempt on its dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
-    /// The event to apply to the dispatch.
     pub event: DispatchEvent,
-    /// Delay until the dispatch may be claimed again; `None` unless it becomes pending again.
+    /// `None` unless the dispatch becomes pending again.
     pub wait: Option<Duration>,
 }
 
 impl Verdict {
-    /// Allows another attempt only after `wait`, because the other side requested that delay.
+    /// The other side requested the delay `wait`.
     #[must_use]
     pub fn no_retry_before(self, wait: Duration) -> Self {
         match self.event {
@@ -70,7 +66,7 @@ impl Verdict {
     }
 }
 
-/// Decides the effect of the end of an attempt on its dispatch. `random` (0 to 1) is the jitter.
+/// `random` (0 to 1) is the jitter.
 #[must_use]
 pub fn decide(end: AttemptEnd<'_>, before: Failures, policy: &RetryPolicy, random: f64) -> Verdict {
     let AttemptEnd { outcome, error_class } = end;

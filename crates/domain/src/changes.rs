@@ -1,4 +1,4 @@
-//! The differences between two versions of an object, field by field. Pure.
+//! The differences between two versions of an object, field by field.
 
 use serde_json::Value;
 
@@ -6,14 +6,12 @@ use serde_json::Value;
 pub struct Difference {
     /// A JSON pointer.
     pub pointer: String,
-    /// `None` if the field did not exist.
     pub before: Option<Value>,
-    /// `None` if the field does not exist.
     pub after: Option<Value>,
 }
 
-/// The differences between two values, in the order of their fields. Objects are compared field by
-/// field; lists and other values as a whole.
+/// Compares objects field by field, in the order of their fields; lists and other values as a
+/// whole.
 #[must_use]
 pub fn differences(before: &Value, after: &Value) -> Vec<Difference> {
     let mut found = Vec::new();

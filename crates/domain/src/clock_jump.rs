@@ -1,33 +1,28 @@
-//! Detects jumps between two clocks: the database's, which decides everything, and the monotonic
-//! clock of this process, which only measures.
+//! Detects jumps of the database's clock, which decides everything, against the monotonic clock of
+//! this process, which only measures.
 //!
-//! A query reads the database's clock at some time between request and response. So a reading is an
-//! interval on the monotonic clock. Between two readings, the database's clock can have advanced by
-//! any value from the shortest to the longest distance of their intervals. An advance outside of
-//! that range by more than [`MAX_DRIFT`] is a jump: the database's clock was set, or the database
-//! is another one now, or this machine slept, which the monotonic clock does not count. Every trust
-//! that depends on elapsed time between the two readings is then in doubt. A slow response widens
-//! the interval and is not a jump.
+//! A query reads the database's clock between request and response, so a reading is an interval on
+//! the monotonic clock. Between two readings, the database's clock can advance by any value from
+//! the shortest to the longest distance of the intervals. An advance outside that range by more
+//! than [`MAX_DRIFT`] is a jump: the clock was set, the database is another one, or this machine
+//! slept. All trust that depends on elapsed time is then in doubt. A slow response widens the
+//! interval and is not a jump.
 //!
-//! Pure: reads no clock. The wall clock of the host appears only in [`Reading::offset`], for
-//! display.
+//! Pure. The host's wall clock appears only in [`Reading::offset`], for display.
 
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// Largest accepted difference between the advance of the database's clock and of our monotonic
-/// clock between two readings.
+/// Largest accepted difference between the advances of the two clocks.
 pub const MAX_DRIFT: TimeDelta = TimeDelta::seconds(1);
 
-/// One reading of the database's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
     /// Before the query was sent.
     pub sent: Instant,
     /// After the response had arrived.
     pub received: Instant,
-    /// The value of the database's clock.
     pub database: DateTime<Utc>,
 }
 
@@ -37,30 +32,27 @@ impl Reading {
         self.received.saturating_duration_since(self.sent)
     }
 
-    /// How far the database's clock is ahead of a wall clock that showed `wall` at the request,
-    /// plus or minus half the round trip.
+    /// The lead over a wall clock that showed `wall` at the request, plus or minus half the round
+    /// trip.
     #[must_use]
     pub fn offset(self, wall: DateTime<Utc>) -> TimeDelta {
         self.database - wall - delta(self.round_trip() / 2)
     }
 }
 
-/// A jump of the database's clock against ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Jump {
     /// Least size of the jump; negative for a jump back.
     pub by: TimeDelta,
 }
 
-/// Watches the database's clock from one reading to the next.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ClockWatch {
     last: Option<Reading>,
 }
 
 impl ClockWatch {
-    /// Compares a reading with the previous one. It becomes the base of the next comparison in any
-    /// case.
+    /// Compares with the previous reading and replaces it in any case.
     pub fn observe(&mut self, reading: Reading) -> Option<Jump> {
         let before = self.last.replace(reading)?;
         let advance = reading.database - before.database;
@@ -86,8 +78,7 @@ fn delta(duration: Duration) -> TimeDelta {
 mod tests {
     use super::*;
 
-    /// Builds readings on arbitrary origins: request, response and the database's clock, all in
-    /// milliseconds.
+    /// Builds readings on arbitrary origins, in milliseconds.
     struct Origin {
         monotonic: Instant,
         database: DateTime<Utc>,
@@ -108,7 +99,6 @@ mod tests {
         }
     }
 
-    /// The jump in milliseconds between two readings.
     fn jump(first: (u64, u64, i64), second: (u64, u64, i64)) -> Option<i64> {
         let origin = Origin::new();
         let mut watch = ClockWatch::default();
@@ -141,7 +131,7 @@ mod tests {
 
     #[test]
     fn slow_response_is_not_a_jump() {
-        // Ten seconds from query to response: the clock may have been read at any time between.
+        // The clock may have been read at any time of the ten seconds.
         assert_eq!(jump((0, 2, 1), (1_000, 11_000, 1_001)), None);
         assert_eq!(jump((0, 2, 1), (1_000, 11_000, 10_999)), None);
         assert_eq!(jump((0, 10_000, 1), (10_001, 10_002, 10_001)), None);

@@ -1,18 +1,14 @@
 //! Guards that a test can remove, to prove that the invariant checker finds the faults they
 //! prevent.
 //!
-//! With the feature `broken-fences`, the environment variable `SCHED_BREAK` names the fences,
-//! separated by commas, that a process lacks for its whole life. Only `scripts/break-it` turns the
-//! feature on. Without the feature, all fences are active, no variable is read, and this module has
-//! no cost. A build without debug assertions rejects the feature, so that no release has it;
-//! `scripts/check` proves both.
-//!
-//! Decides and writes nothing else: the point at which a process dies makes no difference here.
+//! With the feature `broken-fences`, the variable `SCHED_BREAK` names the fences, separated by
+//! commas, that a process lacks for its whole life. Only `scripts/break-it` turns the feature on.
+//! Without it, all fences are active and this module has no cost. A build without debug assertions
+//! rejects the feature; `scripts/check` proves both.
 
 #[cfg(all(feature = "broken-fences", not(debug_assertions)))]
 compile_error!("the feature `broken-fences` takes guards away for tests; a release must not have it");
 
-/// A guard that prevents the same work in two processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fence {
     /// Every transaction of a leader proves its term and locks the row that a take-over needs.
@@ -72,7 +68,7 @@ impl Fence {
         }
     }
 
-    /// Its places in statements: the file, the text, and the replacement without the fence.
+    /// File, text, and replacement without the fence.
     const fn in_statements(self) -> &'static [(&'static str, &'static str, &'static str)] {
         const PICKED: &str = "d.ctid = ANY (ARRAY(SELECT p.at FROM picked p)) AND d.ctid = picked.at AND d.id = picked.id AND d.status = 'PENDING'";
         match self {
@@ -104,14 +100,13 @@ impl Fence {
     }
 }
 
-/// Whether a fence is active: always, except in a build for `scripts/break-it`.
+/// Always, except in a build for `scripts/break-it`.
 #[cfg(not(feature = "broken-fences"))]
 #[must_use]
 pub const fn stands(_fence: Fence) -> bool {
     true
 }
 
-/// The text of a statement, as it is in its file.
 #[cfg(not(feature = "broken-fences"))]
 pub const fn statement(_file: &'static str, text: &'static str) -> &'static str {
     text
@@ -127,7 +122,6 @@ mod broken {
 
     use super::Fence;
 
-    /// The fences that this process lacks.
     fn broken() -> &'static [Fence] {
         static BROKEN: OnceLock<Vec<Fence>> = OnceLock::new();
         BROKEN.get_or_init(|| {
@@ -145,13 +139,12 @@ mod broken {
             .unwrap_or_else(|| panic!("SCHED_BREAK names no fence: {name}"))
     }
 
-    /// Whether a fence is active: unless `SCHED_BREAK` names it.
+    /// Unless `SCHED_BREAK` names it.
     #[must_use]
     pub fn stands(fence: Fence) -> bool {
         !broken().contains(&fence)
     }
 
-    /// The text of a statement without the removed fences.
     pub fn statement(file: &'static str, text: &'static str) -> &'static str {
         static WITHOUT: OnceLock<Mutex<HashMap<&'static str, &'static str>>> = OnceLock::new();
         let mut text = text;
@@ -160,7 +153,7 @@ mod broken {
                 assert!(text.contains(*fence), "{file} has no {fence:?}");
                 let mut known =
                     WITHOUT.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
-                // Leaked once and reused, because the text of a statement is static.
+                // Leaked once, because the text of a statement is static.
                 text = known.entry(text).or_insert_with(|| text.replace(fence, without).leak());
             }
         }
@@ -175,7 +168,6 @@ mod tests {
 
     use super::Fence;
 
-    /// Every statement file of `sched-model`.
     fn statements() -> Vec<PathBuf> {
         let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/src")];
         let mut files = Vec::new();

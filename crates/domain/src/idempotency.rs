@@ -1,29 +1,25 @@
-//! Identifies a repeated request: its idempotency key, and the fingerprint of its content. Pure.
+//! Identifies a repeated request: its idempotency key, and the fingerprint of its content.
 
 use sha2::{Digest as _, Sha256};
 
-/// Longest idempotency key; equal to the limit of its column.
+/// Equal to the limit of its column.
 pub const LONGEST_KEY: usize = 200;
 
-/// Whether the text is a valid idempotency key.
 #[must_use]
 pub fn is_key(text: &str) -> bool {
     (1..=LONGEST_KEY).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Hash of the content of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fingerprint(pub [u8; 32]);
 
-/// SHA-256 of some bytes.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
 impl Fingerprint {
-    /// The fingerprint of a request whose body has this digest. The separator is a line feed, which
-    /// no part contains, so parts cannot be shifted.
+    /// The separator is a line feed, which no part contains, so parts cannot be shifted.
     #[must_use]
     pub fn of(method: &str, path: &str, query: &str, body: &[u8; 32]) -> Self {
         let mut hasher = Sha256::new();

@@ -1,12 +1,9 @@
 //! Identities and their permissions: roles, permissions, API keys, session tokens, passwords.
 //!
-//! Pure: random bytes, the key ring and stored hashes are arguments. Nothing here knows a request
-//! or a row. A process that dies here leaves nothing behind.
-//!
-//! The permissions of an identity are one set of [`Permission`]s, computed only by
-//! [`Standing::permissions`]. The inputs are the role in the tenant, the system operator flag, and
-//! the scopes of a key, which only remove permissions. Every route requires one permission. A
-//! permission that is not in the set is denied.
+//! Only [`Standing::permissions`] computes the [`Permission`]s of an identity: from the role in the
+//! tenant, the system operator flag, and the scopes of a key, which only remove permissions. Every
+//! route requires one permission; one that is not in the set is denied. Pure: random bytes, the key
+//! ring and stored hashes are arguments.
 
 mod base32;
 pub mod jwt;
@@ -30,14 +27,13 @@ pub fn fingerprint(token: &str) -> [u8; 32] {
     sha2::Sha256::digest(token.as_bytes()).into()
 }
 
-/// Longest e-mail address; equal to the limit of its column.
+/// Equal to the limit of its column.
 pub const LONGEST_EMAIL: usize = 320;
-/// Longest name of a key, a user or a tenant, in characters; equal to the limit of the columns.
+/// In characters; equal to the limit of the columns.
 pub const LONGEST_DISPLAY_NAME: usize = 200;
-/// Longest slug of a tenant.
 const LONGEST_SLUG: usize = 63;
 
-/// Checks the form of an e-mail address, not that mail arrives. The message continues "the e-mail".
+/// Checks the form only. The message continues "the e-mail".
 pub fn check_email(email: &str) -> Result<(), &'static str> {
     let is_fit = |part: &str| {
         !part.is_empty()
@@ -49,7 +45,7 @@ pub fn check_email(email: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Checks a display name. The message continues "the name".
+/// The message continues "the name".
 pub fn check_display_name(name: &str) -> Result<(), &'static str> {
     let is_short = (1..=LONGEST_DISPLAY_NAME).contains(&name.chars().count());
     let is_fit = is_short && !name.chars().any(char::is_control) && name.trim() == name;
@@ -60,7 +56,7 @@ pub fn check_display_name(name: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Checks the slug of a tenant. The message continues "the slug".
+/// The message continues "the slug".
 pub fn check_slug(slug: &str) -> Result<(), &'static str> {
     let is_short = (1..=LONGEST_SLUG).contains(&slug.len());
     let is_fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';

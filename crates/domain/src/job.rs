@@ -1,8 +1,7 @@
 //! Jobs: their settings, the validation, and the policies for their fires.
 //!
-//! The user writes the settings, versions keep them and the API shows them. [`JobSettings::check`]
-//! returns all mistakes at once. Facts that only the database knows (does the function exist?) are
-//! checked by the write.
+//! [`JobSettings::check`] returns all mistakes at once. The write checks the facts that only the
+//! database knows (does the function exist?).
 
 pub mod dependency;
 pub mod template;
@@ -26,44 +25,37 @@ use sched_timetable::{
     TimetableSource, hash_key,
 };
 
-/// Earliest listed instant: the first of January of the year 2.
+/// The first of January of the year 2.
 const LONG_AGO: DateTime<Utc> = match DateTime::from_timestamp(-62_104_060_800, 0) {
     Some(at) => at,
     None => panic!("chrono has the year 2"),
 };
 
-/// Longest jitter: a day.
 pub const MAX_JITTER_SECONDS: i32 = 24 * 3600;
 
-/// Most calendars of a job.
 pub const MAX_CALENDARS: usize = 10;
 
-/// Longest timeout of an attempt: a week.
 pub const MAX_TIMEOUT_SECONDS: i32 = 7 * 24 * 3600;
 
-/// Longest wait for a first attempt that has an end: thirty days.
 pub const MAX_START_WITHIN_SECONDS: i32 = 30 * 24 * 3600;
 
-/// The settings of a job as the user writes them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobSettings {
-    /// Stable name, unique in the tenant.
+    /// Unique in the tenant.
     pub name: String,
     pub description: String,
     pub scope: Scope,
-    /// Name of its project; `Some` exactly when the scope is `project`.
+    /// `Some` exactly when the scope is `project`.
     pub project: Option<String>,
     /// Name of the task function it runs.
     pub function: String,
-    /// Arguments of every run; an object.
+    /// An object.
     pub task_args: serde_json::Value,
     pub job_type: JobType,
     pub schedule_config: serde_json::Value,
     /// IANA zone of wall-clock times.
     pub timezone: String,
-    /// Policy for wall-clock times that do not exist.
     pub dst_gap: Option<DstGap>,
-    /// Policy for wall-clock times that occur twice.
     pub dst_overlap: Option<DstOverlap>,
     /// No fire before this instant.
     #[serde(default)]
@@ -71,58 +63,50 @@ pub struct JobSettings {
     /// No fire at or after this instant.
     #[serde(default)]
     pub end_at: Option<DateTime<Utc>>,
-    /// No fire after this many.
     #[serde(default)]
     pub max_runs: Option<i64>,
-    /// Dispatches become available up to this many seconds after the fire time.
+    /// Longest delay of a dispatch after its fire time.
     #[serde(default)]
     pub jitter_seconds: i32,
-    /// Names of the calendars that exclude fire times.
     #[serde(default)]
     pub calendars: Vec<String>,
-    /// Policy for a fire time that a calendar excludes.
     #[serde(default)]
     pub calendar_roll: CalendarRoll,
-    /// How long a run is expected to take, in seconds; for simulations.
+    /// In seconds; for simulations.
     #[serde(default)]
     pub expected_duration_seconds: Option<i32>,
-    /// Jobs it runs after, besides its schedule.
     #[serde(default)]
     pub after: Vec<After>,
-    /// Which of them must have ended.
     #[serde(default)]
     pub after_mode: AfterMode,
-    /// Policy for fire times that passed without a dispatch.
     pub misfire_policy: MisfireKind,
-    /// How late a fire may be and still be on time, in seconds.
+    /// In seconds.
     pub misfire_grace_seconds: Option<i32>,
-    /// Most fires that `fire_all` catches up.
     pub misfire_cap: i32,
-    /// How many dispatches may be open before `overlap_policy` applies.
+    /// Open dispatches before `overlap_policy` applies.
     pub max_instances: i32,
-    /// Policy for a fire while `max_instances` runs are open.
     pub overlap_policy: OverlapPolicy,
-    /// Queue of its dispatches; `None` for the function's.
+    /// `None` for the function's.
     pub queue: Option<String>,
-    /// Priority of its dispatches, 0 first to 100 last; `None` for the queue's.
+    /// 0 first to 100 last; `None` for the queue's.
     pub priority: Option<i16>,
-    /// Longest run of an attempt; `None` for the function's.
+    /// `None` for the function's.
     pub timeout_seconds: Option<i32>,
-    /// How long a dispatch may wait for its first attempt once it is available, in seconds; then it is given up. `None`: for ever.
+    /// Longest wait of an available dispatch for its first attempt, in seconds; then it expires.
+    /// `None`: for ever.
     #[serde(default)]
     pub start_within_seconds: Option<i32>,
-    /// Retry policy; `None` for the function's.
+    /// `None` for the function's.
     pub retry_policy: Option<RetryPolicy>,
     /// Whether the schedule fires.
     pub is_enabled: bool,
 }
 
 impl JobSettings {
-    /// When the job fires by these settings, if it belongs to `tenant`, was created at `created_at`, and the calendars it names
-    /// are `calendars`.
+    /// The timetable of a job of `tenant` that was created at `created_at` and names `calendars`.
     ///
     /// # Errors
-    /// When they describe no timetable.
+    /// The settings describe no timetable.
     pub fn timetable(
         &self,
         tenant: TenantId,
@@ -146,10 +130,10 @@ impl JobSettings {
         })
     }
 
-    /// Whether two settings fire at the same times, given the same calendars, tenant and time of creation.
+    /// Given the same calendars, tenant and time of creation.
     #[must_use]
     pub fn has_same_timetable(&self, other: &Self) -> bool {
-        // The name is what `H` in a cron expression is computed from.
+        // `H` in a cron expression is computed from the name.
         self.name == other.name
             && self.job_type == other.job_type
             && self.schedule_config == other.schedule_config
@@ -163,7 +147,7 @@ impl JobSettings {
             && self.calendar_roll == other.calendar_roll
     }
 
-    /// Everything that is wrong with the settings; empty when nothing is.
+    /// Every mistake; empty for valid settings.
     #[must_use]
     pub fn check(&self) -> Vec<FieldError> {
         let mut found = Vec::new();
@@ -185,7 +169,7 @@ impl JobSettings {
         if !self.task_args.is_object() {
             wrong("task_args", "must be an object".into());
         }
-        // The tenant and the instant only shift fires; they do not change which settings are valid.
+        // Tenant and instant only shift fires; they do not affect validity.
         if let Err(error) = self.timetable(TenantId(Uuid::nil()), DateTime::<Utc>::UNIX_EPOCH, &[]) {
             wrong(error.field(), error.message().to_owned());
         }
@@ -232,11 +216,11 @@ impl JobSettings {
         }
     }
 
-    /// The job's first cursor when its schedule takes effect at `now`: a one-off keeps its instant even if that has
-    /// passed, so that the misfire policy decides about it and it is never silently dropped.
+    /// The first cursor of a schedule that takes effect at `now`. A one-off keeps its instant even
+    /// if that has passed, so that the misfire policy decides about it.
     ///
     /// # Errors
-    /// When the next fire time cannot be computed.
+    /// The next fire time cannot be computed.
     pub fn first_cursor(
         timetable: &Timetable,
         now: DateTime<Utc>,
@@ -249,7 +233,7 @@ impl JobSettings {
     }
 }
 
-/// A number of seconds from the database as a duration; zero if it is not positive.
+/// Zero if it is not positive.
 #[must_use]
 pub fn seconds(value: i32) -> Duration {
     Duration::from_secs(u64::try_from(value).unwrap_or(0))

@@ -1,28 +1,24 @@
 //! Leases, and how long their holder may trust them.
 //!
-//! The database's clock writes a lease and other processes read it; the holder cannot compare its
-//! own clock with that. So the holder trusts itself until a monotonic instant: the one *before* it
-//! sent its last successful renewal, plus the lease, less a margin. A renewal that succeeds slowly
-//! does not extend trust. In the database the lease started no later than the arrival of the
-//! response and no earlier than the departure of the request, so counting from the request is safe.
+//! The database's clock writes a lease; the holder cannot compare its own clock with that. So the
+//! holder trusts itself until a monotonic instant: the one *before* it sent its last successful
+//! renewal, plus the lease, less a margin. A slow renewal does not extend trust. In the database
+//! the lease started between the departure of the request and the arrival of the response. So
+//! counting from the request is safe.
 
 use std::time::{Duration, Instant};
 
-/// How long silence is tolerated, and how much earlier the holder must stop trusting itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
     duration: Duration,
     margin: Duration,
 }
 
-/// Whether a scheduler leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leadership {
-    /// A scheduler leads and renews its lease.
     Live,
     /// The lease of the last leader has expired, and no scheduler has taken over.
     Expired {
-        /// How long ago.
         ago: Duration,
     },
     /// No scheduler leads.
@@ -30,8 +26,9 @@ pub enum Leadership {
 }
 
 impl Leadership {
-    /// What a leader's silence of so many seconds means; `None` without a leader. A heartbeat from the future is one from before the
-    /// database's clock was set back, and counts as its distance, as it does for those who take over.
+    /// Judges a leader's silence in seconds; `None` without a leader. A heartbeat from the future
+    /// is from before the database's clock was set back; it counts as its distance, as in a
+    /// take-over.
     #[must_use]
     pub fn of(silence_seconds: Option<f64>, lease: Duration) -> Self {
         let Some(silence) = silence_seconds else { return Self::None };
@@ -50,7 +47,6 @@ impl Leadership {
         }
     }
 
-    /// How long ago the lease has expired.
     #[must_use]
     pub const fn expired_ago(self) -> Option<Duration> {
         match self {
@@ -60,25 +56,20 @@ impl Leadership {
     }
 }
 
-/// A lease whose times do not fit together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidLease {
     /// The lease must outlast three renewals, so that two may fail.
     #[error(
         "a lease of {lease:?} is too short for a renewal every {renewal:?}: it must be at least three times as long"
     )]
-    TooShort {
-        lease: Duration,
-        /// Time between two renewals.
-        renewal: Duration,
-    },
+    TooShort { lease: Duration, renewal: Duration },
 }
 
 impl Lease {
-    /// A lease that is renewed every `renewal`. The margin is a fifth of the lease.
+    /// The margin is a fifth of the lease.
     ///
     /// # Errors
-    /// When the lease is shorter than three renewals.
+    /// The lease is shorter than three renewals.
     pub fn new(lease: Duration, renewal: Duration) -> Result<Self, InvalidLease> {
         if lease < renewal * 3 {
             return Err(InvalidLease::TooShort { lease, renewal });
@@ -86,7 +77,6 @@ impl Lease {
         Ok(Self { duration: lease, margin: lease / 5 })
     }
 
-    /// The shortest lease that fits a renewal every `renewal`.
     #[must_use]
     pub fn shortest(renewal: Duration) -> Self {
         let duration = renewal * 3;
@@ -99,13 +89,13 @@ impl Lease {
         self.duration
     }
 
-    /// How long before the end of the lease its holder stops trusting itself.
+    /// The holder stops trusting itself this long before the end of the lease.
     #[must_use]
     pub const fn margin(self) -> Duration {
         self.margin
     }
 
-    /// Until when the holder may trust a renewal that was sent at `sent_at` and has succeeded.
+    /// Until when the holder may trust a successful renewal that was sent at `sent_at`.
     #[must_use]
     pub fn trusted_until(self, sent_at: Instant) -> Instant {
         if crate::fault_injection::stands(crate::fault_injection::Fence::TrustWindow) {
@@ -117,7 +107,6 @@ impl Lease {
     }
 }
 
-/// The holder's present trust in its lease.
 #[derive(Debug, Clone, Copy)]
 pub struct Trust {
     lease: Lease,
@@ -125,18 +114,17 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// Trust after a first success that was sent at `sent_at`.
+    /// After a first success that was sent at `sent_at`.
     #[must_use]
     pub fn begin(lease: Lease, sent_at: Instant) -> Self {
         Self { lease, until: lease.trusted_until(sent_at) }
     }
 
-    /// Records a renewal that was sent at `sent_at` and has succeeded. Trust never shrinks by a success.
+    /// Records a successful renewal that was sent at `sent_at`. Trust never shrinks by a success.
     pub fn renewed(&mut self, sent_at: Instant) {
         self.until = self.until.max(self.lease.trusted_until(sent_at));
     }
 
-    /// Whether the holder may still act at `now`.
     #[must_use]
     pub fn holds(&self, now: Instant) -> bool {
         now < self.until
@@ -185,7 +173,7 @@ mod tests {
         let start = start();
         let mut trust = Trust::begin(Lease::new(seconds(5), seconds(1)).unwrap(), start);
         assert_eq!(trust.until(), start + seconds(4));
-        // Sent at 1 s, answered at 20 s: trust counts from 1 s, so at 20 s it is long over.
+        // Trust counts from 1 s, so at 20 s it is long over.
         trust.renewed(start + seconds(1));
         assert!(trust.holds(start + Duration::from_millis(4_999)));
         assert!(!trust.holds(start + seconds(5)));

@@ -1,9 +1,8 @@
-//! Notifications: the events that can be notified, the settings of channels and rules, and the
-//! throttling of messages.
+//! Notifications: the events, the settings of channels and rules, and the throttling of messages.
 //!
-//! Pure. The database finds the rules that match a batch of events; this module decides which
-//! matches become messages. Instants are those of the events, so the same events give the same
-//! messages at any time of processing.
+//! The database finds the rules that match a batch of events; this module decides which matches
+//! become messages. Instants are those of the events, so the messages do not depend on the time of
+//! processing. Pure.
 
 pub use sched_vocabulary::notification::{ChannelKind, DeliveryStatus, MessageKind, Occasion};
 use std::collections::HashMap;
@@ -16,28 +15,25 @@ use super::function::handler_config::HttpConfig;
 use super::ids::TenantId;
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// Most addresses of one channel.
 pub const MOST_ADDRESSES: usize = 20;
-/// Longest address, in bytes (RFC 5321).
+/// In bytes (RFC 5321).
 const LONGEST_ADDRESS: usize = 254;
-/// Longest part before the `@`, and longest part between two points behind it, in octets (RFC 5321, RFC 1035).
+/// In octets, before the `@` and between two points behind it (RFC 5321, RFC 1035).
 const LONGEST_LOCAL_PART: usize = 64;
 const LONGEST_LABEL: usize = 63;
-/// Longest time a rule may hold back what it would repeat, in seconds: a week.
+/// In seconds: a week.
 pub const LONGEST_INTERVAL: i32 = 604_800;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Target<'a> {
     pub kind: ChannelKind,
-    /// Where a webhook is sent.
     pub url: Option<&'a str>,
-    /// A secret: the key of signatures, or the URL of a chat.
+    /// The key of signatures, or the URL of a chat.
     pub secret: Option<&'a str>,
     pub addresses: &'a [String],
 }
 
 impl Target<'_> {
-    /// Its mistakes, by field.
     #[must_use]
     pub fn mistakes(&self) -> Vec<(&'static str, String)> {
         let mut found = Vec::new();
@@ -72,7 +68,7 @@ impl Target<'_> {
     }
 }
 
-/// The mistake in a target URL for messages. The URL is literal; no placeholder is filled in.
+/// The URL is literal; no placeholder is filled in.
 #[must_use]
 pub fn url_mistake(url: &str) -> Option<String> {
     if url.contains("{{") {
@@ -92,8 +88,7 @@ fn addresses_mistake(addresses: &[String]) -> Option<String> {
     Some(format!("{wrong:?} is not a plain e-mail address, such as ops@example.com"))
 }
 
-/// A plain address, as in a header and in SMTP. Whether the mailbox exists is unknown until mail is
-/// sent.
+/// A plain address, as in a header and in SMTP. The mailbox need not exist.
 fn is_address(address: &str) -> bool {
     let Some((local, domain)) = address.rsplit_once('@') else { return false };
     let is_atom = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.".contains(c);
@@ -110,10 +105,10 @@ fn is_address(address: &str) -> bool {
         && domain.split('.').all(is_label)
 }
 
-/// Longest piece of an error in a text, in characters; all of it is in the body.
+/// In characters; the body has all of it.
 const LONGEST_ERROR: usize = 300;
 
-/// A message for people: a subject line and a text, which may be empty.
+/// A subject line and a text, which may be empty.
 #[must_use]
 pub fn text(kind: MessageKind, body: &Value) -> (String, String) {
     let field = |name: &str| body.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
@@ -151,7 +146,7 @@ pub fn text(kind: MessageKind, body: &Value) -> (String, String) {
     (subject, lines.join("\n"))
 }
 
-/// Of what repetitions are counted together.
+/// Repetitions with the same key are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HoldKey {
     pub tenant: TenantId,
@@ -172,16 +167,15 @@ pub struct RuleMatch {
     pub kept: Option<Hold>,
 }
 
-/// The last message, and the number of events that were throttled since.
+/// The last message, and the number of events throttled since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hold {
-    /// Time of the event in the last message.
+    /// Of the event in the last message.
     pub told_at: DateTime<Utc>,
-    /// Events without a message since.
     pub held_back: i32,
 }
 
-/// Decides, for events in their order, which are sent at once and which are only counted.
+/// Decides, in order, which events are sent at once and which are only counted.
 #[derive(Debug, Default)]
 pub struct Holding {
     holds: HashMap<HoldKey, Hold>,
@@ -214,7 +208,6 @@ impl Holding {
         }
     }
 
-    /// The state to store.
     #[must_use]
     pub fn kept(&self) -> Vec<(HoldKey, Hold)> {
         self.changed.iter().filter_map(|key| Some((*key, *self.holds.get(key)?))).collect()
@@ -320,7 +313,7 @@ mod tests {
         assert_eq!(kept[0], (key(1), Hold { told_at: at(60), held_back: 1 }));
         assert_eq!(kept[1], (key(2), Hold { told_at: at(2), held_back: 0 }));
 
-        // The next batch continues from the stored state; without an interval nothing is stored.
+        // Without an interval nothing is stored.
         let mut later = Holding::default();
         assert_eq!(later.tell(RuleMatch { kept: Some(kept[0].1), ..matching(1, 120) }), Some(1));
         assert_eq!(later.tell(RuleMatch { min_interval_seconds: 0, ..matching(3, 120) }), Some(0));

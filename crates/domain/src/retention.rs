@@ -1,47 +1,40 @@
-//! How long finished rows are kept: ages in days, and the resulting cutoff instants.
+//! How long finished rows are kept: ages in days, and the cutoff instants.
 //!
-//! Pure. Instants are truncated to the hour, so that a row that one run removed counts as removed
-//! for the next runs, and the retention record (see `sched_model::retention::retain`) is written
-//! once an hour and not with every run.
+//! Instants are truncated to the hour. So a row that one run removed counts as removed for the next
+//! runs. The retention record (see `sched_model::retention::retain`) is written once an hour. Pure.
 
 use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
 use sched_vocabulary::text_enum;
 
 text_enum! {
-    /// What happens to expired months of history.
     #[derive(Default)]
     pub enum HistoryExpiry {
         #[default]
         Drop = "drop",
-        /// They are detached and stay in the schema `history_archive` until an operator archives
-        /// and drops them.
+        /// They stay in the schema `history_archive` until an operator archives and drops them.
         Detach = "detach",
     }
 }
 
-/// How long finished things are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Days for finished dispatches, skips, history and events.
+    /// Finished dispatches, skips, history and events.
     pub finished_days: u32,
-    /// Days for dead letters, which an operator must review.
+    /// An operator must review dead letters.
     pub dead_letter_days: u32,
-    /// Days for the audit log and the terms of leadership.
+    /// The audit log and the terms of leadership.
     pub audit_days: u32,
 }
 
 /// Rows that ended before these instants may be deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cutoffs {
-    /// For finished dispatches, skips, history and events.
     pub finished: DateTime<Utc>,
     pub dead_letters: DateTime<Utc>,
-    /// For the audit log and the terms of leadership.
     pub audit: DateTime<Utc>,
 }
 
 impl Retention {
-    /// The instants before which things may go at `now`.
     #[must_use]
     pub fn cutoffs(&self, now: DateTime<Utc>) -> Cutoffs {
         let before = |days: u32| whole_hour(now - TimeDelta::days(days.into()));
@@ -53,7 +46,7 @@ impl Retention {
     }
 }
 
-/// The start of the hour of an instant; the instant itself at the limits of the calendar.
+/// The instant itself at the limits of the calendar.
 fn whole_hour(at: DateTime<Utc>) -> DateTime<Utc> {
     at.duration_trunc(TimeDelta::hours(1)).unwrap_or(at)
 }

@@ -1,12 +1,10 @@
 //! Secrets: rules for names and values, encryption, and references in a configuration.
 //!
-//! Pure: the key file arrives as text, the nonce as an argument. The types of values print nothing.
-//! A process that dies here leaves nothing behind.
-//!
-//! Guarantee of the encryption: with the database but without the key file, an attacker learns the
-//! length of a value and nothing else. A value opens only in its own row, because tenant, project,
-//! name, key and version are authenticated with it. No guarantee: an attacker who can write rows
-//! can restore an older row as a whole, or delete one.
+//! With the database but without the key file, an attacker learns only the length of a value. A
+//! value opens only in its own row, because tenant, project, name, key and version are
+//! authenticated with it. An attacker with write access to rows can restore an older row as a
+//! whole, or delete one. Pure: the key file and the nonce are arguments. The types of values print
+//! nothing.
 
 mod keys;
 mod named;
@@ -21,16 +19,15 @@ pub use keys::{KeyFileError, SecretKeys, key_line};
 pub use named::{NamedSecret, named_secrets};
 pub use seal::{KEY_BYTES, NONCE_BYTES, OpenError, SealError, Sealed};
 
-/// Longest name of a secret; equal to the limit of its column.
+/// Equal to the limit of its column.
 pub const LONGEST_SECRET_NAME: usize = 100;
-/// Longest value in bytes of UTF-8: what one environment variable can carry, with room to spare.
+/// In bytes of UTF-8: fits one environment variable, with room to spare.
 pub const MAX_SECRET_BYTES: usize = 64 * 1024;
 
-/// Which secret a value belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SecretPlace<'a> {
     pub tenant: TenantId,
-    /// The project it is for; `None` for the whole tenant.
+    /// `None` for the whole tenant.
     pub project: Option<ProjectId>,
     pub name: &'a str,
 }
@@ -50,12 +47,11 @@ pub struct SecretVersion<'a> {
     pub version: i64,
 }
 
-/// A value that may be kept as a secret.
 #[derive(Debug, Clone)]
 pub struct SecretValue(SecretString);
 
 impl SecretValue {
-    /// Checks a value. The message continues "the value" and never contains it.
+    /// The message continues "the value" and never contains it.
     pub fn new(value: SecretString) -> Result<Self, &'static str> {
         let text = value.expose_secret();
         if text.is_empty() {
@@ -69,14 +65,13 @@ impl SecretValue {
         }
     }
 
-    /// The value, to be given to what it is for.
     #[must_use]
     pub fn into_inner(self) -> SecretString {
         self.0
     }
 }
 
-/// Checks the name of a secret. The message continues "the name".
+/// The message continues "the name".
 pub fn check_secret_name(name: &str) -> Result<(), String> {
     check_name(name, LONGEST_SECRET_NAME)
 }

@@ -1,17 +1,14 @@
 //! Simulation: the combined load of many schedules over a window of time.
 //!
 //! [`simulate`] walks the starts of all jobs once, in the order of time. It reports the starts per
-//! minute, the busiest minutes, the concurrent runs if every run takes its declared duration, the
-//! jobs that overlap themselves, and the schedules that could move to reduce collisions. It does
-//! the arithmetic only; the caller reads the schedules and prints the report.
+//! minute, the busiest minutes, the concurrent runs for the declared durations, the jobs that
+//! overlap themselves, and the schedules that could move to reduce collisions.
 //!
-//! A *start* is a fire time of the schedule plus its jitter. The effect of overlap policies is
-//! reported apart from the starts, because it depends on declared durations. Nothing runs when the
-//! window begins.
+//! A *start* is a fire time plus its jitter. The effect of overlap policies is reported apart from
+//! the starts, because it depends on declared durations. Nothing runs when the window begins.
 //!
-//! Pure: no clock, and no randomness except hashes (`hash`). Memory is bounded by the jobs, the
-//! minutes of the window and the concurrent runs, never by all starts; time by
-//! [`Options::most_starts`]. Fails when that is exceeded, or as a schedule fails.
+//! Pure: no clock, and no randomness except hashes (`hash`). The jobs, the minutes of the window
+//! and the concurrent runs bound the memory; [`Options::most_starts`] bounds the time.
 
 mod hash;
 mod load;
@@ -44,10 +41,8 @@ pub use report::{Hour, JobReport, Peak, Report};
 pub use spread::{SpreadExpression, spread_expression};
 pub use suggest::{Change, Suggestion};
 
-/// Most starts of a simulation, unless the caller wants fewer.
 pub const MOST_STARTS: u64 = 5_000_000;
 
-/// When something fires: a function from an instant to the first fire time after it.
 pub struct Timing<'a> {
     next_after: Box<NextAfter<'a>>,
 }
@@ -55,7 +50,7 @@ pub struct Timing<'a> {
 type NextAfter<'a> = dyn Fn(DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> + 'a;
 
 impl<'a> Timing<'a> {
-    /// The fire times that `next_after` returns; each must be later than its argument.
+    /// Each result of `next_after` must be later than its argument.
     pub fn new(
         next_after: impl Fn(DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> + 'a,
     ) -> Self {
@@ -73,33 +68,26 @@ impl fmt::Debug for Timing<'_> {
     }
 }
 
-/// A job as a simulation sees it.
 #[derive(Debug)]
 pub struct Simulated<'a> {
-    /// Its name, which is also the key of its hashes.
     pub name: &'a str,
     pub timing: Timing<'a>,
-    /// Longest delay between a fire time and its start, in seconds.
     pub jitter_seconds: u32,
-    /// How long a run is expected to take; `None` counts as no time.
+    /// `None` counts as no time.
     pub duration: Option<Duration>,
-    /// How many runs may be open before the overlap policy applies; at least one.
+    /// At least one.
     pub max_instances: u32,
-    /// Policy for a start while that many runs are open.
     pub overlap_policy: OverlapPolicy,
-    /// The same schedule at job-specific minutes, if it has such a form.
     pub spread: Option<Spread<'a>>,
 }
 
-/// A schedule with the same meaning that starts at job-specific minutes.
 #[derive(Debug)]
 pub struct Spread<'a> {
-    /// What to write, see [`spread_expression`].
     pub expression: String,
     pub timing: Timing<'a>,
 }
 
-/// A stretch of time, its end excluded.
+/// The end is excluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     from: DateTime<Utc>,
@@ -107,13 +95,9 @@ pub struct Window {
 }
 
 impl Window {
-    /// The longest window, in days.
     pub const MOST_DAYS: i64 = 366;
 
-    /// From one instant up to another.
-    ///
-    /// # Errors
-    /// When it is empty or longer than [`Window::MOST_DAYS`].
+    /// Fails if the window is empty or longer than [`Window::MOST_DAYS`].
     pub fn new(from: DateTime<Utc>, to: DateTime<Utc>) -> Result<Self, SimulationError> {
         if to <= from {
             return Err(SimulationError::EmptyWindow);
@@ -128,7 +112,6 @@ impl Window {
         self.from
     }
 
-    /// The first instant after it.
     pub fn to(self) -> DateTime<Utc> {
         self.to
     }
@@ -138,40 +121,25 @@ impl Window {
     }
 }
 
-/// How much to simulate and to report.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// How many of the busiest minutes are reported with their jobs.
+    /// Busiest minutes that are reported with their jobs.
     pub peaks: usize,
-    /// Fail when there are more starts than this.
     pub most_starts: u64,
 }
 
-/// Why there is no report.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimulationError {
-    /// The window ends where it begins, or before.
     #[error("the window is empty; its end must be after its beginning")]
     EmptyWindow,
-    /// The window is too long.
     #[error("the window is longer than {} days", Window::MOST_DAYS)]
     LongWindow,
-    /// There are too many starts in the window.
     #[error(
         "there are more than {limit} starts; job {job:?} has most, {starts} up to {}; choose a shorter window",
         until.to_rfc3339_opts(SecondsFormat::Secs, true)
     )]
-    TooManyStarts {
-        /// How many are allowed.
-        limit: u64,
-        /// The job with most starts so far.
-        job: String,
-        /// How many it has so far.
-        starts: u64,
-        /// How far the simulation came.
-        until: DateTime<Utc>,
-    },
-    /// A schedule failed, which only a defect of the cron engine makes it do.
+    TooManyStarts { limit: u64, job: String, starts: u64, until: DateTime<Utc> },
+    /// Only by a defect of the cron engine.
     #[error("the schedule of job {job:?} failed")]
     Schedule {
         job: String,
@@ -180,15 +148,12 @@ pub enum SimulationError {
     },
 }
 
-/// Simulates all jobs over a window.
-///
-/// # Errors
-/// When there are more starts than allowed, or a schedule fails.
+/// Fails on too many starts, or as a schedule fails.
 pub fn simulate(jobs: &[Simulated<'_>], window: Window, options: Options) -> Result<Report, SimulationError> {
     let mut load = Load::new(jobs.len(), window, options.peaks);
     let mut running = Running::new(jobs, window);
     let mut streams = Vec::with_capacity(jobs.len());
-    // The next start of every job, the earliest on top, jobs in their order where they meet.
+    // The earliest start on top; equal ones in the order of the jobs.
     let mut upcoming = BinaryHeap::with_capacity(jobs.len());
     for (index, job) in jobs.iter().enumerate() {
         let failed = |source| SimulationError::Schedule { job: job.name.to_owned(), source };

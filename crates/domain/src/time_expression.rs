@@ -1,7 +1,7 @@
 //! Instants as people write them: in RFC 3339, on the clock of a zone, or as a distance from now.
 //!
 //! A query about the past accepts a nearby instant ([`moment`]). A future action needs exactly one
-//! instant ([`exact`]). The caller passes "now". Pure.
+//! instant ([`exact`]). Pure.
 
 use std::collections::BTreeSet;
 
@@ -9,22 +9,16 @@ use chrono::{DateTime, Datelike as _, NaiveDate, NaiveDateTime, NaiveTime, Secon
 
 use sched_timetable::Zone;
 
-/// Accepted forms of a wall-clock time.
 const FORMATS: [&str; 4] = ["%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M"];
 
-/// An instant as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// An absolute instant.
     At(DateTime<Utc>),
-    /// So far from now.
     Distance(TimeDelta),
-    /// When clocks show that.
     OnClock(NaiveDateTime),
 }
 
 impl Moment {
-    /// `None` if the text is not an instant.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -39,8 +33,8 @@ impl Moment {
     }
 }
 
-/// The instant of a text. For a time that clocks show twice, or not at all, an instant nearby. The
-/// error names the accepted forms.
+/// An instant nearby for a time that clocks show twice or not at all. The error names the accepted
+/// forms.
 pub fn moment(text: &str, now: DateTime<Utc>, timezone: &str) -> Result<DateTime<Utc>, String> {
     let found = Moment::parse(text).and_then(|moment| match moment {
         Moment::At(at) => Some(at),
@@ -54,8 +48,8 @@ pub fn moment(text: &str, now: DateTime<Utc>, timezone: &str) -> Result<DateTime
     })
 }
 
-/// The only instant at which the clocks of a zone show `local`. If there is none, or two, the error
-/// names the alternatives.
+/// The only instant at which the clocks of a zone show `local`; otherwise the error names the
+/// alternatives.
 pub fn exact(local: NaiveDateTime, zone: &Zone) -> Result<DateTime<Utc>, String> {
     let guess = local.and_utc();
     // No zone is more than a day from UTC, and none changes its offset twice within two days.
@@ -79,7 +73,7 @@ pub fn exact(local: NaiveDateTime, zone: &Zone) -> Result<DateTime<Utc>, String>
     }
 }
 
-/// A duration such as `90m` or `1d12h`, in the units of other durations.
+/// In the units of other durations, such as `90m` or `1d12h`.
 fn length(text: &str) -> Option<TimeDelta> {
     let mut seconds = 0_i64;
     let mut rest = text.trim_start();
@@ -108,9 +102,8 @@ fn local(text: &str) -> Option<NaiveDateTime> {
     time.or_else(|| Some(NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?.and_time(NaiveTime::MIN)))
 }
 
-/// Of a time that clocks show twice, or not at all, an instant nearby.
 fn nearby(local: NaiveDateTime, timezone: &str) -> DateTime<Utc> {
-    // A job's zone has been checked. If its table no longer exists, UTC is the fallback.
+    // UTC replaces a zone whose table no longer exists.
     let zone = Zone::parse(timezone).unwrap_or_else(|_gone| Zone::utc());
     let guess = local.and_utc();
     let nearby = guess.checked_sub_signed(zone.offset_at(guess)).unwrap_or(guess);

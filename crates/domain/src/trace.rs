@@ -1,15 +1,14 @@
 //! W3C trace contexts: they join a request, the run it created, its attempts and their outgoing
 //! calls.
 //!
-//! Pure. Nothing is stored that follows from an identifier. A run without a request starts its own
-//! trace, whose id is the id of the run, so that the tick writes no further column. An attempt is
-//! the span with the attempt's id, so that the worker, the API and the log use the same one.
+//! A run without a request starts its own trace with the id of the run, so that the tick writes no
+//! further column. An attempt is the span with the attempt's id, so that the worker, the API and
+//! the log use the same one. Pure.
 
 use std::fmt;
 
 use super::ids::{DispatchId, ExecutionId};
 
-/// A position in a trace: the trace, and the parent span of the next span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceContext {
     trace: u128,
@@ -17,13 +16,12 @@ pub struct TraceContext {
     flags: u8,
 }
 
-/// The only flag that every participant understands: the origin of the trace may have recorded it.
+/// The only flag that every participant understands.
 const SAMPLED: u8 = 1;
 
 impl TraceContext {
-    /// Parses a `traceparent`; `None` if it is malformed, which the specification treats as absent.
-    ///
-    /// For an unknown version, the known parts are read, as the specification requires.
+    /// `None` if it is malformed, which the specification treats as absent. Of an unknown version,
+    /// the known parts are read.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('-');
@@ -36,64 +34,57 @@ impl TraceContext {
         (trace != 0 && span != 0).then_some(Self { trace, span, flags: flags & SAMPLED })
     }
 
-    /// A new trace, from 16 and 8 random bytes.
+    /// From 16 and 8 random bytes.
     #[must_use]
     pub fn begin(trace: u128, span: u64) -> Self {
         // Zeros mean absence.
         Self { trace: trace.max(1), span: span.max(1), flags: SAMPLED }
     }
 
-    /// The parent of a run's attempts: the request that created the run, or the run's own trace.
+    /// The request that created the run, or the run's own trace.
     #[must_use]
     pub fn of_dispatch(id: DispatchId, traceparent: Option<&str>) -> Self {
         traceparent.and_then(Self::parse).unwrap_or_else(|| Self::begin(id.0.as_u128(), id.0.as_u64_pair().1))
     }
 
-    /// A child span of this one.
     #[must_use]
     pub fn child(self, span: u64) -> Self {
         Self { span: span.max(1), ..self }
     }
 
-    /// The span of an attempt.
     #[must_use]
     pub fn attempt(self, id: ExecutionId) -> Self {
         self.child(id.0.as_u64_pair().1)
     }
 
-    /// The trace and the span, as numbers.
     #[must_use]
     pub fn ids(&self) -> (u128, u64) {
         (self.trace, self.span)
     }
 
-    /// Whether the origin of the trace may have recorded it.
     #[must_use]
     pub fn is_sampled(&self) -> bool {
         self.flags & SAMPLED != 0
     }
 
-    /// The trace, in hex.
     #[must_use]
     pub fn trace_id(&self) -> String {
         format!("{:032x}", self.trace)
     }
 
-    /// The span, in hex.
     #[must_use]
     pub fn span_id(&self) -> String {
         format!("{:016x}", self.span)
     }
 }
 
-/// As a `traceparent`.
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "00-{:032x}-{:016x}-{:02x}", self.trace, self.span, self.flags)
     }
 }
 
-/// A number of exactly this many hex digits, in lower case.
+/// Exactly `digits` hex digits, in lower case.
 fn hex(text: &str, digits: usize) -> Option<u128> {
     let is_hex = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
     (text.len() == digits && is_hex).then(|| u128::from_str_radix(text, 16).ok()).flatten()

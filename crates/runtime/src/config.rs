@@ -1,16 +1,14 @@
-//! Configuration of a program. Flags override the environment, which overrides one TOML file, which
-//! overrides the defaults.
+//! Configuration: flags override the environment, which overrides one TOML file, which overrides
+//! the defaults.
 //!
-//! A program lists its settings in tables of [`Setting`]. [`load`] merges all sources into
-//! [`Values`], and the program reads those once into its own struct. All mistakes are reported
-//! together. Loading reads the command line, the given [`Source`] and at most one file. It writes
-//! nothing, opens no connection and keeps no global state.
+//! [`load`] merges all sources for a table of [`Setting`]s into [`Values`], which the program reads
+//! into its own struct. All mistakes are reported together. Loading writes nothing and opens no
+//! connection.
 //!
-//! Design notes. A table replaces a derived parser. The same row must create a flag, a variable, a
-//! key of the file, a line of `--check-config` and an error text, each with the origin of the
-//! value. A deserialiser stops at the first mistake and loses the origin of a value. An environment
-//! variable that is set but empty counts as not set: service managers and container files cannot
-//! remove a variable, only empty it.
+//! One row of the table creates the flag, the variable, the key of the file, the line of
+//! `--check-config` and the error text. A deserialiser would stop at the first mistake and lose the
+//! origin of a value. An empty environment variable counts as not set: service managers and
+//! container files cannot remove a variable.
 
 mod file;
 mod flags;
@@ -42,13 +40,13 @@ pub use values::Values;
 
 use values::Row;
 
-/// The variable that names the configuration file when the flag does not.
+/// Names the configuration file if the flag does not.
 pub const CONFIG_VARIABLE: &str = "SCHED_CONFIG";
 
-/// Merges all sources for the settings of `groups`. `args` starts with the program's own name.
+/// Merges all sources for `groups`. `args` starts with the program's name.
 ///
 /// # Errors
-/// When the command line or the file cannot be parsed at all, and for `--help` and `--version`.
+/// If the command line or the file cannot be parsed, and for `--help` and `--version`.
 pub fn load<A>(
     program: &Program,
     groups: &[&[Setting]],
@@ -63,10 +61,10 @@ where
     resolve(program, groups, &matches, source)
 }
 
-/// Same as [`load`], for a program that mounted the [`arguments`] in its own command.
+/// Like [`load`], for a program with the [`arguments`] in its own command.
 ///
 /// # Errors
-/// When the file cannot be parsed at all.
+/// If the file cannot be parsed.
 pub fn resolve(
     program: &Program,
     groups: &[&[Setting]],
@@ -77,7 +75,7 @@ pub fn resolve(
     let mut values = Values {
         rows: Vec::with_capacity(settings.len()),
         mistakes: unknown_defaults(program, &settings),
-        // The program's own command may lack the flag.
+        // The program's command may lack the flag.
         check_requested: matches.try_get_one::<bool>(flags::CHECK).ok().flatten().copied().unwrap_or(false),
     };
     let mut file = file::FileValues::default();
@@ -115,8 +113,7 @@ fn config_file(matches: &ArgMatches, source: &dyn Source) -> Option<(PathBuf, Or
 }
 
 fn flag(matches: &ArgMatches, name: &str) -> Option<String> {
-    // An error means that the program's own command does not have this flag, so the flag was not
-    // given.
+    // An error means that the program's command lacks this flag.
     matches.try_get_one::<String>(name).ok().flatten().cloned()
 }
 

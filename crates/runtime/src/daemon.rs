@@ -1,11 +1,10 @@
 //! The life cycle of a daemon's process, from its arguments to its exit code.
 //!
-//! The process loads the configuration and reports all mistakes. It starts telemetry, signal
-//! handling and a multi-threaded runtime, runs the daemon's body and logs once why it ended. The
-//! body defines the parts of a daemon and the order in which they stop; it watches
-//! [`Context::shutdown`]. After the second signal the body has [`GRACE`] left before it is dropped.
-//! The process waits as long again for blocking calls that still run at the end, and then abandons
-//! them. Before that, it sends the remaining spans and error reports.
+//! The process loads the configuration, starts telemetry, signal handling and the runtime, and runs
+//! the daemon's body, which watches [`Context::shutdown`]. The body defines the order in which its
+//! parts stop. After the second signal it has [`GRACE`] left before it is dropped. The process
+//! sends the remaining spans and error reports. Then it waits [`GRACE`] for running blocking calls
+//! and abandons them.
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -29,7 +28,6 @@ use crate::tracker::{self, Report, Reporter, Tracker, TrackerSettings};
 /// Time that the body has left after the second signal.
 pub const GRACE: Duration = Duration::from_secs(2);
 
-/// The groups of settings that every daemon has.
 pub const COMMON: &[&[Setting]] = &[config::LOGGING, config::PROCESS, traces::TRACES, tracker::TRACKER];
 
 /// The values that the process passes to its body.
@@ -38,17 +36,15 @@ pub struct Context {
     pub program: Program,
     /// The signals to stop.
     pub shutdown: Shutdown,
-    /// The metrics recorder of the process, for the `/metrics` page.
     pub metrics: PrometheusHandle,
     pub traces: Traces,
     pub tracker: Tracker,
 }
 
-/// Runs a daemon with the process's own arguments and environment.
+/// Runs a daemon with the process's arguments and environment.
 ///
-/// `groups` are its settings besides [`config::LOGGING`], [`config::PROCESS`], [`traces::TRACES`]
-/// and [`tracker::TRACKER`], which every daemon has. `read` builds the daemon's configuration from
-/// the values. Its result is used only if no mistake was recorded.
+/// `groups` are its settings besides [`COMMON`]. `read` builds the configuration from the values;
+/// its result is used only if no mistake was recorded.
 pub fn run<C, F, E>(
     program: &Program,
     groups: &[&[Setting]],
@@ -64,31 +60,26 @@ where
     match invocation.run(read, body) {
         Ok(()) => ExitCode::from(exit::OK),
         Err(error) => {
-            // Without standard error there is no other output; the exit code still reports the
-            // failure.
+            // Without standard error, the exit code still reports the failure.
             let _ = writeln!(std::io::stderr(), "error: {}", error.describe());
             ExitCode::from(error.code())
         }
     }
 }
 
-/// A daemon and the input of its process.
 #[derive(Debug)]
 pub struct Invocation<'a, A> {
     pub program: &'a Program,
-    /// The daemon's settings, as in [`run`].
     pub groups: &'a [&'a [Setting]],
-    /// The arguments of the process, the name of the program first.
     pub args: A,
-    /// The variables of the process.
     pub source: &'a dyn Source,
 }
 
 impl<A: IntoIterator<Item = OsString>> Invocation<'_, A> {
-    /// Same as [`run`], with the given arguments and variables; the caller handles the error.
+    /// Like [`run`], with the given arguments and variables.
     ///
     /// # Errors
-    /// When the configuration is invalid, the process cannot be set up, or the body fails.
+    /// If the configuration is invalid, the process cannot be set up, or the body fails.
     pub fn run<C, F, E>(
         self,
         read: impl FnOnce(&mut Values) -> C,
@@ -126,11 +117,9 @@ impl<A: IntoIterator<Item = OsString>> Invocation<'_, A> {
     }
 }
 
-/// What the command line requests.
+/// The request of the command line.
 enum Start<C> {
-    /// Print this and exit.
     Answer(String),
-    /// Run with this configuration.
     Run(Box<Process>, C),
 }
 
@@ -181,7 +170,7 @@ where
             traces,
             tracker: tracker.clone(),
         };
-        // The hook reports a panic; the panic resumes when the report has been sent.
+        // The hook reports a panic; the panic resumes after the report.
         let result = AssertUnwindSafe(until_dropped(body(context), &shutdown)).catch_unwind().await;
         if let Ok(Err(error)) = &result {
             tracker.report_fatal(|| ended_by(error));
@@ -195,7 +184,6 @@ where
     result
 }
 
-/// The report for a daemon that ends with an error.
 fn ended_by(error: &ExitError) -> Report {
     let cause = ("error".to_owned(), error.describe());
     let code = ("exit_code".to_owned(), error.code().to_string());
@@ -207,7 +195,6 @@ fn failure(error: impl Into<exit::BoxError>) -> ExitError {
     ExitError::new(exit::FAILURE, error)
 }
 
-/// The body was dropped after the second signal.
 #[derive(Debug, thiserror::Error)]
 #[error("stopped at once by a second signal; work in progress was left to be recovered")]
 struct Forced;

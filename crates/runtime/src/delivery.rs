@@ -1,8 +1,7 @@
-//! Delivery of documents to a server that may be unavailable, and that no other part waits for.
+//! Delivery of documents to a server that may be unavailable, without delaying other parts.
 //!
-//! The sender keeps an undelivered document, waits for [`Delivery::pause`], and sends it again. The
-//! server will never accept a rejected document. Unavailability and rejection are logged when they
-//! begin and when they end, and not in between.
+//! The sender repeats an undelivered document after [`Delivery::pause`], but not a rejected one.
+//! The log shows the begin and the end of unavailability and of rejection only.
 
 use std::future::Future;
 use std::time::Duration;
@@ -16,22 +15,19 @@ use tokio_util::sync::CancellationToken;
 use crate::exit;
 use crate::tasks::{OwnedTask, spawn_owned};
 
-/// Time limit for sending the remaining documents after the daemon has stopped.
+/// Time limit for the remaining documents at the end of the daemon.
 pub(crate) const FLUSH_WITHIN: Duration = Duration::from_secs(3);
 
-/// Request timeout: OpenTelemetry's default.
+/// Request timeout, as OpenTelemetry's default.
 const WITHIN: Duration = Duration::from_secs(10);
-/// Shortest and longest wait before a retry while the server is unavailable.
+/// Shortest and longest wait before a retry.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// Limit of a response body, in bytes.
 const LONGEST: usize = 64 * 1024;
-/// Limit of a server's own text in the log, in bytes.
+/// Limit of a server's text in the log, in bytes.
 const LONGEST_CAUSE: usize = 200;
 
-/// A client of one server.
 #[derive(Debug)]
 pub(crate) struct Delivery {
-    /// The name of the server in the log.
     to: &'static str,
     http: Client,
     url: Url,
@@ -40,7 +36,6 @@ pub(crate) struct Delivery {
     pause: Duration,
 }
 
-/// The result of the last delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Taken,
@@ -48,7 +43,6 @@ enum Standing {
     Refused,
 }
 
-/// Why the server did not accept a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The server may accept it later.
@@ -58,24 +52,22 @@ pub(crate) enum Failure {
 }
 
 impl Delivery {
-    /// Does not connect yet.
     pub(crate) fn new(to: &'static str, url: Url, headers: HeaderMap) -> Result<Self, reqwest::Error> {
-        // Fails only when a provider is installed already, which is sufficient.
+        // Fails only if a provider is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut http = Client::builder()
             .user_agent(concat!("sched/", env!("CARGO_PKG_VERSION")))
             .redirect(redirect::Policy::none())
             .timeout(WITHIN);
         if url.scheme() == "http" {
-            // The server is local: certificates are not loaded, and the proxies to the outside are
-            // not used.
+            // The server is local: no certificates and no proxies.
             http = http.tls_certs_only([]).no_proxy();
         }
         Ok(Self { to, http: http.build()?, url, headers, standing: Standing::Taken, pause: PAUSES.0 })
     }
 
-    /// Delivers one document and returns the response. The caller decides from it whether the
-    /// server accepted the document ([`Self::takes`], [`Self::refuses`]).
+    /// Delivers one document and returns the response, from which the caller decides whether the
+    /// server accepted it ([`Self::takes`], [`Self::refuses`]).
     pub(crate) async fn post(&mut self, body: Bytes) -> Result<Vec<u8>, Failure> {
         let request = self.http.post(self.url.clone()).headers(self.headers.clone()).body(body);
         let answered = async {
@@ -99,17 +91,15 @@ impl Delivery {
         }
     }
 
-    /// Waits before the next retry, longer each time.
     pub(crate) async fn pause(&self) {
         tokio::time::sleep(self.pause).await;
     }
 
-    /// Records that the server accepted the document.
     pub(crate) fn takes(&mut self) {
         self.stands(Standing::Taken, "");
     }
 
-    /// Records that the server rejected the document. `cause` may be the server's own text.
+    /// Records a rejection. `cause` may be the server's text.
     pub(crate) fn refuses(&mut self, cause: &str) {
         self.stands(
             Standing::Refused,
@@ -125,7 +115,6 @@ impl Delivery {
         Failure::Away
     }
 
-    /// Logs a change of the state once.
     fn stands(&mut self, standing: Standing, cause: &str) {
         if self.standing == standing {
             return;
@@ -155,8 +144,7 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
-    /// Spawns the task on the current runtime, which is required. `run` ends soon after its token
-    /// is cancelled.
+    /// Spawns the task on the current runtime. `run` ends soon after its token is cancelled.
     pub(crate) fn start<F>(name: &'static str, run: impl FnOnce(CancellationToken) -> F) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
@@ -165,7 +153,7 @@ impl Sending {
         Self { task: spawn_owned(name, run(stop.clone())), stop }
     }
 
-    /// Sends the remaining documents, for [`FLUSH_WITHIN`] at most, or until `hard` is cancelled.
+    /// Sends the remaining documents within [`FLUSH_WITHIN`], or until `hard` is cancelled.
     pub(crate) async fn finish(self, hard: &CancellationToken) {
         self.stop.cancel();
         let ended = tokio::select! {
@@ -185,7 +173,7 @@ impl Sending {
     }
 }
 
-/// The beginning of a response body: a longer one cannot be a valid response.
+/// The beginning of a response body: a longer one cannot be valid.
 async fn read(mut response: Response) -> Result<Vec<u8>, reqwest::Error> {
     let mut body = Vec::new();
     while body.len() < LONGEST

@@ -1,19 +1,17 @@
 //! Tasks that run periodically and when woken.
 //!
-//! An [`Activation`] queries stored state, acts on it and reports counts. It takes no input, so
-//! that the first run after a start or a failover is like any other. A [`Driver`] decides when it
-//! runs: at once, then after each period, earlier when the report requests it, and soon after a
-//! [`Wake`]. Runs never overlap. Any number of wake-ups during a run cause exactly one more run.
-//! The driver registers for wake-ups before a run, so none is lost between the query and the wait.
+//! An [`Activation`] queries stored state, acts on it and reports counts. It has no input, so the
+//! first run after a start or a failover is like any other. A [`Driver`] runs it at once, then
+//! after each period, earlier if the report requests it, and soon after a [`Wake`]. Runs never
+//! overlap. Wake-ups during a run cause exactly one more run. The driver registers for wake-ups
+//! before a run, so none is lost between the query and the wait.
 //!
-//! The driver logs a failed run once, counts it, and repeats it after a growing wait. Wake-ups do
-//! not shorten that wait: more frequent attempts do not fix the cause. A panic is a failure like
-//! any other. Therefore an activation must leave nothing half-done in memory, as it must leave
-//! nothing half-done in the database. When the driver must stop, it lets a run end; an activation
-//! with long runs watches the token itself.
+//! The driver logs a failed run or a panic once, counts it, and repeats it after a growing wait,
+//! which wake-ups do not shorten. Therefore an activation must leave nothing half-done in memory or
+//! in the database. A stop of the driver lets a run end; an activation with long runs watches the
+//! token.
 //!
-//! Design note: wake-ups are hints. Code that relies on them instead of the period is late by the
-//! whole period when one is lost. That is the intended worst case.
+//! Wake-ups are hints: a lost one delays work by a period at most.
 
 mod backoff;
 mod status;
@@ -36,40 +34,36 @@ pub use status::{TaskState, TaskStatus};
 use crate::exit::{self, BoxError};
 use crate::tasks::panic_message;
 
-/// Work that can be repeated at any time and does all due work.
+/// Repeatable work that does everything that is due.
 pub trait Activation: Send {
-    /// The name in logs, metrics and status: `snake_case`, unique within a process.
+    /// For logs, metrics and status: `snake_case`, unique within a process.
     fn name(&self) -> &'static str;
 
-    /// Does all work that is due now.
+    /// Does all due work.
     fn run_once(&mut self) -> impl Future<Output = Result<Report, BoxError>> + Send;
 }
 
-/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Report {
-    /// Whether the run did any work; only then it is logged at `info`.
+    /// Only runs that did work are logged at `info`.
     pub worked: bool,
-    /// Counts of the work done, an object.
+    /// Counts of the work, an object.
     pub counts: Value,
-    /// When to run again if that is before the period ends; zero means at once.
+    /// The wait before the next run if shorter than the period.
     pub next_in: Option<Duration>,
 }
 
 impl Report {
-    /// There was nothing to do.
     #[must_use]
     pub fn idle() -> Self {
         Self::default()
     }
 
-    /// Something was done.
     #[must_use]
     pub fn worked(counts: Value) -> Self {
         Self { worked: true, counts, next_in: None }
     }
 
-    /// Requests the next run after `delay` instead of a whole period.
     #[must_use]
     pub fn next_in(mut self, delay: Duration) -> Self {
         self.next_in = Some(delay);
@@ -77,7 +71,7 @@ impl Report {
     }
 }
 
-/// Wakes a driven task. Level-triggered: the task need not be waiting.
+/// Wakes a driven task, which need not be waiting.
 #[derive(Debug, Clone, Default)]
 pub struct Wake(Arc<Notify>);
 
@@ -88,7 +82,6 @@ impl Wake {
     }
 }
 
-/// Decides when one task runs.
 #[derive(Debug)]
 pub struct Driver<A> {
     task: A,
@@ -99,44 +92,39 @@ pub struct Driver<A> {
 }
 
 impl<A: Activation> Driver<A> {
-    /// A driver that runs `task` at least every `period`.
     #[must_use]
     pub fn new(task: A, period: Duration) -> Self {
         let (status, _) = watch::channel(TaskStatus::new(task.name()));
         Self { task, period, backoff: Backoff::default(), wake: Wake::default(), status }
     }
 
-    /// Sets the waits after errors.
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
         self
     }
 
-    /// A handle that wakes the task.
     #[must_use]
     pub fn wake_handle(&self) -> Wake {
         self.wake.clone()
     }
 
-    /// The published status.
     #[must_use]
     pub fn status(&self) -> watch::Receiver<TaskStatus> {
         self.status.subscribe()
     }
 
-    /// Drives the task until `cancel` is cancelled; fits
-    /// [`TaskGroup::spawn`](crate::tasks::TaskGroup::spawn). It never returns an error: a failed
-    /// task runs again.
+    /// Drives the task until `cancel` is cancelled, for
+    /// [`TaskGroup::spawn`](crate::tasks::TaskGroup::spawn). Never returns an error.
     pub async fn run(mut self, cancel: CancellationToken) -> Result<(), BoxError> {
-        // Creates each counter at zero before its first event: a collector does not see the growth
-        // of a counter that did not exist.
+        // A collector does not see the growth of a counter that did not exist, so each starts at
+        // zero.
         for outcome in ["ok", "error"] {
             metrics::counter!("sched_task_runs_total", "task" => self.task.name(), "outcome" => outcome)
                 .increment(0);
         }
         while !cancel.is_cancelled() {
-            // Consumes a wake-up from before this run, which the run serves. A later one stays.
+            // This run serves earlier wake-ups. A later one stays.
             let _served = self.wake.0.notified().now_or_never();
             let pause = self.run_and_record().await;
             tokio::select! {
@@ -215,7 +203,6 @@ impl<A: Activation> Driver<A> {
     }
 }
 
-/// The time until the next run.
 struct Pause {
     delay: Duration,
     can_be_woken: bool,

@@ -1,23 +1,21 @@
-//! Exit codes, and the mapping from errors to them.
+//! Exit codes, the mapping from errors to them, and the text of an error with its causes.
 //!
-//! Scripts and service managers distinguish failures by these numbers. They are part of the
-//! interface and never change their meaning. Daemons and `schedctl` use the same table. The module
-//! also formats an error with its causes; it does not print and does not end the process.
+//! The numbers are part of the interface of all programs and never change their meaning.
 
 use std::error::Error;
 use std::fmt::Write as _;
 
 /// Success, or the daemon stopped on request.
 pub const OK: u8 = 0;
-/// Any failure that no other code describes.
+/// Any other failure.
 pub const FAILURE: u8 = 1;
 /// A wrong flag, an unreadable or invalid configuration, invalid input.
 pub const USAGE: u8 = 2;
-/// The database cannot be reached or refuses the connection.
+/// The database is unreachable or rejects the connection.
 pub const DATABASE: u8 = 3;
-/// The database's schema is missing, older or newer than this program needs.
+/// The database's schema is missing, or older or newer than necessary.
 pub const SCHEMA: u8 = 4;
-/// The address or port to listen on is not available.
+/// The listen address or port is not available.
 pub const LISTEN: u8 = 5;
 /// The API cannot be reached.
 pub const REMOTE: u8 = 6;
@@ -28,19 +26,15 @@ pub const ENDED_OTHERWISE: u8 = 8;
 /// The awaited event did not occur in time.
 pub const TOO_LATE: u8 = 9;
 
-/// Any error that can cross tasks.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Errors that have an exit code.
 pub trait ExitStatus {
-    /// One of the constants of this module.
     fn exit_code(&self) -> u8;
 }
 
 /// An error that leaves `main`, with its exit code.
 ///
-/// It is deliberately not an [`Error`] itself, so that every error with an [`ExitStatus`] converts
-/// into it with `?`.
+/// It is no [`Error`] itself, so that every error with an [`ExitStatus`] converts into it with `?`.
 #[derive(Debug)]
 pub struct ExitError {
     code: u8,
@@ -48,7 +42,6 @@ pub struct ExitError {
 }
 
 impl ExitError {
-    /// Assigns `code`, one of the constants of this module, to `source`.
     pub fn new(code: u8, source: impl Into<BoxError>) -> Self {
         Self { code, source: source.into() }
     }
@@ -63,7 +56,6 @@ impl ExitError {
         self.source.as_ref()
     }
 
-    /// The error with all its causes, on one line.
     #[must_use]
     pub fn describe(&self) -> String {
         describe(self.source.as_ref())
@@ -76,10 +68,8 @@ impl<E: ExitStatus + Error + Send + Sync + 'static> From<E> for ExitError {
     }
 }
 
-/// `error: cause: cause`, each once.
-///
-/// A cause is omitted when the text before it already ends with it: errors of other libraries often
-/// repeat their source.
+/// `error: cause: cause`. Omits a cause when the text before it ends with it: many libraries repeat
+/// the source in an error.
 #[must_use]
 pub fn describe(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
@@ -87,7 +77,6 @@ pub fn describe(error: &(dyn Error + 'static)) -> String {
     while let Some(error) = cause {
         let next = error.to_string();
         if !text.ends_with(&next) {
-            // Writing to a String cannot fail.
             let _ = write!(text, ": {next}");
         }
         cause = error.source();

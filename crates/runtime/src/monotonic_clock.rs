@@ -1,21 +1,19 @@
-//! The clocks of this process.
+//! The clocks of this process, read only here.
 //!
-//! This is the only place that reads them, so every other module receives the time as an argument
-//! or visibly calls this one. These clocks measure how long an operation took and how long the last
-//! success stays valid. The database's clock, not this module, decides which rows are due, leased
-//! or expired. Reading cannot fail and takes no lock.
+//! They measure durations and the validity of the last success. The database's clock decides which
+//! rows are due, leased or expired.
 
 use std::time::{Instant, SystemTime};
 
-/// The current instant of the monotonic clock: comparable within this process only, never stored.
+/// The monotonic clock: comparable within this process only, never stored.
 #[expect(clippy::disallowed_methods, reason = "this function is the replacement the ban names")]
 #[must_use]
 pub fn monotonic() -> Instant {
     Instant::now()
 }
 
-/// The host's wall clock. It is used only to show its offset from the database's clock, and for the
-/// end times of spans. It decides nothing: it is never compared with a stored time, nor stored.
+/// The host's wall clock, for the display of its offset from the database's clock and for end times
+/// of spans. It is neither stored nor compared with a stored time.
 #[expect(clippy::disallowed_methods, reason = "shown only; the ban is on deciding by it")]
 #[must_use]
 pub fn wall() -> SystemTime {

@@ -1,7 +1,7 @@
 //! Reads a file with keys or passwords, only if no other user can read it.
 //!
-//! The mode is that of the opened file, so the file cannot be exchanged between the check and the
-//! read. The owner is not checked: service managers pass credentials in files that root owns.
+//! The mode is that of the opened file, so an exchange between check and read has no effect. The
+//! owner is not checked: service managers pass credentials in files of root.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -10,15 +10,11 @@ use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
 
-/// Limit of the file's size, in bytes.
 const LONGEST: u64 = 64 * 1024;
-/// The permission bits of group and world.
 const OF_OTHERS: u32 = 0o077;
 
-/// Why the file was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivateFileError {
-    /// The file cannot be opened or read, or is not text.
     #[error("{} cannot be read", .path.display())]
     Unreadable {
         path: PathBuf,
@@ -27,29 +23,18 @@ pub enum PrivateFileError {
     },
     /// A directory or a device.
     #[error("{} is no regular file", .path.display())]
-    NotAFile {
-        /// Path of the directory or device.
-        path: PathBuf,
-    },
-    /// Other users may read or change it.
+    NotAFile { path: PathBuf },
+    /// Other users may read or change the file.
     #[error("{} is open to others (mode {mode:03o}); take their rights away: chmod 600", .path.display())]
-    OpenToOthers {
-        path: PathBuf,
-        /// Permission bits of the file.
-        mode: u32,
-    },
-    /// The file is too long for a key or password file.
+    OpenToOthers { path: PathBuf, mode: u32 },
     #[error("{} is longer than {LONGEST} bytes", .path.display())]
-    TooLong {
-        /// Path of the file.
-        path: PathBuf,
-    },
+    TooLong { path: PathBuf },
 }
 
-/// Returns the text of a file without permissions for group and world.
+/// Returns the text of a private file.
 ///
 /// # Errors
-/// When group or world has any permission on it, or when it cannot be read.
+/// If group or world has any permission on it, or it cannot be read.
 pub fn read(path: &Path) -> Result<SecretString, PrivateFileError> {
     let unreadable = |source| PrivateFileError::Unreadable { path: path.to_owned(), source };
     let file = File::open(path).map_err(unreadable)?;

@@ -1,32 +1,28 @@
 //! Signals and the two stages of shutdown.
 //!
-//! The first SIGTERM, SIGINT or SIGHUP requests an orderly stop of the process, the second one an
-//! immediate stop. This module only turns signals into two cancellation tokens; the daemon decides
-//! the order in which its parts stop. One task listens for as long as the runtime lives. It cannot
-//! fail once the handlers are installed. The operating system merges signals that arrive faster
-//! than the task reads them, but never loses all of them.
+//! The first SIGTERM, SIGINT or SIGHUP requests an orderly stop, the second one an immediate stop.
+//! The daemon decides the order in which its parts stop. The operating system merges signals that
+//! arrive faster than the task reads them, but never loses all of them.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// The two stages of stopping. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
-    /// Cancelled by the first signal: accept no new work, finish, exit.
+    /// After the first signal: accept no new work, finish, exit.
     pub soft: CancellationToken,
-    /// Cancelled by the second signal: exit at once.
+    /// After the second signal: exit at once.
     pub hard: CancellationToken,
 }
 
-/// The signal handlers could not be installed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen for signals")]
 pub struct SignalError(#[source] io::Error);
 
 impl Shutdown {
-    /// Stages that only [`trigger`](Self::trigger) cancels, for tests and in-process use.
+    /// Stages without signals, for tests and in-process use.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -35,7 +31,7 @@ impl Shutdown {
     /// Installs the signal handlers; needs a tokio runtime.
     ///
     /// # Errors
-    /// When the operating system refuses a handler.
+    /// If the operating system rejects a handler.
     pub fn listen() -> Result<Self, SignalError> {
         let shutdown = Self::new();
         let signals = Signals {
@@ -51,7 +47,7 @@ impl Shutdown {
         Ok(shutdown)
     }
 
-    /// Advances by one stage, as a signal does.
+    /// Advances by one stage, like a signal.
     pub fn trigger(&self) {
         if self.soft.is_cancelled() {
             self.hard.cancel();
@@ -88,37 +84,27 @@ impl Signals {
     }
 }
 
-/// Why this process cannot be tied to its parent.
 #[derive(Debug, thiserror::Error)]
 pub enum ParentError {
-    /// The parent ended before this process could be tied to it.
+    /// The parent has ended.
     #[error("parent process {expected} is gone already; the parent is {actual}")]
-    Gone {
-        /// Process id of the expected parent.
-        expected: i32,
-        /// Process id of the actual parent.
-        actual: i32,
-    },
-    /// The operating system refused.
+    Gone { expected: i32, actual: i32 },
     #[error("cannot tie this process to its parent")]
     Refused(#[source] nix::Error),
 }
 
-/// Configures the kernel to send SIGTERM to this process when its parent, the process `parent`,
-/// ends for any reason, even SIGKILL.
+/// The kernel sends SIGTERM to this process at any end of its parent `parent`, even SIGKILL.
 ///
-/// Linux only; on other systems it does nothing. The kernel watches the *thread* of the parent that
-/// started this process. Start the process from a thread that lives as long as the parent, not from
-/// a pool of short-lived threads.
+/// Has an effect on Linux only. The kernel watches the *thread* that started this process, which
+/// must therefore live as long as the parent.
 ///
 /// # Errors
-/// When the parent has ended already or the kernel refuses.
+/// If the parent has ended or the kernel rejects the request.
 pub fn exit_with_parent(parent: i32) -> Result<(), ParentError> {
     #[cfg(target_os = "linux")]
     {
         nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGTERM).map_err(ParentError::Refused)?;
-        // This check must follow the call above: the signal reports a parent that ends after that
-        // line, but not one that ended before it.
+        // After the call above: the signal does not report a parent that ended before that call.
         let actual = nix::unistd::getppid().as_raw();
         if actual != parent {
             return Err(ParentError::Gone { expected: parent, actual });

@@ -1,9 +1,8 @@
 //! Tasks with an owner.
 //!
-//! A daemon consists of a few named long-lived tasks in [`TaskGroup`]s. Short-lived children, such
-//! as one attempt, are [`OwnedTask`]s. Both end with their owner. When a member of a group returns
-//! or panics before the group stops, the whole group fails: no task is ever silently dead while the
-//! process appears healthy. This module does not decide what the tasks do, or how often.
+//! Long-lived tasks of a daemon are in [`TaskGroup`]s; short-lived children, such as an attempt,
+//! are [`OwnedTask`]s. Both end with their owner. A member that returns or panics before the group
+//! stops fails the whole group, so no task is dead while the process appears healthy.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -20,35 +19,21 @@ use tracing::Instrument;
 pub use crate::exit::BoxError;
 use crate::exit::{self, ExitStatus};
 
-/// An unexpected end of a task.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
-    /// The task returned without a request to stop.
     #[error("task {name} ended although nobody asked it to")]
-    Returned {
-        /// Name of the task.
-        name: String,
-    },
-    /// The task returned an error.
+    Returned { name: String },
     #[error("task {name} failed")]
     Failed {
         name: String,
         #[source]
         source: BoxError,
     },
-    /// The task panicked.
     #[error("task {name} panicked: {message}")]
-    Panicked {
-        name: String,
-        /// The message of the panic.
-        message: String,
-    },
-    /// The task did not stop before the deadline and was aborted.
+    Panicked { name: String, message: String },
+    /// The task was aborted at the deadline.
     #[error("task {name} did not stop in time and was aborted")]
-    Aborted {
-        /// Name of the task.
-        name: String,
-    },
+    Aborted { name: String },
 }
 
 impl ExitStatus for TaskError {
@@ -57,16 +42,14 @@ impl ExitStatus for TaskError {
     }
 }
 
-/// Tasks that failed while their group stopped, at least one.
 #[derive(Debug, thiserror::Error)]
 #[error("not everything stopped in order: {}", failures.iter().map(|e| exit::describe(e)).collect::<Vec<_>>().join("; "))]
 pub struct StopError {
-    /// In the order of detection.
     pub failures: Vec<TaskError>,
 }
 
 impl StopError {
-    /// Whether tasks were only aborted at the deadline, and none failed.
+    /// Whether tasks were aborted at the deadline, and none failed.
     #[must_use]
     pub fn is_of_slow_tasks(&self) -> bool {
         self.failures.iter().all(|failure| matches!(failure, TaskError::Aborted { .. }))
@@ -83,7 +66,7 @@ impl ExitStatus for StopError {
     }
 }
 
-/// Long-lived tasks that are stopped together. Dropping the group aborts them.
+/// Long-lived tasks with a common stop. A drop aborts them.
 #[derive(Debug, Default)]
 pub struct TaskGroup {
     token: CancellationToken,
@@ -92,19 +75,17 @@ pub struct TaskGroup {
 }
 
 impl TaskGroup {
-    /// An empty group, with its own cancellation token.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The token that [`stop`](Self::stop) cancels; tasks of the group watch it or a child of it.
+    /// The token that [`stop`](Self::stop) cancels.
     #[must_use]
     pub fn token(&self) -> CancellationToken {
         self.token.clone()
     }
 
-    /// Starts a task, which is expected to run until the group's token is cancelled.
     pub fn spawn<F>(&mut self, name: impl Into<String>, task: F)
     where
         F: Future<Output = Result<(), BoxError>> + Send + 'static,
@@ -115,10 +96,10 @@ impl TaskGroup {
         self.names.insert(handle.id(), name);
     }
 
-    /// Waits until `stop` is cancelled. The tasks continue to run; call [`stop`](Self::stop) next.
+    /// Waits until `stop` is cancelled. The tasks continue until [`stop`](Self::stop).
     ///
     /// # Errors
-    /// When a task ends before that, in any way.
+    /// If a task ends before that.
     pub async fn run_until(&mut self, stop: &CancellationToken) -> Result<(), TaskError> {
         tokio::select! {
             biased;
@@ -127,19 +108,18 @@ impl TaskGroup {
         }
     }
 
-    /// Cancels the group's token and waits for its tasks. Aborts those that still run after
-    /// `deadline`.
+    /// Cancels the group's token and waits for its tasks, until it aborts them at `deadline`.
     ///
     /// # Errors
-    /// With every task that failed or was aborted.
+    /// With every failed or aborted task.
     pub async fn stop(mut self, deadline: Duration) -> Result<(), StopError> {
         self.token.cancel();
         let mut failures = Vec::new();
-        // A timeout is not a separate failure: it means that tasks remain, which are named below.
+        // The remaining tasks after a timeout are named below.
         let _ = tokio::time::timeout(deadline, self.join_all(&mut failures)).await;
         self.tasks.abort_all();
         let aborted: Vec<String> = self.names.values().cloned().collect();
-        // A task inside a blocking call cannot be aborted, so its end is not awaited.
+        // A blocking call cannot be aborted, so its end is not awaited.
         failures.extend(aborted.into_iter().map(|name| TaskError::Aborted { name }));
         StopError::unless_empty(failures)
     }
@@ -172,11 +152,10 @@ impl TaskGroup {
     }
 }
 
-/// Stops groups one after the other, all before one deadline: the later groups protect the work of
-/// the earlier ones.
+/// Stops groups in order before one deadline: later groups protect the work of earlier ones.
 ///
 /// # Errors
-/// With every task that failed or was aborted.
+/// With every failed or aborted task.
 pub async fn stop_in_order(
     groups: impl IntoIterator<Item = TaskGroup>,
     deadline: Duration,
@@ -192,7 +171,7 @@ pub async fn stop_in_order(
     StopError::unless_empty(failures)
 }
 
-/// A task that is aborted when its handle is dropped. Awaiting the handle returns the task's value.
+/// A task that a drop of its handle aborts. The handle is a future of the task's value.
 #[derive(Debug)]
 pub struct OwnedTask<T> {
     name: String,
@@ -208,7 +187,7 @@ where
     spawn_owned_on(&Handle::current(), name, task)
 }
 
-/// Same as [`spawn_owned`], on another runtime.
+/// Like [`spawn_owned`], on another runtime.
 pub fn spawn_owned_on<T, F>(runtime: &Handle, name: impl Into<String>, task: F) -> OwnedTask<T>
 where
     T: Send + 'static,
@@ -218,12 +197,10 @@ where
 }
 
 impl<T> OwnedTask<T> {
-    /// Ends the task at its next suspension point.
     pub fn abort(&self) {
         self.handle.abort();
     }
 
-    /// Whether the task has ended, in any way.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.handle.is_finished()
@@ -260,7 +237,6 @@ fn join_failure(name: String, error: JoinError) -> TaskError {
     }
 }
 
-/// The message of a caught panic.
 #[must_use]
 pub fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

@@ -1,8 +1,7 @@
 //! Logs and metrics of the process.
 //!
-//! Both are process-wide because of their libraries. [`daemon::run`](crate::daemon::run) calls
-//! [`init`] and [`metrics_recorder`] once; all other code only emits. Logs go to standard error, so
-//! that standard output stays free for data. There is no buffer: a line is written before the log
+//! [`daemon::run`](crate::daemon::run) calls [`init`] and [`metrics_recorder`] once. Logs go to
+//! standard error, so that standard output stays free for data. A line is written before the log
 //! call returns. The health listener renews the histograms ([`PrometheusHandle::run_upkeep`]).
 
 use std::io::IsTerminal;
@@ -18,22 +17,18 @@ use tracing_subscriber::{EnvFilter, Layer, fmt};
 
 use crate::tracker::Tracker;
 
-/// Bounds in seconds of every histogram whose name ends in `_seconds`: from a statement on a local
-/// socket to a long job.
+/// Bounds of histograms named `…_seconds`, in seconds: from a local statement to a long job.
 const SECONDS: &[f64] = &[
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0,
     3600.0,
 ];
-/// Bounds of every other histogram, such as batch sizes.
+/// Bounds of other histograms, such as batch sizes.
 const COUNTS: &[f64] = &[0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0];
 
-/// Format of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogFormat {
-    /// For people; coloured on a terminal.
     #[default]
     Text,
-    /// For machines: one JSON object per line.
     Json,
 }
 
@@ -49,12 +44,10 @@ impl FromStr for LogFormat {
     }
 }
 
-/// The text is not a [`LogFormat`].
 #[derive(Debug, thiserror::Error)]
 #[error("must be one of text, json")]
 pub struct UnknownFormat;
 
-/// Log settings. Read with [`LogSettings::read`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSettings {
     /// A level, or several `target=level` separated by commas.
@@ -62,29 +55,26 @@ pub struct LogSettings {
     pub format: LogFormat,
 }
 
-/// Why logging or metrics could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// The level is invalid; the configuration rejects such a text earlier.
+    /// The configuration rejects such a level earlier.
     #[error("invalid log level")]
     Level(#[source] ParseError),
-    /// The process has a logger already.
     #[error("logging was started twice")]
     Logging(#[source] TryInitError),
-    /// The process has a metrics recorder already.
     #[error("cannot install the metrics recorder")]
     Metrics(#[source] BuildError),
 }
 
-/// Starts logging for the whole process, including records of the `log` crate.
+/// Starts logging for the process, including the `log` crate.
 ///
 /// # Errors
-/// When logging was started before or the level is invalid.
+/// If logging was started before or the level is invalid.
 pub fn init(settings: &LogSettings) -> Result<(), TelemetryError> {
     init_reporting(settings, &Tracker::default())
 }
 
-/// Same as [`init`], and reports log lines of the level *error* to the tracker, if there is one.
+/// Like [`init`]; also reports log lines of the level *error* to the tracker.
 pub(crate) fn init_reporting(settings: &LogSettings, tracker: &Tracker) -> Result<(), TelemetryError> {
     let filter = EnvFilter::try_new(with_quiet_parts(&settings.directives)).map_err(TelemetryError::Level)?;
     let line = fmt::layer().with_writer(std::io::stderr);
@@ -97,14 +87,13 @@ pub(crate) fn init_reporting(settings: &LogSettings, tracker: &Tracker) -> Resul
     let all = tracing_subscriber::registry().with(filter).with(layer);
     match tracker.layer() {
         Some(reports) => all.with(reports).try_init(),
-        // Without a tracker, no layer is installed that would inspect every span for nothing.
+        // A layer would inspect every span.
         None => all.try_init(),
     }
     .map_err(TelemetryError::Logging)
 }
 
-/// The directives, without the web server's messages about its threads unless a directive names
-/// that target.
+/// Silences the web server's messages about its threads, unless a directive names that target.
 fn with_quiet_parts(directives: &str) -> String {
     const SERVER: &str = "actix_server";
     let is_quiet = ["off", "error", "warn"].contains(&directives);
@@ -115,10 +104,8 @@ fn with_quiet_parts(directives: &str) -> String {
     }
 }
 
-/// Validates log directives.
-///
-/// Stricter than the filter itself, which reads a misspelt level as a target name and then logs
-/// nothing at all.
+/// Validates log directives. The filter itself reads a misspelt level as a target name and then
+/// logs nothing.
 pub(crate) fn check_directives(directives: &str) -> Result<(), String> {
     const ALLOWED: &str =
         "must be off, error, warn, info, debug or trace, or target=level, separated by commas";
@@ -134,15 +121,14 @@ pub(crate) fn check_directives(directives: &str) -> Result<(), String> {
     EnvFilter::try_new(directives).map(|_| ()).map_err(|error| format!("{ALLOWED} ({error})"))
 }
 
-/// Returns the handle of this process's metrics recorder. The first call installs the recorder.
+/// The handle of the metrics recorder, which the first call installs.
 ///
 /// # Errors
-/// When another recorder is installed already.
+/// If another recorder is installed.
 pub fn metrics_recorder() -> Result<PrometheusHandle, TelemetryError> {
-    // The recorder is process-wide in any case; the stored handle lets a test run two daemons in
-    // one process.
+    // Stored, so that a test can run two daemons in one process.
     static INSTALLED: Mutex<Option<PrometheusHandle>> = Mutex::new(None);
-    // The value is only ever set as a whole, so a panic elsewhere cannot have left it half-set.
+    // The value is only ever set as a whole, so a panic cannot leave it half-set.
     let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(handle) = installed.as_ref() {
         return Ok(handle.clone());

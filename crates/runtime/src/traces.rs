@@ -1,23 +1,19 @@
-//! Traces for a collector: the process sends finished spans over HTTP, as OTLP in protobuf.
+//! Traces for a collector: finished spans over HTTP, as OTLP in protobuf.
 //!
-//! Off unless the settings name a collector: then [`Traces`] is empty, and no span is built. With a
-//! collector, [`Traces::ended`] puts the span into a queue, which takes a lock for a moment and
-//! does nothing else. One task sends the queued spans, once a second or as soon as a batch is full.
-//! Spans receive the ids that the log, the API and the database contain, and child spans created
-//! elsewhere attach to them. Spans with the flag "not sampled" are not sent.
+//! Without a configured collector, [`Traces`] is empty and no span is built. [`Traces::ended`] only
+//! puts the span into a queue. One task sends the queue, once a second or when a batch is full.
+//! Spans have the ids of the log, the API and the database, to which child spans created elsewhere
+//! attach. Spans with the flag "not sampled" are not sent.
 //!
-//! An unavailable collector never delays work. Unsent spans are sent again, at growing intervals.
-//! Until then the queue fills; spans that find it full are dropped and counted
-//! (`sched_spans_dropped_total`). Unavailability and rejection by the collector are logged when
-//! they begin and when they end. After the daemon has stopped, the remaining spans are sent, within
-//! three seconds. The sending task runs on the runtime, which still exists, and only that task is
-//! awaited, so there can be no deadlock. A second signal abandons it. When the process is killed,
-//! its unsent spans are lost.
+//! An unavailable collector never delays work: the task sends spans again at growing intervals. A
+//! full queue drops new spans and counts them (`sched_spans_dropped_total`). After the daemon has
+//! stopped, the remaining spans are sent within three seconds; a second signal abandons them. The
+//! death of the process loses unsent spans. The sending task runs on the runtime, which still
+//! exists, and only that task is awaited, so there can be no deadlock.
 //!
-//! Design notes. The OpenTelemetry SDK is not used: its processor drops spans without a count and
-//! creates its own ids, while the ids here are known before the span begins. A layer of `tracing`
-//! is not used either: it would inspect every span and event of the process for three kinds of
-//! spans, two of which are known only when they end.
+//! The processor of the OpenTelemetry SDK drops spans without a count and creates its own ids. A
+//! layer of `tracing` would inspect every span and event for three kinds of spans, two of which are
+//! known only at their end.
 
 mod exporter;
 mod otlp;
@@ -39,47 +35,37 @@ pub(crate) use exporter::Exporter;
 
 use crate::monotonic_clock;
 
-/// Limit of queued spans: ten megabytes at typical sizes, and as many dozens if all of them have
-/// long texts.
+/// Limit of queued spans: ten megabytes at typical sizes, and dozens of times that with long texts.
 const QUEUE: usize = 16_384;
 /// Limit of spans per request.
 const BATCH: usize = 512;
-/// Limit of a text of a span, in bytes: texts that outsiders choose (paths, messages) cannot
-/// inflate a span.
+/// Limit of a text of a span, in bytes: callers' texts (paths, messages) cannot inflate a span.
 const LONGEST: usize = 1_024;
 
-/// The destination of finished spans. Clones share it; the default discards spans.
 #[derive(Clone, Default)]
 pub struct Traces(Option<Arc<Queue>>);
 
-/// A position in a trace (W3C), and whether the origin of the trace samples it.
+/// A W3C position in a trace, and whether its origin samples the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     pub trace: u128,
     pub span: u64,
-    /// Spans that are not sampled are not sent.
     pub is_sampled: bool,
 }
 
-/// The content of a span, besides its position and its times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
-    /// The parent span.
     pub parent: Option<u64>,
-    /// From a small, fixed set of names.
+    /// One of a small, fixed set.
     pub name: String,
-    /// The role of the span at a boundary.
     pub kind: Kind,
-    /// Attributes, under their names in the log or in OpenTelemetry's conventions.
+    /// Names as in the log or in OpenTelemetry's conventions.
     pub attributes: Vec<(&'static str, Value)>,
-    /// The error, if the work failed.
     pub failure: Option<String>,
 }
 
-/// The role of a span at a boundary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// It answers a request.
     Server,
     /// It creates work for later.
     Producer,
@@ -87,7 +73,6 @@ pub enum Kind {
     Consumer,
 }
 
-/// An attribute value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     Text(String),
@@ -95,7 +80,6 @@ pub enum Value {
 }
 
 impl Span {
-    /// Truncates texts that are too long.
     fn cut(mut self) -> Self {
         let texts = self.attributes.iter_mut().filter_map(|(_, value)| match value {
             Value::Text(text) => Some(text),
@@ -126,7 +110,6 @@ impl From<i64> for Value {
     }
 }
 
-/// A span in the queue.
 struct Ended {
     place: Place,
     at: SystemTime,
@@ -134,23 +117,19 @@ struct Ended {
     span: Span,
 }
 
-/// Queued spans, for one reader.
 struct Queue {
     spans: Mutex<VecDeque<Ended>>,
-    /// Maximum number of spans.
     limit: usize,
-    /// Notified when a batch is ready.
     filled: Notify,
 }
 
 impl Traces {
-    /// Whether there is a collector, for callers that must prepare the content of a span.
     #[must_use]
     pub fn are_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Records work that ends now and took `took`. `span` is called only if the span is sent.
+    /// Records work that ends now. `span` is called only if the span is sent.
     pub fn ended(&self, place: Place, took: Duration, span: impl FnOnce() -> Span) {
         if let Some(queue) = self.0.as_deref().filter(|_| place.is_sampled) {
             queue.put(Ended { place, at: monotonic_clock::wall(), took, span: span().cut() });
@@ -180,14 +159,14 @@ impl Queue {
             }
         };
         match waiting {
-            // Once for each batch: a wake-up for each span costs more than the span.
+            // A wake-up for each span would cost more than the span.
             Some(BATCH) => self.filled.notify_one(),
             Some(_) => {}
             None => dropped("queue_full", 1),
         }
     }
 
-    /// The next batch, of at least `least` spans.
+    /// The next batch of at least `least` spans.
     fn take(&self, least: usize) -> Option<Vec<Ended>> {
         let mut spans = self.spans();
         let count = spans.len().min(BATCH);
@@ -199,12 +178,11 @@ impl Queue {
     }
 
     fn spans(&self) -> MutexGuard<'_, VecDeque<Ended>> {
-        // A poisoned lock is safe: a span is inserted or removed as a whole.
+        // A poisoned lock is safe: spans are inserted and removed as a whole.
         self.spans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Counts spans that the collector never receives.
 fn dropped(reason: &'static str, spans: usize) {
     metrics::counter!("sched_spans_dropped_total", "reason" => reason)
         .increment(u64::try_from(spans).unwrap_or(u64::MAX));

@@ -1,21 +1,18 @@
-//! Error reports to a tracker with Sentry's protocol (for example Sentry or Bugsink).
+//! Error reports to a tracker with Sentry's protocol.
 //!
-//! Off unless a DSN is given. With one, four kinds of errors are reported: log lines of the level
-//! *error*, panics (including caught ones), the error that ends a daemon, and explicit reports with
-//! [`Tracker::report`]. Each report has the release, the host, and the fields of the spans around
-//! it: trace, tenant, request, dispatch. Passwords in addresses are removed; the log contains no
-//! other secrets.
+//! With a DSN, four kinds of errors are reported: log lines of the level *error*, panics (including
+//! caught ones), the error that ends a daemon, and explicit reports with [`Tracker::report`]. A
+//! report has the release, the host, and the fields of its spans. Passwords in addresses are
+//! removed; the log contains no other secrets.
 //!
-//! Nothing waits for a tracker. A report goes into a short queue, which one task empties. Reports
-//! beyond [`PER_MINUTE`] in a minute, and beyond [`QUEUE`] in the queue, are dropped and counted
-//! (`sched_error_reports_dropped_total`): a flood of errors is in the log, and one report of it is
-//! sufficient. Reports to an unavailable tracker are retried at growing intervals ([`Delivery`]).
-//! After the daemon has stopped, the remaining reports are sent within three seconds.
+//! Nothing waits for a tracker. One task empties a short queue. Reports beyond [`PER_MINUTE`] and
+//! beyond [`QUEUE`] are dropped and counted (`sched_error_reports_dropped_total`), because one
+//! report of a flood is sufficient. Reports to an unavailable tracker are retried at growing
+//! intervals ([`Delivery`]). After the daemon has stopped, the remaining reports are sent within
+//! three seconds.
 //!
-//! Design notes. The crate `sentry` is not used: it would add a client, a hub for each thread and
-//! an integration for each library, for one JSON document and one POST, which the existing HTTP
-//! client already does. Reports have no stack traces: release builds have no symbols, and the log
-//! line names the place.
+//! The crate `sentry` would add a client, a hub per thread and integrations for one JSON document
+//! and one POST. Reports have no stack traces, because release builds have no symbols.
 
 mod layer;
 mod settings;
@@ -44,16 +41,13 @@ use crate::exit;
 use crate::monotonic_clock::{monotonic, wall};
 use crate::tasks::panic_message;
 
-/// Limit of accepted reports per minute.
 const PER_MINUTE: usize = 30;
 /// Additional reserve for fatal reports per minute.
 const FATAL_BESIDES: usize = 10;
-/// Limit of queued reports.
 const QUEUE: usize = 100;
-/// Limit of a text of a report, in characters: trackers truncate texts at a similar length.
+/// Limit of a text, in characters: trackers truncate at a similar length.
 const LONGEST: usize = 4_096;
-/// Fields that become tags, by which a tracker can search and group; all other fields are shown
-/// beside them.
+/// Fields that become tags, for a tracker's search and groups.
 const TAGS: [&str; 14] = [
     "trace_id",
     "span_id",
@@ -71,45 +65,39 @@ const TAGS: [&str; 14] = [
     "error.type",
 ];
 
-/// The destination of reports. Clones share it; the default discards reports.
 #[derive(Clone, Default)]
 pub struct Tracker(Option<Arc<Outbox>>);
 
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// A title that is identical for every report of this kind: the tracker groups reports by it.
+    /// Identical for every report of a kind: the tracker groups by it.
     pub title: String,
-    /// Fields of the report.
     pub facts: Vec<(String, String)>,
-    /// Replaces the title as the grouping key.
     pub group: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
     Error,
-    /// The process, or a part of it, could not continue. A flood of errors does not displace such a
-    /// report.
+    /// The process, or a part of it, could not continue. A flood of errors does not displace it.
     Fatal,
 }
 
 thread_local! {
-    /// Whether this thread is building a report: log lines and failures during that time create no
-    /// other report.
+    /// Whether this thread builds a report: log lines and failures during that time create no other
+    /// one.
     static REPORTS: Cell<bool> = const { Cell::new(false) };
 }
 
 struct Outbox {
     waiting: Mutex<Waiting>,
     moved: Notify,
-    /// The fields that all reports share.
     common: Map<String, Value>,
 }
 
 #[derive(Default)]
 struct Waiting {
     events: VecDeque<(u128, Value)>,
-    /// Start of the current minute, and its number of reports.
     minute: Option<(Instant, usize)>,
 }
 
@@ -119,7 +107,7 @@ impl fmt::Debug for Tracker {
     }
 }
 
-/// Resets [`REPORTS`], also when building the report fails.
+/// Resets [`REPORTS`], even after a panic.
 struct Over;
 
 impl Drop for Over {
@@ -129,12 +117,11 @@ impl Drop for Over {
 }
 
 impl Tracker {
-    /// Reports an error, if there is a tracker. `report` is called only then.
+    /// Reports an error. `report` is called only if there is a tracker.
     pub fn report(&self, report: impl FnOnce() -> Report) {
         self.put(Level::Error, report);
     }
 
-    /// Reports that the process, or a part of it, could not continue.
     pub(crate) fn report_fatal(&self, report: impl FnOnce() -> Report) {
         self.put(Level::Fatal, report);
     }
@@ -143,18 +130,17 @@ impl Tracker {
         if let Some(outbox) = &self.0
             && !REPORTS.replace(true)
         {
-            // A panic inside arrives here once more, from the hook, and is not reported again.
+            // A panic inside arrives here again from the hook and is not reported.
             let _over = Over;
             outbox.put(level, report, monotonic());
         }
     }
 
-    /// The layer that turns log lines into reports, if there is a tracker.
     pub(crate) fn layer(&self) -> Option<ReportLayer> {
         self.0.is_some().then(|| ReportLayer(self.clone()))
     }
 
-    /// Reports panics from now on, in addition to the existing panic hook.
+    /// Adds reports to the existing panic hook.
     pub(crate) fn watch_panics(&self) {
         if self.0.is_none() {
             return;
@@ -180,7 +166,7 @@ impl Outbox {
         if let Err(reason) = self.waiting().admit(level, now) {
             return dropped(reason, 1);
         }
-        // Built outside the lock, so that nothing waits for it.
+        // Outside the lock, so that no thread waits for it.
         let event = self.event(level, report());
         let mut waiting = self.waiting();
         let is_too_many = waiting.events.len() >= QUEUE;
@@ -218,7 +204,7 @@ impl Outbox {
         if let Some(Value::Object(all)) = event.get_mut("tags") {
             all.append(&mut tags);
         }
-        // Links the report to the trace, for trackers that also store traces.
+        // For trackers that also store traces.
         if trace.len() == 2 {
             event.insert("contexts".into(), json!({ "trace": trace }));
         }
@@ -229,14 +215,14 @@ impl Outbox {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        // A poisoned lock is safe: a report is inserted or removed as a whole.
+        // A poisoned lock is safe: reports are inserted and removed as a whole.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Waiting {
-    /// Counts one more report, or returns the reason for a drop. Fatal reports have their own
-    /// reserve and replace the oldest report.
+    /// Counts a report, or returns the reason for a drop. Fatal reports have a reserve and replace
+    /// the oldest report.
     fn admit(&mut self, level: Level, now: Instant) -> Result<(), &'static str> {
         let reserve = if level == Level::Fatal { FATAL_BESIDES } else { 0 };
         let current =
@@ -253,7 +239,7 @@ impl Waiting {
     }
 }
 
-/// A text without secrets, fit to leave the machine.
+/// A text without secrets that may leave the machine.
 fn scrubbed(text: &str) -> String {
     redact::words(text).chars().take(LONGEST).collect()
 }
@@ -263,14 +249,12 @@ fn dropped(reason: &'static str, reports: usize) {
         .increment(u64::try_from(reports).unwrap_or(u64::MAX));
 }
 
-/// The one reader of the queue.
 pub(crate) struct Reporter {
     outbox: Arc<Outbox>,
     delivery: Delivery,
 }
 
 impl Reporter {
-    /// Does not connect yet.
     pub(crate) fn new(
         program: &Program,
         settings: TrackerSettings,
@@ -318,7 +302,7 @@ impl Reporter {
         }
     }
 
-    /// Sends all reports; returns the one that must be sent again.
+    /// Sends all reports; returns one to send again.
     async fn send(&mut self, held: Option<(u128, Value)>) -> Option<(u128, Value)> {
         let mut next = held.or_else(|| self.next());
         while let Some((id, event)) = next {
@@ -340,7 +324,7 @@ impl Reporter {
     }
 }
 
-/// An event in the wire format: lines of JSON.
+/// An event in the wire format, as lines of JSON.
 fn envelope(id: u128, event: &Value) -> String {
     let head = json!({ "event_id": format!("{id:032x}"), "sent_at": humantime::format_rfc3339_millis(wall()).to_string() });
     let event = event.to_string();

@@ -1,8 +1,7 @@
 //! A daemon as a separate process: signals, exit codes and the tie to its parent.
 //!
-//! The process is this test binary, started again to run only [`probe`]. It writes `ready` to
-//! standard output once it runs and holds that pipe open until it ends. Every wait here is
-//! therefore for a line or for the end of the pipe.
+//! The process is this test binary, which runs only [`probe`]. It writes `ready` to standard output
+//! and holds that pipe open until its end, so every wait is for a line or the end of the pipe.
 
 #![expect(clippy::unwrap_used, reason = "clippy does not see that everything in this file is test code")]
 
@@ -20,8 +19,7 @@ const PROGRAM: Program = Program::new("sched-worker", "1.2.3", "Runs jobs");
 const SETTINGS: &[Setting] =
     &[Setting::new("probe-manner", "PROBE_MANNER", "WORD", "How to end").default("polite")];
 
-/// Variable with the arguments of the probe, separated by blanks; the test harness uses the command
-/// line itself.
+/// The probe's arguments, separated by blanks; the command line belongs to the test harness.
 const ARGUMENTS: &str = "PROBE_ARGUMENTS";
 
 #[test]
@@ -71,7 +69,7 @@ impl Probe {
         Self { child, output }
     }
 
-    /// Reads up to a line that ends with `word`: the harness writes the name of the test before the
+    /// Reads up to a line that ends with `word`: the harness writes the test's name before the
     /// first one.
     fn wait_for(&mut self, word: &str) {
         let found = self.output.by_ref().lines().any(|line| line.unwrap().ends_with(word));
@@ -82,7 +80,6 @@ impl Probe {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
     }
 
-    /// The exit code and everything on standard error.
     fn end(mut self) -> (Option<i32>, String) {
         let mut errors = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
@@ -92,8 +89,7 @@ impl Probe {
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        // Both fail only for a process that has ended and been reaped already, which is the desired
-        // state.
+        // Both fail only for a process that has ended and been reaped.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -148,7 +144,7 @@ fn a_daemon_tied_to_its_parent_ends_when_the_parent_is_killed() {
         .chain(test.get_args())
         .map(|word| format!("'{}'", word.display()))
         .collect();
-    // The shell is the parent: it passes its process id to the probe and then only waits.
+    // The shell is the parent; it passes its id to the probe and waits.
     let script = format!("{ARGUMENTS}=--exit-with-parent=$$ {} & wait", words.join(" "));
     let child = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let mut child = child.unwrap();
@@ -157,8 +153,7 @@ fn a_daemon_tied_to_its_parent_ends_when_the_parent_is_killed() {
     parent.wait_for("ready");
     parent.child.kill().unwrap();
     parent.child.wait().unwrap();
-    // The probe writes this line and outlives its parent; the pipe ends with the last process that
-    // holds it.
+    // The probe outlives its parent; the pipe ends with its last holder.
     parent.wait_for("asked");
     std::io::copy(&mut parent.output, &mut std::io::sink()).unwrap();
 }

@@ -1,9 +1,6 @@
-//! The client of the API.
-//!
-//! It sends one request at a time, with a time limit, and never repeats it: only the user knows
-//! whether to send a write again, with `--idempotency-key`. It follows no redirects, so the key
-//! goes only to the given address. Errors distinguish an unreachable API from one that rejects a
-//! request.
+//! The client of the API. The client never repeats a request: only the user can decide to send a
+//! write again, with `--idempotency-key`. It follows no redirects, so the key goes only to the
+//! given address.
 
 mod error;
 mod events;
@@ -27,7 +24,6 @@ pub(crate) use events::Events;
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// Longer than the limits of the API, so that its error arrives first.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
-/// A followed stream is reopened after this time.
 const STREAM_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Debug, Clone)]
@@ -37,10 +33,7 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    /// Prepares the client; sends nothing yet.
-    ///
-    /// # Errors
-    /// If the key is not a valid header value, or TLS cannot be set up.
+    /// Sends nothing yet.
     pub(crate) fn new(place: ApiPlace) -> Result<Self, ApiError> {
         let mut headers = HeaderMap::new();
         if let Some(key) = &place.key {
@@ -56,8 +49,7 @@ impl Api {
             .connect_timeout(CONNECT_LIMIT)
             .timeout(ANSWER_LIMIT);
         if place.url.scheme() == "http" {
-            // No certificate is checked here. Without this the client could not be built on a
-            // machine without certificates.
+            // Needs no certificates on the machine.
             builder = builder.tls_certs_only([]);
         }
         if is_loopback(&place.url) {
@@ -72,7 +64,6 @@ impl Api {
         &self.place.source
     }
 
-    /// `GET` of the path below the base path; each element is one segment.
     pub(crate) async fn get<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -81,7 +72,6 @@ impl Api {
         self.send(self.request(Method::GET, path)?.query(query)).await
     }
 
-    /// Like [`Self::get`], with the entity tag of the resource.
     pub(crate) async fn get_tagged<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -103,7 +93,6 @@ impl Api {
         self.send(with(self.request(Method::POST, path)?.json(body), header)?).await
     }
 
-    /// `POST` of a body, with query parameters.
     pub(crate) async fn post_with<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -113,7 +102,6 @@ impl Api {
         self.send(self.request(Method::POST, path)?.query(query).json(body)).await
     }
 
-    /// `PUT` of a body if the resource still has the entity tag.
     pub(crate) async fn replace<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -123,7 +111,6 @@ impl Api {
         self.send(with(self.request(Method::PUT, path)?.json(body), Some(("If-Match", tag)))?).await
     }
 
-    /// `PUT` of a body if the resource does not exist.
     pub(crate) async fn create<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -132,7 +119,6 @@ impl Api {
         self.send(with(self.request(Method::PUT, path)?.json(body), Some(("If-None-Match", "*")))?).await
     }
 
-    /// `DELETE` if the resource still has the entity tag; the answer has a body.
     pub(crate) async fn remove<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -141,7 +127,6 @@ impl Api {
         self.send(with(self.request(Method::DELETE, path)?, tag.map(|tag| ("If-Match", tag)))?).await
     }
 
-    /// Like [`Self::delete`], for routes whose answer has a body.
     pub(crate) async fn delete_telling<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -167,14 +152,12 @@ impl Api {
         self.send(self.request(Method::PATCH, path)?.json(body)).await
     }
 
-    /// `DELETE` of the resource; the answer has no body.
     pub(crate) async fn delete(&self, path: &[&str], query: &impl Serialize) -> Result<(), ApiError> {
         self.exchange(self.request(Method::DELETE, path)?.query(query)).await.map(|_nothing| ())
     }
 
-    /// Returns the first `limit` items of a list as one page; its cursor continues after them.
-    /// `query` builds the parameters of one request from its page size and cursor. If the API
-    /// returns more items than requested, all are shown: the cursor continues after those.
+    /// Returns the first `limit` items as one page. If the API returns more than requested, all
+    /// items stay, because the cursor continues after them.
     pub(crate) async fn list<T: DeserializeOwned, Q: Serialize>(
         &self,
         path: &[&str],
@@ -199,7 +182,7 @@ impl Api {
         self.succeed(request).await.map(Events::new)
     }
 
-    /// Returns the health of the installation, which the API also sends with an error status.
+    /// The API also sends the health with an error status.
     pub(crate) async fn health(&self) -> Result<Health, ApiError> {
         let request = self.request_at(Method::GET, DETAILED_HEALTH, &[])?;
         let answer = request.send().await.map_err(|error| self.unreachable(error))?;
@@ -233,7 +216,6 @@ impl Api {
         serde_json::from_slice(&body).map_err(|source| self.foreign(status, Some(source)))
     }
 
-    /// Returns the status and the body of a successful answer.
     async fn exchange(&self, request: RequestBuilder) -> Result<(u16, Vec<u8>), ApiError> {
         let answer = self.succeed(request).await?;
         let status = answer.status().as_u16();
@@ -241,19 +223,16 @@ impl Api {
         Ok((status, body.into()))
     }
 
-    /// Returns a successful answer.
     async fn succeed(&self, request: RequestBuilder) -> Result<reqwest::Response, ApiError> {
         let answer = request.send().await.map_err(|error| self.unreachable(error))?;
         if answer.status().is_success() { Ok(answer) } else { Err(self.refusal(answer).await?) }
     }
 
-    /// Converts an unsuccessful answer to an error.
     async fn refusal(&self, answer: reqwest::Response) -> Result<ApiError, ApiError> {
         let status = answer.status();
         let body = answer.bytes().await.map_err(|error| self.unreachable(error))?;
         Ok(match serde_json::from_slice::<Problem>(&body) {
             Ok(problem) => ApiError::Refused(Box::new(problem)),
-            // The status is more useful than why the body is not a problem document.
             Err(_) => self.foreign(status.as_u16(), None),
         })
     }
@@ -263,7 +242,6 @@ impl Api {
             url: self.place.url.to_string(),
             origin: self.place.source.clone(),
             dev_runs: self.place.source.dev().is_some_and(local_install::is_running),
-            // The message already has the address.
             source: error.without_url(),
         }
     }
@@ -278,7 +256,6 @@ impl Api {
     }
 }
 
-/// Adds a header to the request.
 fn with(request: RequestBuilder, header: Option<(&'static str, &str)>) -> Result<RequestBuilder, ApiError> {
     let Some((name, value)) = header else { return Ok(request) };
     let value = HeaderValue::from_str(value).map_err(|source| ApiError::Header { name, source })?;

@@ -1,8 +1,5 @@
-//! The command line: all commands, flags and variables, with their help.
-//!
-//! Only definitions; the actions are in `commands` and `dev`. Parsing has no side effects.
-//! Addresses stay text and are parsed where they are used, so an invalid variable affects only the
-//! commands that need it.
+//! The command line: all commands, flags and variables, with their help. Addresses are parsed where
+//! they are used, so an invalid variable affects only the commands that need it.
 
 use std::path::PathBuf;
 
@@ -21,7 +18,7 @@ use crate::globals::Globals;
 use crate::read_only;
 use crate::values::within;
 
-/// The codes of `sched_runtime::exit`. A test compares them with the constants.
+/// A test compares these with `sched_runtime::exit`.
 const EXIT_CODES: &str = "\
 Exit codes:
   0  success
@@ -46,7 +43,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Returns the command line for help pages, with `--watch` only on commands that accept it.
+/// For help pages: `--watch` only on commands that accept it.
 pub(crate) fn command() -> clap::Command {
     let command = Cli::command();
     let watch = command.get_arguments().find(|flag| flag.get_id() == "watch").cloned();
@@ -56,8 +53,7 @@ pub(crate) fn command() -> clap::Command {
     }
 }
 
-/// Adds a hidden `--watch` to each command that does more than read; the shared flag stays visible
-/// elsewhere.
+/// Hides `--watch` on commands that do more than read.
 fn without_watch(command: clap::Command, words: &mut Vec<String>, hidden: &clap::Arg) -> clap::Command {
     let below: Vec<String> = command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
     if below.is_empty() {

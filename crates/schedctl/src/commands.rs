@@ -1,7 +1,4 @@
-//! One module per command group.
-//!
-//! A command reads its input, calls the API (or, for migrations and first users, the database), and
-//! prints. Commands keep no state; a failed command has printed no data.
+//! One module per command group. A failed command has printed no data.
 
 pub(crate) mod definitions;
 pub(crate) mod identity;
@@ -47,7 +44,6 @@ pub(crate) use jobs::{JobsCommand, apply};
 pub(crate) use runs::trigger::trigger;
 pub(crate) use runs::{ATTEMPTS, AttemptsCommand, RunsCommand};
 
-/// Shared context of all commands.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) globals: Globals,
@@ -67,7 +63,6 @@ impl Session {
     }
 }
 
-/// Reports that a list was truncated, and how to get the rest.
 fn tell_of_more<T>(page: &Page<T>, limit: usize) {
     if page.next_cursor.is_some() {
         tell(&format!("more than {limit} exist; raise --limit to see them"));

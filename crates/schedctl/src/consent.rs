@@ -1,8 +1,5 @@
-//! Confirmation before data is lost.
-//!
-//! On a terminal the user is prompted. Without a terminal, a command whose own name announces the
-//! loss continues and reports it; a command whose loss is a side effect of a flag requires the
-//! confirming flag.
+//! Confirmation before data is lost. Without a terminal, a command whose own name announces the
+//! loss continues; a command whose loss is a side effect of a flag requires the confirming flag.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
@@ -12,19 +9,13 @@ use sched_runtime::exit::ExitError;
 use crate::failure::{failure, usage};
 use crate::output::tell;
 
-/// Behaviour without a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unattended {
-    /// Continue, and report it.
     GoOn,
-    /// Fail, and name the confirming flag.
     Refuse,
 }
 
-/// Returns if the user agrees to `what`; `flag` would have agreed in advance.
-///
-/// # Errors
-/// If the user does not agree, or cannot be prompted.
+/// `flag` confirms in advance. Fails if the user declines or cannot be prompted.
 pub(crate) fn ask(what: &str, flag: &str, unattended: Unattended) -> Result<(), ExitError> {
     if !io::stdin().is_terminal() {
         return match unattended {

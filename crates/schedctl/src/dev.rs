@@ -1,15 +1,12 @@
 //! `schedctl dev`: a whole installation in one directory.
 //!
-//! Starts a private PostgreSQL and the daemons as child processes, forwards their logs, applies
-//! jobs files, and stops everything on request: first the workers, which finish their attempts,
-//! then the scheduler, the API, PostgreSQL. A second signal kills. However `schedctl` ends, even by
-//! `kill -9`, no process of the installation stays; the data stays, and the next `dev` in the
-//! directory continues with it.
+//! Starts a private PostgreSQL and the daemons as child processes, and applies jobs files. Stops
+//! the workers first, which finish their attempts, then the scheduler, the API, PostgreSQL. A
+//! second signal kills. However `schedctl` ends, even by `kill -9`, no process stays; the data
+//! stays.
 //!
-//! Design notes. Child processes instead of the libraries of the daemons: this is how an
-//! installation is deployed, a single daemon can be killed to observe the others, and none crashes
-//! the others. All children are started from the main thread, because the kernel ties them to the
-//! thread that starts them and not to the process; hence everything below is one future.
+//! All children are started from the main thread, because the kernel ties them to the thread that
+//! starts them, not to the process; hence everything below is one future.
 
 mod args;
 mod banner;
@@ -53,7 +50,7 @@ use programs::Programs;
 pub(crate) use self::args::DevArgs;
 
 pub(crate) async fn run(args: DevArgs, globals: &Globals, here: &Path) -> CommandResult {
-    // Errors in a file are reported before anything starts.
+    // Reports errors in a file before anything starts.
     let files = if args.apply.is_empty() { None } else { Some(Files::read(&args.apply)?) };
     let programs = Programs::find(args.worker_program.as_deref().map(|own| here.join(own))).map_err(usage)?;
     let shutdown = Shutdown::listen().map_err(failure)?;
@@ -81,7 +78,6 @@ pub(crate) async fn run(args: DevArgs, globals: &Globals, here: &Path) -> Comman
         }
     };
     let stopped = installation.stop(&shutdown.hard).await;
-    // The error of the work is more important than an error of the stop.
     let code = result?;
     stopped?;
     if shutdown.hard.is_cancelled() {
@@ -101,7 +97,6 @@ struct Order<'a> {
     globals: &'a Globals,
 }
 
-/// Starts the installation and serves until it is stopped.
 async fn live(installation: &mut Installation, order: Order<'_>) -> CommandResult {
     let Order { args, files, programs, globals } = order;
     let queues = files.map(Files::queues).unwrap_or_default();

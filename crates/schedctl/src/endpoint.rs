@@ -1,7 +1,5 @@
-//! Selects the API and the database of a command.
-//!
-//! Flags and variables take precedence (clap merges them), then the description of a running
-//! `schedctl dev`, then the default address. Reads at most one small file; connects to nothing.
+//! Selects the API and the database: flags and variables, then the description of a running
+//! `schedctl dev`, then the default address.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
@@ -14,24 +12,19 @@ use url::Url;
 use crate::globals::Globals;
 use crate::local_install::{self, Description, FolderError};
 
-/// Address of the API with default settings.
 const DEFAULT_API: &str = "http://127.0.0.1:8080";
 
-/// Default directory of `dev`.
 pub(crate) const DATA_DIR: &str = ".sched";
 
-/// Origin of an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// A flag or its variable, by name.
     Given(&'static str),
-    /// The description of a `schedctl dev`.
     Dev(PathBuf),
     Default,
 }
 
 impl Source {
-    /// Path of the description of `schedctl dev`, if that is the origin.
+    /// The description, if that is the origin.
     pub(crate) fn dev(&self) -> Option<&Path> {
         match self {
             Self::Dev(description) => Some(description),
@@ -59,7 +52,6 @@ pub(crate) struct ApiPlace {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlaceError {
-    /// Not a URL.
     #[error("the URL of the API {text:?} (from {origin}) is not a URL such as {DEFAULT_API}")]
     NotAUrl {
         text: String,
@@ -67,7 +59,6 @@ pub(crate) enum PlaceError {
         #[source]
         source: url::ParseError,
     },
-    /// Not an HTTP URL.
     #[error("the API address {text:?} (from {origin}) must start with http:// or https:// and name a host")]
     NotHttp { text: String, origin: Source },
     /// A password in a URL would appear in logs.
@@ -75,13 +66,11 @@ pub(crate) enum PlaceError {
         "the URL of the API (from {origin}) must not contain a user or password; set the key with --api-key"
     )]
     WithPassword { origin: Source },
-    /// The directory of `dev` cannot be read.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The key file is not private, or cannot be read.
     #[error("the API key cannot be read from its file")]
     KeyFile(#[from] PrivateFileError),
-    /// A directory found by chance belongs to another user, who could redirect keys and passwords.
+    /// Another user with this directory could redirect keys and passwords.
     #[error(
         "{} describes a `schedctl dev`, but is not a private file of yours; set --api-url, or \
          --data-dir if you trust it", .path.display()
@@ -90,15 +79,10 @@ pub(crate) enum PlaceError {
     /// `dev` listens only on loopback, so it did not write this description.
     #[error("{} has the URL of an API on another machine, which `schedctl dev` never writes; set --api-url", .path.display())]
     NotHere { path: PathBuf },
-    /// No database is configured.
     #[error("no database is configured: set --database-url or DATABASE_URL, or start `schedctl dev`")]
     NoDatabase,
 }
 
-/// Selects the API.
-///
-/// # Errors
-/// If the address is not valid, or the directory of `dev` cannot be read.
 pub(crate) fn api(globals: &Globals, here: &Path) -> Result<ApiPlace, PlaceError> {
     let (text, source) = match given(globals.api_url.as_deref()) {
         Some(text) => (text.to_owned(), Source::Given("--api-url or SCHED_API_URL")),
@@ -122,10 +106,6 @@ pub(crate) fn api(globals: &Globals, here: &Path) -> Result<ApiPlace, PlaceError
     Ok(ApiPlace { url: api_url(&text, &source)?, key, source })
 }
 
-/// Selects the database.
-///
-/// # Errors
-/// If none is configured, or the directory of `dev` cannot be read.
 pub(crate) fn database(
     url: Option<&str>,
     globals: &Globals,
@@ -144,20 +124,19 @@ fn key_file(globals: &Globals) -> Option<&Path> {
     globals.api_key_file.as_deref().filter(|path| !path.as_os_str().is_empty())
 }
 
-/// Reads a key from a file with access only for its owner.
+/// The file must have access only for its owner.
 fn read_key(path: &Path) -> Result<SecretString, PlaceError> {
     let text = private_file::read(path)?;
     Ok(text.expose_secret().trim().to_owned().into())
 }
 
-/// An empty variable counts as unset, as for the daemons.
+/// An empty variable counts as unset.
 fn given(text: Option<&str>) -> Option<&str> {
     text.map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// Reads the description in the given directory of `dev`, or in the nearest parent directory. The
-/// latter may belong to anyone, as in `/tmp` or in a copy of another project, so it must belong to
-/// the caller.
+/// Without a given directory, reads the nearest description in this directory or its parents. That
+/// directory may belong to any user, as in `/tmp`, so the file must belong to the caller.
 fn described(globals: &Globals, here: &Path) -> Result<Option<(PathBuf, Description)>, PlaceError> {
     let named = globals.data_dir.as_deref().filter(|dir| !dir.as_os_str().is_empty());
     let folder = match named {
@@ -184,7 +163,7 @@ fn described(globals: &Globals, here: &Path) -> Result<Option<(PathBuf, Descript
     Ok(Some((path, description)))
 }
 
-/// Whether the file belongs to the caller and is closed to other users, as `dev` creates it.
+/// The file must also be closed to other users, as `dev` creates it.
 fn is_own(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|file| {
         file.is_file() && file.uid() == nix::unistd::geteuid().as_raw() && file.mode() & 0o077 == 0

@@ -1,4 +1,4 @@
-//! Flags that commands share: the address and key of the API, the output, the database.
+//! Shared flags: address and key of the API, output, database.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -25,14 +25,13 @@ use clap::FromArgMatches as _;
 use clap::error::ErrorKind;
 use sched_runtime::exit::{self, ExitError};
 
-/// Returns the command line, for the generated reference page.
+/// For the generated reference page.
 #[doc(hidden)]
 pub fn command() -> clap::Command {
     cli::command()
 }
 
-/// Runs a command line, of which `args` begins with the name of the program, and returns its exit
-/// code.
+/// Runs a command line and returns its exit code. `args` begins with the name of the program.
 ///
 /// # Errors
 /// If the command fails; the error has its exit code.

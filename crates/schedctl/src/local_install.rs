@@ -1,9 +1,8 @@
 //! The directory of `schedctl dev`: its lock, its parts, and the description for other commands.
 //!
-//! The process with the lock on `dev.lock` owns the directory; the system releases the lock however
-//! the process ends. The description `dev.toml` exists while `dev` runs. It is replaced atomically,
-//! so a reader never sees half of one. After a `kill -9` it stays, and its process ids show the
-//! next `dev` which processes to wait for.
+//! The system releases the lock on `dev.lock` at any end of the process. The description `dev.toml`
+//! exists while `dev` runs, and is replaced atomically. After a `kill -9` it stays, and its process
+//! ids show the next `dev` which processes to wait for.
 
 use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, Write as _};
@@ -23,29 +22,26 @@ const SECRET_KEYS: &str = "secrets.key";
 const API_KEY: &str = "api.key";
 const HEADER: &str = "# Written by `schedctl dev` while it runs; other commands find it here.\n";
 
-/// Running processes, for other commands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Description {
     pub(crate) api_url: String,
     pub(crate) database_url: String,
-    /// The processes, `schedctl` first.
+    /// `schedctl` first.
     #[serde(default)]
     pub(crate) processes: Vec<ProcessEntry>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProcessEntry {
-    /// Name in the log.
     pub(crate) name: String,
     pub(crate) pid: i32,
-    /// URL of its health endpoint; `None` for `schedctl` itself.
+    /// `None` for `schedctl` itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) health_url: Option<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FolderError {
-    /// Another `dev` owns the directory.
     #[error(
         "`schedctl dev` already runs in {}{}; use it, stop it, or choose another directory with --data-dir",
         .dir.display(), .owner.map(|pid| format!(" (process {pid})")).unwrap_or_default()
@@ -58,7 +54,6 @@ pub(crate) enum FolderError {
         #[source]
         source: io::Error,
     },
-    /// The description is not valid.
     #[error("{} is damaged; remove it, the next `schedctl dev` writes it again", .path.display())]
     Damaged {
         path: PathBuf,
@@ -78,15 +73,14 @@ fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FolderEr
     move |source| FolderError::File { action, path, source }
 }
 
-/// Whether the process of the `schedctl dev` that wrote the description exists. Does not try the
-/// lock, which a starting `dev` may need at this moment.
+/// Does not try the lock, which a starting `dev` may need at this moment.
 pub(crate) fn is_running(description: &Path) -> bool {
     let described = read_description(description).ok().flatten();
     let owner = described.and_then(|found| found.processes.into_iter().next());
     owner.is_some_and(|owner| kill(Pid::from_raw(owner.pid), None).is_ok())
 }
 
-/// The directory, owned by this process while the value lives.
+/// Owned by this process while the value lives.
 #[derive(Debug)]
 pub(crate) struct Folder {
     dir: PathBuf,
@@ -94,11 +88,11 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Creates the directory if it is missing, and takes its lock.
+    /// Also creates the directory.
     pub(crate) fn own(dir: &Path) -> Result<Self, FolderError> {
         if !dir.is_dir() {
             fs::create_dir_all(dir).map_err(file("create", dir))?;
-            // As root, PostgreSQL runs as another user, who needs to traverse the directory.
+            // As root, PostgreSQL runs as another user, which needs to traverse the directory.
             let mode = if nix::unistd::geteuid().is_root() { 0o711 } else { 0o700 };
             fs::set_permissions(dir, Permissions::from_mode(mode))
                 .map_err(file("change the mode of", dir))?;
@@ -110,8 +104,7 @@ impl Folder {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                // Only for the message: the owner of the lock may not have written the description
-                // yet.
+                // The owner of the lock may not have written the description yet.
                 let described = read_description(&description_of(&dir)).ok().flatten();
                 let owner = described.and_then(|found| found.processes.first().map(|first| first.pid));
                 return Err(FolderError::Owned { dir, owner });
@@ -126,7 +119,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// The absolute path without symbolic links.
+    /// Absolute, without symbolic links.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
@@ -135,7 +128,6 @@ impl Folder {
         self.dir.join("pg")
     }
 
-    /// Directory for backups of jobs; created if it is missing.
     pub(crate) fn backups(&self) -> Result<PathBuf, FolderError> {
         let path = self.dir.join("backups");
         if !path.is_dir() {
@@ -146,7 +138,7 @@ impl Folder {
         Ok(path)
     }
 
-    /// Key file of the secrets; created if it is missing, with access only for its owner.
+    /// Created if it is missing, with access only for its owner.
     pub(crate) fn secret_keys(&self) -> Result<PathBuf, FolderError> {
         let path = self.dir.join(SECRET_KEYS);
         if !path.exists() {
@@ -155,33 +147,30 @@ impl Folder {
         Ok(path)
     }
 
-    /// File with the API key of the owner; it may not exist yet.
+    /// The file may not exist yet.
     pub(crate) fn api_key(&self) -> PathBuf {
         self.dir.join(API_KEY)
     }
 
-    /// Stores the API key of the owner, with access only for its user.
+    /// Only the user has access.
     pub(crate) fn keep_api_key(&self, key: &SecretString) -> Result<(), FolderError> {
         let line = SecretString::from(format!("{}\n", key.expose_secret()));
         write_private(&self.api_key(), &line)
     }
 
-    /// Processes that a killed `dev` left.
     pub(crate) fn left_behind(&self) -> Result<Vec<ProcessEntry>, FolderError> {
         Ok(read_description(&description_of(&self.dir))?.map(|found| found.processes).unwrap_or_default())
     }
 
-    /// Writes the description for other commands.
     pub(crate) fn describe(&self, description: &Description) -> Result<(), FolderError> {
         write_description(&self.dir, description)
     }
 
-    /// Removes the description.
     pub(crate) fn forget(&self) -> Result<(), FolderError> {
         remove(&description_of(&self.dir), |path| fs::remove_file(path))
     }
 
-    /// Removes all data of earlier starts. PostgreSQL must not run.
+    /// PostgreSQL must not run.
     pub(crate) fn clear(&self) -> Result<(), FolderError> {
         remove(&self.postgres(), |path| fs::remove_dir_all(path))?;
         remove(&self.dir.join("backups"), |path| fs::remove_dir_all(path))?;
@@ -191,12 +180,11 @@ impl Folder {
     }
 }
 
-/// Path of the description of a directory.
 pub(crate) fn description_of(dir: &Path) -> PathBuf {
     dir.join(DESCRIPTION)
 }
 
-/// Reads a description; `None` if the file does not exist.
+/// `None` if the file does not exist.
 pub(crate) fn read_description(path: &Path) -> Result<Option<Description>, FolderError> {
     match fs::read_to_string(path) {
         Ok(text) => toml::from_str(&text)
@@ -207,7 +195,7 @@ pub(crate) fn read_description(path: &Path) -> Result<Option<Description>, Folde
     }
 }
 
-/// Replaces the description of a directory, with access only for its owner.
+/// Only the owner has access.
 pub(crate) fn write_description(dir: &Path, description: &Description) -> Result<(), FolderError> {
     let path = description_of(dir);
     let text = toml::to_string(description)
@@ -221,7 +209,7 @@ pub(crate) fn write_description(dir: &Path, description: &Description) -> Result
     fs::rename(&new, &path).map_err(file("replace", &path))
 }
 
-/// Removes a file that may not exist.
+/// The file may not exist.
 fn remove(path: &Path, how: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), FolderError> {
     match how(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(file("remove", path)(error)),
@@ -229,17 +217,15 @@ fn remove(path: &Path, how: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), 
     }
 }
 
-/// Path of the key file of the secrets, next to the description.
 pub(crate) fn secret_keys_beside(description: &Path) -> PathBuf {
     description.with_file_name(SECRET_KEYS)
 }
 
-/// Path of the API key of the owner, next to the description.
 pub(crate) fn api_key_beside(description: &Path) -> PathBuf {
     description.with_file_name(API_KEY)
 }
 
-/// Writes a file with access only for its owner, and replaces it atomically.
+/// Only the owner has access. Replaces the file atomically.
 fn write_private(path: &Path, text: &SecretString) -> Result<(), FolderError> {
     let new = path.with_added_extension("new");
     // A file of an interrupted start may contain half a key.

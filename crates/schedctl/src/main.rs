@@ -1,4 +1,4 @@
-//! The program `schedctl`: an async runtime around the library, and its exit code.
+//! The program `schedctl`.
 
 use std::io::Write as _;
 use std::process::ExitCode;

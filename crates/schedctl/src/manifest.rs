@@ -1,9 +1,6 @@
-//! Jobs files: reads them, merges them into one request, and locates errors.
-//!
-//! Shapes, field names and words are checked here, with the types that the API uses. The API
-//! validates values; its errors have pointers, which [`Files::explain`] converts to file, line and
-//! name. All files are read before a request is sent, so an error in the last one leaves nothing
-//! done.
+//! Jobs files: reads them, merges them into one request, and locates errors. The API validates
+//! values; [`Files::explain`] converts its pointers to file, line and name. All files are read
+//! before a request is sent, so an error in the last one leaves nothing done.
 
 mod mistakes;
 mod reading;
@@ -20,7 +17,6 @@ use mistakes::{Mistake, Where};
 
 pub(crate) use single::Single;
 
-/// Errors of jobs files, all that were found; or the errors of the API.
 #[derive(Debug, thiserror::Error)]
 #[error("{headline}:{}", lines(.mistakes))]
 pub(crate) struct FilesError {
@@ -41,24 +37,19 @@ fn lines(mistakes: &[Mistake]) -> String {
 
 #[derive(Debug)]
 struct Source {
-    /// As the user named it.
     path: PathBuf,
     manifest: Manifest,
-    /// Positions of the values; `None` if the layout is not supported.
+    /// `None` if the layout is not supported.
     outline: Option<Outline>,
 }
 
-/// At least one parsed file.
 #[derive(Debug)]
 pub(crate) struct Files {
     sources: Vec<Source>,
 }
 
 impl Files {
-    /// Reads `paths`; `-` is standard input.
-    ///
-    /// # Errors
-    /// All errors of all files.
+    /// `-` is standard input. Fails with all errors of all files.
     pub(crate) fn read(paths: &[PathBuf]) -> Result<Self, FilesError> {
         let texts = paths.iter().map(|path| (path.clone(), reading::text(path)));
         Self::from_texts(texts.collect())
@@ -85,7 +76,6 @@ impl Files {
         }
     }
 
-    /// Merges the files.
     pub(crate) fn manifest(&self) -> Manifest {
         Manifest {
             queues: self.all(|manifest| &manifest.queues),
@@ -98,7 +88,6 @@ impl Files {
         }
     }
 
-    /// All queues that the files name.
     pub(crate) fn queues(&self) -> BTreeSet<String> {
         let of = |manifest: &Manifest| {
             let queues = manifest.queues.iter().map(|queue| queue.name.clone());
@@ -121,7 +110,6 @@ impl Files {
         self.sources.iter().flat_map(|source| &source.manifest.templates)
     }
 
-    /// Concatenates one list of all files.
     fn all<T: Clone>(&self, list: impl Fn(&Manifest) -> &Vec<T>) -> Vec<T> {
         self.sources.iter().flat_map(|source| list(&source.manifest).iter().cloned()).collect()
     }
@@ -130,10 +118,8 @@ impl Files {
         self.sources.iter().flat_map(|source| &source.manifest.jobs)
     }
 
-    /// Locates the errors of the API in the files.
     pub(crate) fn explain(&self, problem: &Problem) -> FilesError {
-        // The detail repeats a single error with its pointer, which is less useful than its
-        // position.
+        // The detail repeats a single error with its pointer; the position is more useful.
         let repeats = problem.errors.iter().any(|error| problem.detail.contains(&error.message));
         let detail = if repeats { String::new() } else { format!(": {}", problem.detail) };
         let headline = format!("nothing was applied{detail} (status {}, {})", problem.status, problem.code);
@@ -148,7 +134,7 @@ impl Files {
         }
     }
 
-    /// Locates a pointer into the merged manifest.
+    /// The pointer refers to the merged manifest.
     fn locate(&self, pointer: &str) -> Where {
         let unknown = || Where { field: pointer.to_owned(), ..Where::default() };
         let mut steps = pointer.trim_start_matches('/').split('/').map(unescape);
@@ -181,7 +167,7 @@ impl Files {
         None
     }
 
-    /// Duplicate names: the second item would silently replace the first.
+    /// The second item of a name would silently replace the first.
     fn doubles(&self) -> Vec<Mistake> {
         let mut found = Vec::new();
         for list in crate::manifest::source_positions::LISTS {
@@ -230,7 +216,6 @@ impl Source {
         }
     }
 
-    /// Names the item of a path.
     fn item(&self, path: &[String]) -> Option<String> {
         let [list, index, ..] = path else { return None };
         let name = index.parse().ok().and_then(|index: usize| self.names(list).get(index).copied())?;
@@ -248,7 +233,7 @@ impl Source {
     }
 }
 
-/// Unescapes a step of a JSON pointer (RFC 6901).
+/// RFC 6901.
 fn unescape(step: &str) -> String {
     step.replace("~1", "/").replace("~0", "~")
 }

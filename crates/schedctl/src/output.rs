@@ -1,8 +1,6 @@
-//! Output: data on standard output in the selected format, messages on standard error.
-//!
-//! A command defines columns; tables, JSON and YAML come from the same values, so they cannot
-//! disagree. Without a terminal, tables have no lines and no colours, and foreign text never
-//! reaches a terminal unescaped. A closed pipe (`| head`) ends the output and is no error.
+//! Output: data on standard output in the selected format, messages on standard error. Tables, JSON
+//! and YAML come from the same values. Foreign text is always escaped for a terminal. A closed pipe
+//! (`| head`) is no error.
 
 mod captured;
 mod cells;
@@ -64,7 +62,7 @@ impl Output {
         Self { format, colour: io::stdout().is_terminal() && colour_allowed() }
     }
 
-    /// Prints a list without an API page, or the message `nothing` if it is empty.
+    /// Without an API page; `nothing` if the list is empty.
     pub(crate) fn list<T: Serialize>(
         self,
         items: &[T],
@@ -74,7 +72,7 @@ impl Output {
         self.items(&items, List { items, columns, nothing })
     }
 
-    /// Prints a page of the API; JSON and YAML have the whole page.
+    /// JSON and YAML have the whole page.
     pub(crate) fn page<T: Serialize>(
         self,
         page: &Page<T>,
@@ -84,7 +82,7 @@ impl Output {
         self.items(page, List { items: &page.items, columns, nothing })
     }
 
-    /// Prints the items of a larger answer: tables have the items, JSON and YAML the whole answer.
+    /// JSON and YAML have the whole answer.
     pub(crate) fn items<V: Serialize, T>(self, answer: &V, list: List<'_, T>) -> Result<(), ExitError> {
         let List { items, columns, nothing } = list;
         if items.is_empty() && !nothing.is_empty() {
@@ -94,33 +92,29 @@ impl Output {
         self.print(&render(self, answer, table).map_err(failure)?)
     }
 
-    /// Prints one item as a table with one line.
     pub(crate) fn row<T: Serialize>(self, item: &T, columns: &[Column<T>]) -> Result<(), ExitError> {
         self.items(item, List { items: std::slice::from_ref(item), columns, nothing: "" })
     }
 
-    /// Prints all fields of one item, also without `-o wide`.
     pub(crate) fn whole<T: Serialize>(self, item: &T, columns: &[Column<T>]) -> Result<(), ExitError> {
         let table = || table::record(item, columns, Format::Wide, self.colour);
         self.print(&render(self, item, table).map_err(failure)?)
     }
 
-    /// Prints an item only as a table; JSON and YAML are printed separately.
+    /// Only as a table; JSON and YAML are printed separately.
     pub(crate) fn table<T>(self, item: &T, columns: &[Column<T>]) -> Result<(), ExitError> {
         self.print(&table::record(item, columns, self.format, self.colour))
     }
 
-    /// Prints several such items.
     pub(crate) fn rows<T>(self, items: &[T], columns: &[Column<T>]) -> Result<(), ExitError> {
         self.print(&table::list(items, columns, self.format, self.colour))
     }
 
-    /// Prints lines of a table one by one.
+    /// One by one.
     pub(crate) fn lines<T: 'static>(self, columns: &'static [Column<T>]) -> Lines<T> {
         Lines::new(columns, self.format)
     }
 
-    /// Prints one item, a line per column.
     pub(crate) fn record<T: Serialize>(self, item: &T, columns: &[Column<T>]) -> Result<(), ExitError> {
         self.print(
             &render(self, item, || table::record(item, columns, self.format, self.colour))
@@ -128,7 +122,6 @@ impl Output {
         )
     }
 
-    /// Prints text that is the same in every format.
     pub(crate) fn print(self, text: &str) -> Result<(), ExitError> {
         if captured::takes_printed(text) {
             return Ok(());
@@ -140,7 +133,7 @@ impl Output {
         }
     }
 
-    /// Prints a whole file: YAML, or JSON if requested.
+    /// YAML, or JSON if requested.
     pub(crate) fn document<T: Serialize>(self, value: &T) -> Result<(), ExitError> {
         let format = if self.format == Format::Json { Format::Json } else { Format::Yaml };
         self.print(&render(Self { format, ..self }, value, String::new).map_err(failure)?)
@@ -161,8 +154,8 @@ fn render<T: Serialize>(
         Format::Json => json(value),
         Format::Yaml => {
             let text = serde_saphyr::to_string(value).map_err(PrintError::Yaml)?;
-            // The YAML writer leaves some characters unescaped. JSON is valid YAML, and there every
-            // character can be escaped.
+            // The YAML writer leaves some characters unescaped. JSON is valid YAML and can escape
+            // every character.
             if neutral::block(&text) == text { Ok(text) } else { json(value) }
         }
     }
@@ -173,15 +166,14 @@ fn json<T: Serialize>(value: &T) -> Result<String, PrintError> {
     Ok(format!("{}\n", neutral::json(&text)))
 }
 
-/// Prints a message to standard error.
 pub(crate) fn tell(text: &str) {
     if !captured::takes_told(text) {
-        // If standard error is gone, there is no other place to report it.
+        // If standard error is gone, no other place remains to report it.
         let _ = writeln!(io::stderr().lock(), "{text}");
     }
 }
 
-/// Whether colours are allowed on a terminal; see <https://no-color.org>.
+/// See <https://no-color.org>.
 pub(crate) fn colour_allowed() -> bool {
     ProcessEnvironment.get("NO_COLOR").is_none_or(|value| value.is_empty())
 }

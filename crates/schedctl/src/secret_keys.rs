@@ -3,7 +3,7 @@
 use sched_model::domain::secret::{KEY_BYTES, key_line};
 use secrecy::SecretString;
 
-/// Returns the line of a new key, whose id has the prefix.
+/// The id has the prefix.
 pub(crate) fn new_key(prefix: &str) -> SecretString {
     let bytes: [u8; KEY_BYTES] = rand::random();
     key_line(&format!("{prefix}-{:08x}", rand::random::<u32>()), &bytes)

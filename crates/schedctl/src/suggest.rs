@@ -1,9 +1,9 @@
-//! Suggests a known name for an unknown one. Pure.
+//! Suggests a known name. Pure.
 
-/// Minimum similarity of a suggestion (Jaro-Winkler).
+/// Jaro-Winkler.
 const SIMILAR: f64 = 0.85;
 
-/// The known name that is most similar to `name`, if it is similar enough.
+/// `None` if no name is similar enough.
 pub(crate) fn closest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let scored = known.into_iter().filter(|candidate| *candidate != name);
@@ -12,7 +12,6 @@ pub(crate) fn closest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
     best.filter(|(score, _)| *score >= SIMILAR).map(|(_, candidate)| candidate)
 }
 
-/// The message for an unknown field.
 pub(crate) fn unknown_field(field: &str, known: &[&str]) -> String {
     let meant = closest(field, known.iter().copied());
     let meant = meant.map(|meant| format!(", did you mean `{meant}`?")).unwrap_or_default();

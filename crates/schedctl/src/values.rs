@@ -1,7 +1,4 @@
-//! Parsers of arguments: ids, whole numbers, instants and durations, with their error messages.
-//!
-//! The parsers of the types themselves report the failing detail ("invalid digit found in string");
-//! these report the expected form. Pure.
+//! Parsers of arguments. Errors report the expected form. Pure.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -18,7 +15,7 @@ pub(crate) fn id(text: &str) -> Result<Uuid, String> {
     })
 }
 
-/// A whole number; the caller checks its bounds.
+/// The caller checks the bounds.
 pub(crate) fn whole<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_not_said| match text.parse::<i128>() {
         Ok(_) => "is out of range".to_owned(),
@@ -26,7 +23,7 @@ pub(crate) fn whole<T: FromStr>(text: &str) -> Result<T, String> {
     })
 }
 
-/// A whole number from `least` to `most`, both included.
+/// Both bounds included.
 pub(crate) fn within<T: FromStr + PartialOrd + Display + Copy>(
     least: T,
     most: T,
@@ -48,7 +45,7 @@ pub(crate) fn instant(text: &str) -> Result<DateTime<Utc>, String> {
     })
 }
 
-/// An instant, a wall-clock time or a distance from now, which the caller resolves.
+/// The caller resolves a distance from now.
 pub(crate) fn moment(text: &str) -> Result<Moment, String> {
     Moment::parse(text).ok_or_else(|| {
         "is not a valid time; use RFC 3339 such as `2030-01-31T09:00:00Z`, a time such as `2030-01-31 09:00` on the clock of the zone, or a \
@@ -57,7 +54,7 @@ pub(crate) fn moment(text: &str) -> Result<Moment, String> {
     })
 }
 
-/// Resolves the instant of `--at`. A wall-clock time requires a time zone.
+/// A wall-clock time requires a time zone.
 pub(crate) fn instant_of(
     moment: Moment,
     zone: Option<&str>,
@@ -84,7 +81,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         .map_err(|_not_said| "must be a duration such as `90s`, `5min` or `1h 30m`".to_owned())
 }
 
-/// A duration as a whole number of seconds, at least 1.
+/// Whole seconds, at least 1.
 pub(crate) fn seconds(text: &str) -> Result<i32, String> {
     let length = duration(text)?;
     let whole =

@@ -1,9 +1,7 @@
 //! `--watch`: repeats a read-only command until Ctrl-C.
 //!
-//! A round is printed if it differs from the previous output: on a terminal in its place, otherwise
-//! appended, so that a file or a pipe gets one entry per change: a line of JSON, a YAML document,
-//! or a table after an empty line. The command line is parsed again for each round, since a command
-//! consumes it, and so are addresses and keys.
+//! A round is printed only after a change: on a terminal in place, otherwise appended. The command
+//! line is parsed again for each round, since a command consumes it.
 //!
 //! The first round must succeed. Later rounds with an unreachable or overloaded API are reported
 //! and repeated. A rejection by the API ends the watch, and so does a closed pipe.
@@ -23,13 +21,10 @@ use crate::invocation;
 use crate::output::{Captured, Format, captured, tell};
 use crate::read_only::only_reads;
 
-/// Clears the terminal and moves the cursor to its top.
+/// Also moves the cursor to the top.
 const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
 
-/// Repeats the command line `args` until Ctrl-C.
-///
-/// # Errors
-/// If the command is not read-only, if the first round fails, or if a later one fails permanently.
+/// Fails if the command is not read-only, the first round fails, or a later one fails permanently.
 pub(crate) async fn run(args: &[OsString], every: Duration, format: Format) -> CommandResult {
     let matches = Cli::command().try_get_matches_from(args).map_err(usage)?;
     let words = words(&matches);
@@ -83,12 +78,11 @@ async fn rounds(args: &[OsString], every: Duration, format: Format) -> CommandRe
     }
 }
 
-/// Whether a later request may succeed.
 fn is_passing(error: &ExitError) -> bool {
     error.source().downcast_ref::<ApiError>().is_some_and(ApiError::is_passing)
 }
 
-/// Prints a round; returns false if the pipe is closed.
+/// Returns false if the pipe is closed.
 fn show(screen: &Screen, before: Option<&Captured>, said: &Captured) -> Result<bool, ExitError> {
     let mut output = io::stdout().lock();
     let text = screen.text(before, said);
@@ -109,7 +103,6 @@ struct Screen {
 }
 
 impl Screen {
-    /// The text of a round after the first.
     fn text(&self, before: Option<&Captured>, said: &Captured) -> String {
         let printed = &said.printed;
         if self.is_terminal {
@@ -127,13 +120,11 @@ impl Screen {
     }
 }
 
-/// Formats a JSON text on one line, with fields in the same order. Line breaks are layout there,
-/// since strings have them escaped.
+/// Line breaks are only layout: strings have them escaped.
 fn one_line(json: &str) -> String {
     format!("{}\n", json.lines().map(str::trim_start).collect::<String>())
 }
 
-/// The names of a command: `jobs`, `list`.
 fn words(matches: &ArgMatches) -> Vec<&str> {
     let mut words = Vec::new();
     let mut matches = matches;

@@ -1,4 +1,4 @@
-//! `schedctl calendars import --dry-run` as a program: no API, only a file.
+//! `schedctl calendars import --dry-run` as a program.
 
 #![expect(clippy::unwrap_used, reason = "clippy does not see that everything in this file is test code")]
 

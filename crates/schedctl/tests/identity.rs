@@ -1,4 +1,4 @@
-//! The first owner and key of an installation, created by `schedctl` in the database.
+//! The first owner and key, created by `schedctl` in the database.
 
 #![expect(clippy::unwrap_used, reason = "clippy does not see that everything in this file is test code")]
 
@@ -163,7 +163,6 @@ async fn a_key_that_is_made_beside_dev_is_one_that_the_api_of_dev_takes() {
         ("dev.key", None, "dev", true),
         ("staging.key", Some(("API_KEY_ENVIRONMENT", "staging")), "staging", true),
         ("empty.key", Some(("API_KEY_ENVIRONMENT", "")), "dev", true),
-        // The settings of the API for a named database are not known.
         ("live.key", Some(("DATABASE_URL", database.url())), "live", false),
     ] {
         let create = ["api-keys", "create", file, "--user", "eve@example.com", "--direct", "--to-file", file];

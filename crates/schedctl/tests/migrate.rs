@@ -9,7 +9,6 @@ use test_support::{Finished, Process, TestDatabase};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs `schedctl migrate` in a directory without a private installation.
 async fn migrate(url: &str, arguments: &[&str]) -> Finished {
     let folder = tempfile::tempdir().unwrap();
     let launch = Process::program("schedctl").current_dir(folder.path()).env("DATABASE_URL", url);

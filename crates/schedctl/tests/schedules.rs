@@ -1,5 +1,4 @@
-//! `schedctl schedules preview` as a program: no API, no database, only its arguments and its
-//! input.
+//! `schedctl schedules preview` as a program, without API and database.
 
 #![expect(clippy::unwrap_used, reason = "clippy does not see that everything in this file is test code")]
 
@@ -18,7 +17,6 @@ fn preview(arguments: &[&str], input: &str) -> Output {
     let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_owned());
     let writer = thread::spawn(move || stdin.write_all(input.as_bytes()));
     let output = child.wait_with_output().unwrap();
-    // A program that rejects its arguments does not read its input; the result is in its output.
     let _ = writer.join().unwrap();
     output
 }

@@ -1,4 +1,4 @@
-//! `schedctl schedules simulate` as a program: files in, a report out, nothing else.
+//! `schedctl schedules simulate` as a program.
 
 #![expect(clippy::unwrap_used, reason = "clippy does not see that everything in this file is test code")]
 
@@ -12,22 +12,19 @@ use serde_json::{Value, json};
 
 const WINDOW: [&str; 4] = ["--from", "2026-03-01T00:00:00Z", "--to", "2026-03-02T00:00:00Z"];
 
-/// Simulates the input.
 fn simulate(input: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_schedctl"));
-    // Nothing listens there: a simulation with a request to the API would fail.
+    // Nothing listens there: a request to the API would fail.
     command.env("SCHED_API_URL", "http://127.0.0.1:1").args(["schedules", "simulate"]).args(arguments);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_owned());
     let writer = thread::spawn(move || stdin.write_all(input.as_bytes()));
     let output = child.wait_with_output().unwrap();
-    // A program that rejects its arguments does not read its input; the result is in its output.
     let _ = writer.join().unwrap();
     output
 }
 
-/// Simulates a day of the input.
 fn day(input: &str, more: &[&str]) -> Output {
     simulate(input, &[&["-f", "-"], &WINDOW[..], more].concat())
 }
@@ -58,7 +55,6 @@ fn cron(expression: &str) -> String {
     format!("job_type: cron, schedule_config: {{expression: '{expression}'}}")
 }
 
-/// Twenty jobs at two o'clock, one that overlaps itself, and some that do not fire.
 fn sample() -> String {
     let mut text = "jobs:\n".to_owned();
     for number in 0..20 {
@@ -94,7 +90,7 @@ fn json_holds_the_whole_report() {
         ("/peaks/0/jobs/20", json!({"name": "slow", "starts": 1})),
         ("/peaks/1/most_in_a_second", json!(1)),
         ("/busiest_second", json!({"at": "2026-03-01T02:00:00Z", "starts": 21})),
-        // Every other start of `slow` is skipped; each of its twelve runs takes an hour and a half.
+        // Every other start of `slow` is skipped; each of its twelve runs takes 90 minutes.
         (
             "/starts_per_job/0",
             json!({
@@ -200,7 +196,7 @@ fn several_files_are_one_simulation() {
     let input = format!("jobs:\n{}", job("b", &cron("30 * * * *")));
     let report = report(&input, &["-f", file.to_str().unwrap()]);
     assert_eq!((at(&report, "/jobs"), at(&report, "/starts")), (&json!(2), &json!(48)));
-    // An interval without an anchor counts from the start of the window.
+    // Counts from the start of the window.
     assert_eq!(at(&report, "/starts_per_minute/0/at"), "2026-03-01T00:00:00Z");
 }
 

@@ -1,9 +1,7 @@
-//! Parsed calendars of due jobs, cached by version.
+//! Parsed calendars of due jobs, cached by version, because parsing recurrence rules is slow.
 //!
-//! Parsing recurrence rules takes far longer than a query on the result. The cache lives as long as
-//! the term and holds up to [`MOST_KEPT`] calendars. A changed calendar has a new version and is
-//! parsed again. One task owns the cache. For a definition that does not parse, the cache holds the
-//! error, which disables the jobs that name the calendar.
+//! The cache lives as long as the term. A changed calendar has a new version. For a definition that
+//! does not parse, the cache holds the error, which disables the jobs that name the calendar.
 
 use sched_model::dispatching::tick::{DueJob, NamedCalendar};
 use sched_model::domain::ids::TenantId;
@@ -12,7 +10,7 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use uuid::Uuid;
 
-/// Limit of the cache. When it is reached, the cache is emptied, which costs parsing again.
+/// A full cache is emptied.
 const MOST_KEPT: usize = 1_000;
 
 #[derive(Debug, Default)]
@@ -22,14 +20,12 @@ pub struct Calendars {
 
 #[derive(Debug)]
 struct Kept {
-    /// Id and version of the calendar: a calendar that is deleted and created again starts at
-    /// version 1.
+    /// Id and version: a calendar that is created again starts at version 1.
     edition: (Uuid, i64),
     calendar: Result<Calendar, String>,
 }
 
 impl Calendars {
-    /// Stores the calendars that a batch names, as read from the database.
     pub fn update(&mut self, jobs: &[DueJob], found: Vec<NamedCalendar>) {
         for job in jobs {
             for name in &job.calendars {
@@ -52,8 +48,7 @@ impl Calendars {
         }
     }
 
-    /// The calendars that a job names, or the reason why it cannot be scheduled: a calendar is
-    /// missing or does not parse.
+    /// Fails if a calendar of the job is missing or does not parse.
     pub fn of(&self, job: &DueJob) -> Result<Vec<Calendar>, String> {
         let find = |name: &String| match self.kept.get(&(job.tenant_id, name.clone())) {
             Some(Kept { calendar: Ok(calendar), .. }) => Ok(calendar.clone()),

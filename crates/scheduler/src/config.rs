@@ -121,7 +121,7 @@ impl Config {
     }
 }
 
-/// Returns the lease. For an invalid one, records the error and returns one that fits.
+/// For an invalid lease, records the error and returns one that fits.
 fn checked_lease(values: &mut Values, lease: Duration, heartbeat: Duration) -> Lease {
     match Lease::new(lease, heartbeat) {
         Ok(lease) => lease,

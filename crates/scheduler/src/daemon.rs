@@ -1,9 +1,8 @@
 //! The process: build, run, clean shutdown.
 //!
 //! Start: bind the health listener first, so that a used port is reported at once; wait for the
-//! database, check the schema, register. Run: the election, the leader's tasks, the notification
-//! listener. Stop: first the leader's tasks, then leadership, then the rest. A task that ends
-//! unexpectedly ends the process, so the process never runs without one of its parts.
+//! database, check the schema, register. Stop: first the leader's tasks, then leadership, then the
+//! rest. A task that ends unexpectedly ends the process, so it never runs without one of its parts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,13 +46,12 @@ use crate::tasks::{self, Scope};
 
 /// A leader that has not dispatched successfully for this many leases resigns.
 const STALLED_LEASES: u32 = 6;
-/// Longest time between two checks for lost workers; one sixth of their lease if that is shorter.
+/// Upper bound; one sixth of the workers' lease if that is shorter.
 const RECOVER_PERIOD: Duration = Duration::from_secs(5);
-/// Rows that retention reads in one transaction.
+/// Rows in one transaction.
 const RETENTION_PAGE: i64 = 1000;
 /// Lower bound of the server's idle-in-transaction timeout.
 const SHORTEST_IDLE: Duration = Duration::from_millis(500);
-/// Time limit for the parts to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(15);
 
 #[derive(Debug, thiserror::Error)]
@@ -82,8 +80,7 @@ impl ExitStatus for StartError {
     }
 }
 
-/// Runs the scheduler until shutdown. Returns an error if it cannot start or if one of its parts
-/// ends.
+/// Returns an error if the scheduler cannot start or one of its parts ends.
 pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
     let instance = NewInstance {
         id: InstanceId(uuid::Uuid::new_v4()),
@@ -145,7 +142,6 @@ struct Parts {
     config: Config,
     database: Database,
     board: Arc<Board>,
-    /// Result of the latest tick.
     seen: Arc<watch::Sender<Option<Outlook>>>,
     traces: Traces,
     /// Cancelled when the scheduler is to stop.
@@ -199,7 +195,6 @@ impl Parts {
         stopped.map_err(|error| StartError::Part(error.into()))
     }
 
-    /// Starts the tasks of a term.
     fn starter(
         &self,
         instance: InstanceId,
@@ -273,8 +268,6 @@ impl Parts {
     }
 }
 
-/// Forwards notifications: job changes to the dispatcher, ends of jobs to the dependents task,
-/// rules and messages to the notifier, resignations and step-down requests to the election.
 async fn listen(
     database: Database,
     board: Arc<Board>,
@@ -298,8 +291,7 @@ async fn listen(
         Hint::Notified { channel, .. } if channel == notify::ENDS_CHANNEL => wake("dependents"),
         Hint::Notified { channel, .. } if channel == notify::NOTIFICATIONS_CHANNEL => wake("notify"),
         Hint::Notified { channel, .. } if channel == notify::RECOVERY_CHANNEL => {
-            // A request counts only for the present leader. A standby that leads later did not
-            // receive it.
+            // A request counts only for the present leader: a later leader did not receive it.
             asked.store(!board.borrow().is_empty(), Ordering::Relaxed);
             ["recover", "overdue", "strays"].into_iter().for_each(wake);
         }
@@ -316,7 +308,7 @@ async fn listen(
     Ok(())
 }
 
-/// Concurrent transactions of the tick; one connection of the pool stays free for the other tasks.
+/// One connection of the pool stays free for the other tasks.
 fn lanes(config: &Config) -> u32 {
     let spare = config.database.pool_size.saturating_sub(1);
     config.lanes.min(spare).max(1)
@@ -338,9 +330,8 @@ fn database_settings(config: &Config) -> DatabaseSettings {
     }
 }
 
-/// The server's timeout for an idle transaction. A leader that freezes inside its tick delays the
-/// take-over until then, so it is half a lease. It has a lower bound, so that a slow machine can
-/// compute a batch.
+/// A leader that freezes inside its tick delays the take-over until this timeout, so it is half a
+/// lease. The lower bound lets a slow machine compute a batch.
 fn idle_in_transaction(lease: Lease) -> Duration {
     (lease.duration() / 2).clamp(SHORTEST_IDLE, IDLE_IN_TRANSACTION)
 }

@@ -1,11 +1,10 @@
 //! Runs the leader's tasks exactly as long as this process leads.
 //!
-//! The scope watches the [`Role`]. It starts the tasks when a term begins and stops them when it
-//! ends. A task inside a transaction may finish: the transaction proves the term itself and is
-//! rejected if the term is over. A task that waits for a silent database is cancelled after a
-//! limit, with its connection. Statements it already sent are bound to the term in the same way,
-//! and the process can lead again. The [`Board`] lists the running tasks, to wake them or read
-//! their status. It is empty once all tasks have stopped; a resigning leader waits for that.
+//! The scope starts the tasks when a term begins and stops them when it ends. A task inside a
+//! transaction may finish: the transaction proves the term itself and is rejected if the term is
+//! over. A task that waits for a silent database is cancelled after a limit, with its connection.
+//! Statements it already sent are bound to the term in the same way. The [`Board`] is empty once
+//! all tasks have stopped; a resigning leader waits for that.
 
 use std::time::Duration;
 
@@ -17,13 +16,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::role::Role;
 
-/// Time limit for the tasks of a term to stop; statements are bounded by the same order of time.
+/// Statements are bounded by the same order of time.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
-/// The tasks of the present term, until they have stopped.
+/// Holds the tasks until they have stopped.
 pub type Board = watch::Sender<Vec<Running>>;
 
-/// A running task: how to wake it, and its status.
 #[derive(Debug, Clone)]
 pub struct Running {
     pub name: &'static str,
@@ -31,7 +29,6 @@ pub struct Running {
     pub status: watch::Receiver<TaskStatus>,
 }
 
-/// The tasks of one term while they start.
 #[derive(Debug)]
 pub struct Starting {
     group: TaskGroup,
@@ -45,7 +42,7 @@ impl Starting {
         self.group.token()
     }
 
-    /// Starts `task`, to run at least every `period`.
+    /// The task runs at least every `period`.
     pub fn start<A: Activation + 'static>(&mut self, task: A, period: Duration) {
         let name = task.name();
         let driver = Driver::new(task, period);
@@ -55,8 +52,8 @@ impl Starting {
     }
 }
 
-/// Starts the tasks of each term with `start` and stops them when the term ends, until `stop`.
-/// Returns an error if a task ends unexpectedly.
+/// Starts the tasks of each term with `start`, until `stop`. Returns an error if a task ends
+/// unexpectedly.
 pub async fn run(
     mut role: watch::Receiver<Role>,
     board: std::sync::Arc<Board>,
@@ -105,7 +102,7 @@ async fn lead(
     }
 }
 
-/// Time since the latest successful dispatch of this term; `None` before the first.
+/// `None` before the first dispatch of this term.
 #[must_use]
 pub fn since_last_dispatch(running: &[Running]) -> Option<Duration> {
     running.iter().find(|task| task.name == "dispatch").and_then(|task| task.status.borrow().since_success())
@@ -121,7 +118,6 @@ mod tests {
 
     use super::*;
 
-    /// Waits for an answer that never arrives, and publishes its term.
     struct Hanging {
         term: Term,
         begun: mpsc::UnboundedSender<Term>,

@@ -1,27 +1,25 @@
 //! Leader election: registration, heartbeats, take-over, and the trust window.
 //!
-//! One task decides whether this process leads and publishes the result as a `watch` channel of
-//! [`Role`]. It has its own connection, so no amount of work delays a renewal. Leadership avoids
-//! duplicate work; it is not what makes dispatching safe: the tick proves its term inside its own
-//! transaction. This module adds the trust window: a leader whose renewals fail stops before a
-//! standby may take over. It trusts itself until the monotonic instant *before* it sent its last
-//! successful renewal, plus the lease, less a margin. Any doubt means standby: an error, a
-//! time-out, a missing row.
+//! One task decides whether this process leads and publishes the [`Role`]. It has its own
+//! connection, so no amount of work delays a renewal. Leadership avoids duplicate work; it is not
+//! what makes dispatching safe: the tick proves its term inside its own transaction. The trust
+//! window stops a leader whose renewals fail before a standby may take over. It ends one lease,
+//! less a margin, after the monotonic instant *before* the last successful renewal was sent. Any
+//! doubt means standby: an error, a time-out, a missing row.
 //!
 //! - Crash at any line: heartbeats stop, the lease expires, a standby takes over with a new term.
 //! - Hang in a call: every call has a time limit, and the trust window ends meanwhile.
 //! - Leader without progress: it reads that from the board of its tasks and resigns.
-//! - Step-down request: the answer to the heartbeat contains it; a notification triggers that
-//!   heartbeat early. The leader resigns.
+//! - Step-down request: the answer to the heartbeat contains it, and the leader resigns. A
+//!   notification triggers that heartbeat early.
 //! - Jump of the database's clock against the own monotonic clock (see [`ClockWatch`]): that
-//!   heartbeat does not count as a renewal and is no ground for a candidacy. A leader resigns.
-//!   The next heartbeat counts again.
-//! - Resignation: the work stops first, then the term ends, then the leader notifies the
-//!   standbys, and one of them leads at once. A scheduler that gave way is no candidate for two
-//!   leases; afterwards it is one, if no scheduler leads.
+//!   heartbeat neither renews nor justifies a candidacy. A leader resigns. The next heartbeat
+//!   counts again.
+//! - Resignation: the work stops, then the term ends, then the leader notifies the standbys, and
+//!   one leads at once. A scheduler that gave way is no candidate for two leases.
 //!
 //! A term that this process holds in the database but does not trust (a failed resignation, a late
-//! renewal) is given up before anything else, because the heartbeats would keep it alive.
+//! renewal) is given up first, because the heartbeats would keep it alive.
 
 use std::time::{Duration, Instant};
 
@@ -43,19 +41,17 @@ mod vitals;
 pub use crate::role::Role;
 pub use vitals::{Loss, Vitals};
 
-/// Lower bound of the time limit of a heartbeat or a take-over.
+/// For a heartbeat or a take-over.
 const SHORTEST_LIMIT: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
-    /// Between two heartbeats.
     pub heartbeat: Duration,
     pub lease: Lease,
     /// A leader whose tasks have not succeeded for this long resigns.
     pub stalled_after: Duration,
 }
 
-/// The election task's state.
 pub struct Leadership {
     database: Database,
     instance: NewInstance,
@@ -86,23 +82,20 @@ struct Held {
     since: Instant,
 }
 
-/// The action that follows a heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
-    /// Wait for the next heartbeat.
     Rest,
-    /// Give up the present term.
     Resign(Loss),
-    /// Give up a term that the database assigns to this process, though it does not lead.
+    /// A term that the database assigns to this process, though it does not lead.
     GiveUp(Term),
-    /// Give up such a term, then take over if no scheduler leads.
+    /// Then take over if no scheduler leads.
     GiveUpAndStand(Term),
     /// Take over if no scheduler leads.
     Stand,
 }
 
 impl Leadership {
-    /// A standby that is not registered yet. `work` is the board of the leader's tasks.
+    /// Not registered yet. `work` is the board of the leader's tasks.
     #[must_use]
     pub fn new(
         database: Database,
@@ -126,13 +119,12 @@ impl Leadership {
         }
     }
 
-    /// The role and its changes.
     #[must_use]
     pub fn role(&self) -> watch::Receiver<Role> {
         self.role.subscribe()
     }
 
-    /// Other facts as of the latest heartbeat.
+    /// As of the latest heartbeat.
     #[must_use]
     pub fn vitals(&self) -> watch::Receiver<Vitals> {
         self.vitals.subscribe()
@@ -143,8 +135,8 @@ impl Leadership {
         self.instance.id
     }
 
-    /// Sends heartbeats until `stop`, then returns itself for [`Self::leave`]. `wake` ends a pause
-    /// early: a leader resigned, or a step-down was requested.
+    /// Sends heartbeats until `stop`; then [`Self::leave`] follows. `wake` ends a pause early: a
+    /// leader resigned, or a step-down was requested.
     pub async fn run(mut self, wake: ElectionWake, stop: CancellationToken) -> Self {
         loop {
             let has_led = self.held.is_some();
@@ -168,7 +160,7 @@ impl Leadership {
         }
     }
 
-    /// One heartbeat and the action that follows. Every doubt ends in standby.
+    /// Every doubt ends in standby.
     pub async fn beat(&mut self) {
         let sent_at = monotonic();
         let mut limit = self.limit();
@@ -192,7 +184,7 @@ impl Leadership {
         self.publish(|_| {});
     }
 
-    /// Time limit of a heartbeat or a take-over, connecting included.
+    /// Connecting included.
     fn limit(&self) -> Duration {
         (self.timing.lease.margin() * 2).max(SHORTEST_LIMIT)
     }
@@ -200,7 +192,7 @@ impl Leadership {
     fn failed(&mut self, what: &'static str, cause: &str) -> Next {
         metrics::counter!("sched_leader_heartbeat_failures_total").increment(1);
         tracing::warn!(error = cause, "{what}");
-        // The connection may be in the middle of an answer, so it is replaced.
+        // The connection may be in the middle of an answer.
         self.conn = None;
         Next::Rest
     }
@@ -262,7 +254,7 @@ impl Leadership {
         Ok(())
     }
 
-    /// Stops leading now; the row stays as it is.
+    /// The row stays as it is.
     fn stand_down(&mut self, loss: Loss) {
         if let Some(held) = self.held.take() {
             tracing::warn!(leader.term = held.term.0, reason = loss.as_str(), "No longer leading.");
@@ -300,7 +292,7 @@ impl Leadership {
 const BEAT_FAILED: &str = "A heartbeat of the scheduler failed; trying again.";
 const NO_ANSWER: &str = "the database did not answer in time";
 
-/// Wakes the election task; shared with the notification listener.
+/// Shared with the notification listener.
 pub type ElectionWake = std::sync::Arc<tokio::sync::Notify>;
 
 async fn sleep_until(instant: Option<tokio::time::Instant>) {

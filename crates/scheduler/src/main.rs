@@ -1,4 +1,4 @@
-//! `sched-scheduler`: dispatches due fire times as runs. See the library.
+//! `sched-scheduler`: dispatches due fire times as runs.
 
 fn main() -> std::process::ExitCode {
     sched_runtime::daemon::run(

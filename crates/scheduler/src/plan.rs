@@ -1,10 +1,9 @@
-//! Plans each due job of a tick. The plan is a pure decision.
+//! Plans each due job of a tick. The plan is a pure decision from the job's schedule, its misfire
+//! and overlap policies, the kill switches and the tenant's quota.
 //!
-//! It combines the job's schedule, its misfire and overlap policies, the kill switches and the
-//! tenant's quota. The result lists the dispatches to create, the skips to record, and the new
-//! cursor. Every due fire becomes exactly one of these records, linked to the previous one, or the
-//! whole job is held back and stays due. If the schedule of a job cannot be computed, even because
-//! of a panic, the job is disabled with a reason and never blocks other jobs.
+//! Every due fire becomes exactly one dispatch or skip, linked to the previous one, or the whole
+//! job is held back and stays due. If a schedule cannot be computed, even because of a panic, the
+//! job is disabled with a reason and never blocks other jobs.
 
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,31 +22,27 @@ use sched_model::domain::timetable::{
 
 use crate::calendars::Calendars;
 
-/// A job that must be disabled, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disabled {
-    /// Position of the job in the batch.
+    /// In the batch.
     pub position: usize,
     pub reason: String,
 }
 
-/// Maximum number of dispatches of one batch.
+/// Dispatches of one batch.
 ///
-/// A transaction can insert this number well within its
-/// time-outs. A job with more fires to catch up keeps its cursor at the first remaining fire, and
-/// the next batch continues there.
+/// The number fits well within the time-outs of a transaction. A job with more fires keeps its
+/// cursor at the first remaining fire, and the next batch continues there.
 pub const MAX_DISPATCHES: usize = 5_000;
 
-/// Plans the jobs of a batch at `now`, which is not earlier than any cursor.
-///
-/// `calendars` holds the calendars that the jobs name. Jobs for which the batch has no dispatch
-/// left are not changed: their cursors do not move and they stay due.
+/// `now` is not earlier than any cursor. Jobs for which the batch has no dispatch left do not move
+/// their cursors and stay due.
 #[must_use]
 pub fn plan_batch(jobs: &[DueJob], calendars: &Calendars, now: DateTime<Utc>) -> (Batch, Vec<Disabled>) {
     let mut batch = Batch::default();
     let mut disabled = Vec::new();
     for (position, job) in jobs.iter().enumerate() {
-        // A fire left by a change of the job is added to the room that the plan gets.
+        // A fire left by a change of the job comes on top of the room.
         let room = MAX_DISPATCHES.saturating_sub(batch.dispatches.len());
         if room == 0 {
             break;
@@ -63,8 +58,7 @@ pub fn plan_batch(jobs: &[DueJob], calendars: &Calendars, now: DateTime<Utc>) ->
             )
         };
         let decided = match (decide(room), quota) {
-            // The quota applies last: the policies choose among all due fires, and the quota limits
-            // their choice.
+            // The quota applies last: it limits the choice of the policies among all due fires.
             (Ok(decided), Some(left)) if decided.dispatches() > left => decide(room.min(left.max(1))),
             (decided, _) => decided,
         };
@@ -79,14 +73,14 @@ pub fn plan_batch(jobs: &[DueJob], calendars: &Calendars, now: DateTime<Utc>) ->
     (batch, disabled)
 }
 
-/// Runs that the tenant's quota still allows; `None` without a quota.
+/// `None` without a quota.
 fn quota_left(job: &DueJob, batch: &Batch) -> Option<usize> {
     let used = batch.used.get(&job.tenant_id).copied().unwrap_or(0);
     job.quota_left.map(|left| usize::try_from(left - used).unwrap_or(0))
 }
 
-/// Holds a job until the next window of its tenant's quota. Jobs that have waited longest go first
-/// then, so the same jobs are not passed over repeatedly.
+/// Holds a job until the next quota window of its tenant. Then the longest-waiting jobs go first,
+/// so the same jobs are not passed over repeatedly.
 fn hold(job: &DueJob, now: DateTime<Utc>) -> Hold {
     let minutes_late = (now - job.cursor).num_minutes().max(0);
     let until = tick::next_quota_window(now) + TimeDelta::milliseconds(500 / (1 + minutes_late));
@@ -103,8 +97,7 @@ pub fn disable_all(jobs: &[DueJob], now: DateTime<Utc>, reason: &str) -> (Batch,
     (batch, disabled)
 }
 
-/// Disables a job. Only the fire at its cursor is known to be due; the number of later ones cannot
-/// be computed.
+/// Only the fire at the cursor is known to be due; the number of later ones cannot be computed.
 fn disable(batch: &mut Batch, job: &DueJob, now: DateTime<Utc>, reason: &str) {
     batch.skips.push(NewSkip {
         tenant_id: job.tenant_id,
@@ -130,7 +123,6 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     sched_runtime::tasks::panic_message(panic)
 }
 
-/// A cursor that does not move.
 fn still(job: &DueJob) -> CursorMove {
     CursorMove {
         tenant_id: job.tenant_id,
@@ -145,14 +137,13 @@ fn still(job: &DueJob) -> CursorMove {
 }
 
 enum Decided {
-    /// No action and no further fire: the job was disabled with plain SQL, and its fire times
-    /// cannot be computed.
+    /// The job was disabled with plain SQL, and its fire times cannot be computed.
     Stop,
     /// The decision of its policies.
     Go { decision: Decision, tzdata_version: Option<&'static str> },
 }
 
-/// The decision, or the reason to disable the job.
+/// The error is the reason to disable the job.
 fn decide_about(
     job: &DueJob,
     calendars: &Calendars,
@@ -191,8 +182,7 @@ fn decide_about(
 /// New cursors, by the zone tables of this process, of jobs whose next fire is in the future.
 ///
 /// A fire time with a record does not come back. A fire that the new tables place between then and
-/// now is due at once. Jobs that cannot be computed stay unchanged: the tick reports the reason
-/// when they are due.
+/// now is due at once. Uncomputable jobs stay unchanged until a due tick reports the reason.
 #[must_use]
 pub fn recompute(jobs: &[DueJob], calendars: &Calendars, now: DateTime<Utc>) -> Batch {
     let moved = |job: &DueJob| {
@@ -205,8 +195,8 @@ pub fn recompute(jobs: &[DueJob], calendars: &Calendars, now: DateTime<Utc>) -> 
     Batch { cursors: jobs.iter().filter_map(moved).collect(), ..Batch::default() }
 }
 
-/// The instant up to which fires count as due. A pause holds the fires before its end and none
-/// after; later ones stay due for the next tick.
+/// Fires up to this instant count as due. A pause holds the fires before its end; later ones stay
+/// due for the next tick.
 fn seen_at(job: &DueJob, now: DateTime<Utc>) -> DateTime<Utc> {
     let end = job.paused_until.filter(|_| job.paused_by == Some(SkipReason::PausedJob));
     end.map_or(now, |end| now.min(end - TimeDelta::microseconds(1)))
@@ -284,8 +274,8 @@ impl Decided {
     }
 }
 
-/// How many of the fires, from the end, are queued for room of the job. A run cancelled to make
-/// room may continue for a while; until it ends, they are queued.
+/// Number of fires, from the end, that are queued. A run cancelled to make room may continue for a
+/// while; until it ends, they are queued.
 fn queued(job: &DueJob, decision: &Decision) -> usize {
     if decision.cancelled == 0 {
         return decision.waiting;
@@ -294,7 +284,7 @@ fn queued(job: &DueJob, decision: &Decision) -> usize {
     decision.fires.len().saturating_sub(room)
 }
 
-/// Fires that a quota delayed until they were too late were not missed: the quota is the reason.
+/// Fires that a quota delayed until they were too late were not missed.
 fn reason(job: &DueJob, range: &SkippedRange) -> SkipReason {
     let was_held =
         job.quota_left.is_some() && job.dispatch_lock_until.is_some_and(|until| range.first < until);
@@ -304,11 +294,11 @@ fn reason(job: &DueJob, range: &SkippedRange) -> SkipReason {
     }
 }
 
-/// The chain of the records of one decision. Each names its predecessor, the first the latest
-/// record of the job, so a lost record leaves its successor with a dangling reference.
+/// The records of one decision. Each names its predecessor, the first the latest record of the job,
+/// so a lost record leaves a dangling reference.
 struct Chain {
     last: Option<DateTime<Utc>>,
-    /// Fire times of the records (of a range, its first), ascending.
+    /// Ascending; of a range, its first.
     keys: Vec<DateTime<Utc>>,
 }
 

@@ -1,4 +1,4 @@
-//! Health and status of the scheduler, read from watch channels and never from the database.
+//! Health and status, read from watch channels and never from the database.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,13 @@ use tokio::sync::watch;
 use crate::leader_scope::{Board, since_last_dispatch};
 use crate::leadership::{Role, Vitals};
 
-/// A leader whose dispatching has not succeeded for this long is not ready.
+/// Since the latest successful dispatch.
 const UNREADY_AFTER: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// The database was not reachable or usable yet.
     WaitingForDatabase,
-    /// Registered, as leader or standby.
+    /// As leader or standby.
     Running,
     Stopping,
 }
@@ -31,7 +30,7 @@ pub(crate) struct SchedulerStatus {
     pub(crate) role: watch::Receiver<Role>,
     pub(crate) vitals: watch::Receiver<Vitals>,
     pub(crate) board: Arc<Board>,
-    /// Result of the latest tick, of any term.
+    /// Of the latest tick, of any term.
     pub(crate) outlook: watch::Receiver<Option<Outlook>>,
 }
 
@@ -92,7 +91,7 @@ impl StatusSource for SchedulerStatus {
     }
 }
 
-/// Whether the process led and may no longer trust that it does.
+/// The process led and may no longer trust that it does.
 fn is_in_doubt(role: Role, vitals: &Vitals) -> bool {
     role.term().is_some() && vitals.trust_left().is_some_and(|left| left.is_zero())
 }

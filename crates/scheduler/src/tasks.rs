@@ -1,4 +1,4 @@
-//! The leader's tasks. Each reads stored state and acts on it. So the first run of a new leader is
+//! The leader's tasks. Each reads stored state and acts on it: the first run of a new leader is
 //! like every other run, and the next run repairs one that died halfway.
 
 pub mod batch;
@@ -22,20 +22,19 @@ use sched_model::{Conn, Database, connection::notify as hints, recovery::lost_at
 use sched_runtime::traces::Traces;
 use tokio_util::sync::CancellationToken;
 
-/// What every task of a term needs.
 #[derive(Debug, Clone)]
 pub struct Scope {
     pub database: Database,
     pub instance: InstanceId,
-    /// The term that fences every write.
+    /// Fences every write.
     pub term: Term,
-    /// Cancelled when the term ends. A task with work left leaves it to the next leader, which
-    /// waits for the end of this one.
+    /// Cancelled when the term ends. Remaining work is left to the next leader, which waits for the
+    /// end of this one.
     pub stop: CancellationToken,
     pub traces: Traces,
 }
 
-/// Exports counters of rare events at 0, so that alerts on their growth see the first event.
+/// Counters of rare events start at 0, so that alerts on their growth see the first event.
 pub fn show_counters() {
     lost_attempts::show_counters();
     self::notify::show_counters();
@@ -45,12 +44,12 @@ pub fn show_counters() {
     metrics::counter!("sched_dispatches_refused_as_duplicate_total").increment(0);
 }
 
-/// A task did not get its answer in time; the server rolls its transaction back.
+/// The server rolls the transaction back.
 #[derive(Debug, thiserror::Error)]
 #[error("no answer from the database within {0:?}")]
 pub struct NoAnswer(Duration);
 
-/// Bounds a run in time: a call that hangs must not look like work.
+/// A call that hangs must not look like work.
 async fn within<T, E: Into<sched_runtime::tasks::BoxError>>(
     limit: Duration,
     work: impl Future<Output = Result<T, E>>,
@@ -61,7 +60,7 @@ async fn within<T, E: Into<sched_runtime::tasks::BoxError>>(
     }
 }
 
-/// Notifies workers that runs may be waiting in `queues`. Only a hint: workers poll too.
+/// Only a hint: workers poll too.
 async fn tell_waiting(conn: &mut Conn, queues: &[String]) {
     if let Err(error) = hints::dispatches_waiting(conn, queues).await {
         tracing::debug!(

@@ -1,4 +1,4 @@
-//! Leader election against a real database, one heartbeat at a time.
+//! Leader election against a real database.
 
 #![expect(clippy::unwrap_used, reason = "clippy does not see that everything in this file is test code")]
 
@@ -12,7 +12,6 @@ use test_support::{Client, TestDatabase};
 use tokio::sync::watch;
 use uuid::Uuid;
 
-/// A scheduler without leader tasks.
 fn scheduler(db: &TestDatabase) -> Leadership {
     let instance = NewInstance {
         id: InstanceId(Uuid::new_v4()),
@@ -37,7 +36,7 @@ fn leads(leadership: &Leadership) -> bool {
     role(leadership) != Role::Standby
 }
 
-/// The end reasons of all terms, oldest first; `None` for the current term.
+/// Of all terms, oldest first; `None` for the current term.
 async fn ends(client: &Client) -> Vec<Option<String>> {
     let rows = client.query("SELECT end_reason FROM leader_terms ORDER BY term", &[]).await.unwrap();
     rows.iter().map(|row| row.get(0)).collect()
@@ -100,7 +99,7 @@ async fn a_leader_that_is_asked_to_steps_down_and_leaves_the_lead_to_another() {
     assert_eq!(ends(&db.client().await).await, [Some("stepped_down".to_owned()), None]);
 }
 
-/// Otherwise its heartbeats would renew a lease under which no leader works.
+/// Otherwise its heartbeats would renew a lease without a working leader.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_term_that_could_not_be_resigned_is_given_up_with_the_next_heartbeat() {
     let db = TestDatabase::new().await;
@@ -112,8 +111,7 @@ async fn a_term_that_could_not_be_resigned_is_given_up_with_the_next_heartbeat()
         .batch_execute("BEGIN; SELECT FROM scheduler_instances WHERE is_leader FOR KEY SHARE")
         .await
         .unwrap();
-    // Resigning waits for this transaction, as for a transaction of the leader, until the lock
-    // time-out.
+    // Resigning waits for this transaction, as for one of the leader, until the lock time-out.
     first.beat().await;
     assert!(!leads(&first));
     second.beat().await;

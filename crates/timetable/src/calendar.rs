@@ -2,10 +2,10 @@
 //!
 //! A calendar is a definition in JSON: dates, days of the year, days and windows of the week,
 //! single windows, and RFC 5545 rules; and exceptions, which are days without any exclusion. This
-//! module defines the meaning: whether a local time is excluded, until when, and where the next
-//! exclusion begins. It does not decide about an excluded fire (skipped or moved), and it knows no
-//! zones: a definition may name a zone, but callers pass that zone's local time. A day is therefore
-//! the day of the local calendar, however long daylight saving makes it.
+//! module decides whether a local time is excluded, until when, and where the next exclusion
+//! begins. It does not decide about an excluded fire. It knows no zones: a definition may name a
+//! zone, but callers pass that zone's local time. A day is the day of the local calendar, however
+//! long daylight saving makes it.
 //!
 //! ```json
 //! {
@@ -20,10 +20,10 @@
 //! }
 //! ```
 //!
-//! Ranges of days include their end, an `until` is excluded. Parsing expands rules up to the end of
-//! the year 2100; the other entries are arithmetic and hold from the year 1 to 9999, outside of
-//! which nothing is excluded. Parsing is bounded in time and memory and fails with the path of the
-//! wrong entry; after that nothing fails. Immutable, cheap to clone, freely shared.
+//! Ranges of days include their end, an `until` is excluded. Rules are expanded up to the end of
+//! the year 2100; the other entries hold from the year 1 to 9999. Parsing is bounded in time and
+//! memory and fails with the path of the wrong entry; after that nothing fails. Immutable and cheap
+//! to clone.
 
 mod definition;
 mod frequency;
@@ -54,15 +54,12 @@ use super::{LAST_YEAR, error::ScheduleError, zone::Zone};
 
 pub use self::import::from_icalendar;
 
-/// The first day on which anything is excluded.
 const FIRST_DAY: NaiveDate = match NaiveDate::from_ymd_opt(1, 1, 1) {
     Some(day) => day,
     None => panic!("chrono has the first day of the year 1"),
 };
 
-/// Local times at which nothing may fire.
-///
-/// Two are equal when their definitions are.
+/// Equal when their definitions are.
 #[derive(Clone)]
 pub struct Calendar(Arc<Compiled>);
 
@@ -73,13 +70,12 @@ struct Compiled {
     fixed: Stretches,
     yearly: Yearly,
     weekly: Weekly,
-    /// Days on which nothing is excluded.
     except: Stretches,
     words: Vec<String>,
 }
 
 impl Calendar {
-    /// Parses a definition. Errors have the path of the entry, such as `definition.weekly.1.from`.
+    /// Errors have the path of the entry, such as `definition.weekly.1.from`.
     pub fn parse(definition: &Value) -> Result<Self, ScheduleError> {
         let parsed = Definition::parse(definition)?;
         let days = |(first, last): &(NaiveDate, NaiveDate)| Stretch::days(*first, *last);
@@ -94,8 +90,8 @@ impl Calendar {
             words: words::describe(&parsed),
             zone: parsed.zone,
         };
-        // Every day of the year falls on every day of the week in some year. So if neither list
-        // excludes everything, both together do not; one list alone must exclude everything.
+        // Every day of the year falls on every day of the week in some year. So only one list alone
+        // can exclude everything.
         let list = if compiled.weekly.is_everything() {
             "weekly"
         } else if compiled.yearly.is_everything() {
@@ -112,14 +108,14 @@ impl Calendar {
         Ok(Self(Arc::new(compiled)))
     }
 
-    /// The zone of the local times that it takes; `None` means the zone of each job.
+    /// `None` means the zone of each job.
     pub fn zone(&self) -> Option<&Zone> {
         self.0.zone.as_ref()
     }
 
-    /// The end, later than `local`, of an excluded stretch that covers a local time; `None` if it is not excluded.
+    /// The end of an excluded stretch that covers `local`; `None` if it is not excluded.
     ///
-    /// The end itself may be excluded by another entry, but never by the one that covers `local`.
+    /// Another entry may exclude the end itself.
     pub fn exclusion_at(&self, local: NaiveDateTime) -> Option<NaiveDateTime> {
         if !in_range(local) || self.0.except.covering(local).is_some() {
             return None;
@@ -128,8 +124,7 @@ impl Calendar {
         Some(self.0.except.next_start(local).map_or(end, |except| end.min(except)))
     }
 
-    /// The first excluded local time at or after `after`; `None` if there is none up to the year
-    /// 9999.
+    /// The first excluded local time at or after `after`, up to the year 9999.
     pub fn next_exclusion(&self, after: NaiveDateTime) -> Option<NaiveDateTime> {
         let mut at = after.max(midnight(FIRST_DAY));
         // At least every second iteration passes a stretch of `except`, so the loop ends.
@@ -143,19 +138,18 @@ impl Calendar {
         None
     }
 
-    /// Its exclusions in English: one fragment for each kind of entry.
     pub fn describe(&self) -> Vec<String> {
         self.0.words.clone()
     }
 }
 
 impl Compiled {
-    /// The end of the exclusion that covers a time, without regard to `except`.
+    /// Without regard to `except`.
     fn covering(&self, at: NaiveDateTime) -> Option<NaiveDateTime> {
         self.fixed.covering(at).max(self.yearly.covering(at)).max(self.weekly.covering(at))
     }
 
-    /// The first beginning of an exclusion after an uncovered time, without regard to `except`.
+    /// `after` is uncovered. Without regard to `except`.
     fn next_start(&self, after: NaiveDateTime) -> Option<NaiveDateTime> {
         let starts =
             [self.fixed.next_start(after), self.yearly.next_start(after), self.weekly.next_start(after)];

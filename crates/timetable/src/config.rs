@@ -1,9 +1,8 @@
 //! A job's schedule as stored and sent: `schedule_config`, the time zone and the daylight-saving
 //! choices.
 //!
-//! Defines the shapes, types and names of fields; the module of each schedule defines the meaning.
-//! One schedule, or several of the same kind in `any_of`. An unknown field is rejected, so that a
-//! misspelt one is not ignored. Pure; every error has the path of the field.
+//! One schedule, or several of the same kind in `any_of`. An unknown field is rejected. Pure; every
+//! error has the path of the field.
 
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
@@ -21,7 +20,6 @@ use super::{
 const CONFIG: &str = "schedule_config";
 const PERIOD_FIELDS: [&str; 5] = ["weeks", "days", "hours", "minutes", "seconds"];
 
-/// The field that holds several schedules.
 pub(super) const ANY_OF: &str = "any_of";
 
 /// A schedule without a fire after this instant has no future fires.
@@ -30,32 +28,28 @@ const PROBE: DateTime<Utc> = match DateTime::from_timestamp(4_102_444_800, 0) {
     None => panic!("chrono has the year 2100"),
 };
 
-/// Most schedules of one job.
 const MOST_MEMBERS: usize = 20;
 
-/// The columns of a job that define its schedule.
 #[derive(Debug, Clone, Copy)]
 pub struct ScheduleSource<'a> {
-    /// The kind, which decides what `config` may hold.
+    /// Decides the content of `config`.
     pub job_type: JobType,
     pub config: &'a Value,
-    /// IANA name of the zone in which wall-clock times are read.
     pub timezone: &'a str,
-    /// Policy for wall-clock times that do not exist; `None` means the default of the schedule.
+    /// `None` means the default of the schedule.
     pub dst_gap: Option<DstGap>,
-    /// Policy for wall-clock times that occur twice; `None` means the default of the schedule.
+    /// `None` means the default of the schedule.
     pub dst_overlap: Option<DstOverlap>,
-    /// When the job was created: the anchor of an interval that names none.
+    /// The anchor of an interval that names none.
     pub created_at: DateTime<Utc>,
-    /// Input of the hash for `H` in a cron expression: [`hash_key()`] of a job, or any text for an
-    /// example.
+    /// For `H` in a cron expression: [`hash_key()`] of a job, or any text for an example.
     pub hash_key: &'a str,
 }
 
-/// Input of the hash for the `H` of a job's cron expression.
+/// The hash key for the `H` of a job's cron expression.
 ///
-/// The name and not the id, so that a job that is deleted and created again keeps its times. The
-/// tenant, so that jobs with a common name of many tenants do not all run in one minute.
+/// It has the name, so that a job that is deleted and created again keeps its times. It has the
+/// tenant, so that jobs of many tenants with a common name do not all run in one minute.
 pub fn hash_key(tenant: uuid::Uuid, job_name: &str) -> String {
     format!("{tenant}/{job_name}")
 }
@@ -88,7 +82,6 @@ pub(super) fn parse(source: &ScheduleSource<'_>) -> Result<Schedule, ScheduleErr
     members.collect::<Result<_, _>>().map(Schedule::Union)
 }
 
-/// Path of an object in the job.
 struct Place(String);
 
 impl Place {
@@ -105,7 +98,7 @@ impl Place {
         ))
     }
 
-    /// An RFC 3339 instant, truncated to the microsecond.
+    /// Truncated to the microsecond.
     fn instant(
         &self,
         config: &Map<String, Value>,
@@ -126,7 +119,6 @@ impl Place {
     }
 }
 
-/// Reads the schedules of one job, which share its kind and zone.
 struct Reader<'a> {
     source: &'a ScheduleSource<'a>,
     zone: &'a Zone,
@@ -199,7 +191,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The field form; a given second implies seconds.
+    /// A given second implies seconds.
     fn cron_fields(&self, config: &Map<String, Value>, place: &Place) -> Result<CronSpec, ScheduleError> {
         place.refuse_unknown(config, &[&["expression"][..], cron::field_names(true)].concat())?;
         let options = CronOptions { hash_key: self.source.hash_key, seconds: config.contains_key("second") };

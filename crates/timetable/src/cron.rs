@@ -1,9 +1,8 @@
 //! Cron: wall-clock times of a crontab expression, or of its field form.
 //!
-//! Defines the dialect for users and finds the next matching wall-clock time. Knows no zone;
-//! `wall_clock` maps wall-clock times to instants. Our own parser (`split`, `field`, `reader`)
-//! reads the text and passes only explicit values to the saffron engine (`engine`), so none of that
-//! engine's parsing faults can occur.
+//! Defines the dialect and finds the next matching wall-clock time; `wall_clock` maps these to
+//! instants. Our own parser (`split`, `field`, `reader`) passes only explicit values to the saffron
+//! engine (`engine`), so none of that engine's parsing faults can occur.
 //!
 //! The dialect: five fields `minute hour day month day_of_week`, or six with `second` before them
 //! if the caller sets seconds ([`CronOptions`]), which for a nickname is second 0; 0 and 7 are
@@ -11,12 +10,10 @@
 //! than its end wraps (`22-2` is 22, 23, 0, 1, 2); `?` is `*`; `L`, `L-n`, `LW`, `nW`, `n#k`, `nL`,
 //! each also in a list; `H`, `H/n`, `H(a-b)`, `H(a-b)/n` (`hash`); nicknames. If both day fields
 //! are restricted, a day that matches either matches; `*/1` is `*`, every other step restricts.
-//! `nW` is a day of months that have a day n: `31W` skips April instead of moving to its end; `LW`
-//! is the last workday.
+//! `nW` is a day of months that have a day n: `31W` skips April; `LW` is the last workday.
 //!
-//! A `CronSpec` is immutable and freely shared. Parsing fails with the field, the offending text
-//! and the accepted values. `next_naive` does not panic and is bounded; a misbehaving engine
-//! becomes an error.
+//! Parsing fails with the field, the offending text and the accepted values. `next_naive` does not
+//! panic and is bounded; a misbehaving engine becomes an error.
 
 mod engine;
 #[cfg(test)]
@@ -48,38 +45,32 @@ pub use field_form::field_names;
 pub(super) use crate::cron::names::enumeration;
 pub(super) use pitfalls::pitfalls;
 
-/// Longest expression accepted, in bytes.
+/// In bytes.
 pub const MAX_EXPRESSION_LENGTH: usize = 256;
 
-/// The field of errors about a whole expression.
 const EXPRESSION: &str = "expression";
 
-/// Options of the parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CronOptions<'a> {
-    /// Input of the hash for `H`, see the module `hash`: stable for one job, different for another
-    /// job. The empty key gives an example.
+    /// For `H`, see the module `hash`: stable for one job, different for another. The empty key
+    /// gives an example.
     pub hash_key: &'a str,
-    /// Six fields, the first being the second, instead of five.
+    /// Six fields, the second first.
     pub seconds: bool,
 }
 
-/// A checked cron expression.
-///
-/// Two are equal when their normal text and the values of `H` are.
+/// Equal if the normal text and the values of `H` are.
 #[derive(Clone)]
 pub struct CronSpec {
     canonical: String,
     wildcard_time: bool,
-    /// Boxed, because only the sentence needs it, and it would make every schedule three times as
-    /// large.
+    /// Boxed: only the sentence needs it, and it would triple the size of every schedule.
     fields: Box<Fields>,
-    /// The seconds of a minute at which it fires; `None` if it has no such field and fires on whole minutes.
+    /// `None` fires on whole minutes.
     seconds: Option<ValueSet>,
     engine: Engine,
 }
 
-/// The five or six fields of an expression.
 #[derive(Clone, PartialEq, Eq)]
 struct Fields {
     second: Option<Field>,
@@ -104,15 +95,13 @@ impl Fields {
 }
 
 impl CronSpec {
-    /// Parses a crontab expression of five fields or a nickname such as `@daily`, with the empty
-    /// key for `H`.
+    /// Five fields or a nickname such as `@daily`, with the empty key for `H`.
     pub fn parse(text: &str) -> Result<Self, ScheduleError> {
         Self::parse_with(text, &CronOptions::default())
     }
 
-    /// Parses a crontab expression or a nickname such as `@daily`. Errors have the name of the
-    /// wrong cron field (`second`, `minute`, `hour`, `day`, `month`, `day_of_week`), or
-    /// `expression`.
+    /// A crontab expression or a nickname such as `@daily`. Errors have the name of the wrong cron
+    /// field (`second`, `minute`, `hour`, `day`, `month`, `day_of_week`), or `expression`.
     pub fn parse_with(text: &str, options: &CronOptions<'_>) -> Result<Self, ScheduleError> {
         let reading = Reading { weekdays: Weekdays::FromSunday, hash_key: options.hash_key };
         let field = |kind, text| Field::parse(kind, reading, text);
@@ -156,8 +145,8 @@ impl CronSpec {
         })
     }
 
-    /// The first matching wall-clock time after `after`: on a whole second if the expression has seconds, else on a
-    /// whole minute. `None` past the year 9999.
+    /// The first match after `after`: a whole second if the expression has seconds, else a whole
+    /// minute. `None` past the year 9999.
     pub fn next_naive(&self, after: NaiveDateTime) -> Result<Option<NaiveDateTime>, ScheduleError> {
         let next = match self.seconds {
             Some(seconds) => seconds::next_after(&self.engine, seconds, after),
@@ -169,30 +158,27 @@ impl CronSpec {
         })
     }
 
-    /// The expression in its normal form: parsing it with the same options yields an equal value.
+    /// Parsing it with the same options yields an equal value.
     pub fn canonical(&self) -> &str {
         &self.canonical
     }
 
-    /// The expression as an English sentence, on a 24-hour clock. Shows the values of `H`.
     pub fn sentence(&self) -> String {
         crate::cron::names::sentence(&self.fields)
     }
 
-    /// Most fires of one day.
     pub(super) fn most_per_day(&self) -> u64 {
         let values = |values: ValueSet| u64::try_from(values.iter().count()).unwrap_or(u64::MAX);
         values(self.fields.minute.values) * values(self.fields.hour.values) * self.seconds.map_or(1, values)
     }
 
-    /// Whether the minute or the hour field starts with `*` or with `H/n` (`*/n` spread over the
-    /// jobs). Such a schedule follows elapsed time over a daylight-saving change instead of the
-    /// clock. `H` alone and `H` with a range are times on the clock. The second field is ignored.
+    /// Whether minute or hour starts with `*` or with `H/n` (`*/n` spread over the jobs). Such a
+    /// schedule follows elapsed time over a daylight-saving change. `H` alone and `H` with a range
+    /// are times on the clock.
     pub fn wildcard_time(&self) -> bool {
         self.wildcard_time
     }
 
-    /// Whether the times depend on the hash key.
     pub fn uses_hash(&self) -> bool {
         self.fields.iter().any(|(_, field)| field.uses_hash())
     }

@@ -1,27 +1,25 @@
 //! The decision about the due fire times of a job: all policies together.
 //!
-//! [`decide`] takes the stored state of a job (its cursor, `settled_until`, the number of open
-//! dispatches) and the present. It returns the fires to dispatch, the skips to record, and the next
-//! cursor. The steps:
+//! [`decide`] takes the stored state of a job and the present. It returns the fires to dispatch,
+//! the skips to record, and the next cursor. The steps:
 //!
 //! 1. the misfire policy ([`super::misfire`]) selects among the due fires; a kill switch instead
 //!    skips all of them;
 //! 2. the overlap policy ([`super::overlap`]) admits as many as have room;
 //! 3. `max_runs` ends the job: fires beyond it are recorded as `ended`;
-//! 4. the interval is settled: fires between all of these that calendars excluded or clock
-//!    changes suppressed are recorded.
+//! 4. fires between all of these that calendars excluded or clock changes suppressed are recorded.
 //!
 //! So every nominal fire time in `(settled_until, new settled_until]` ends as exactly one of: a
 //! dispatch, a position inside a skipped range, or a move to another day that is itself one of
-//! these. (An excluded fire time inside the range of an outage belongs to that range.) If nothing
+//! these. An excluded fire time inside the range of an outage belongs to that range. If nothing
 //! will fire any more before the end of the job, the cursor visits its last excluded fire, so that
 //! these get their record too. `settled_until` never passes the present.
 //!
 //! A change of a job may leave a due fire that the change must not drop: a cursor at or before
 //! `settled_until`. It is decided separately, and settling continues after it.
 //!
-//! Pure. The cost does not grow with the length of an outage, except for `fire_all` with the fires
-//! it catches up. Fails as the schedule does, and then nothing is decided.
+//! The cost does not grow with the length of an outage, except for the fires that `fire_all`
+//! catches up. On an error, nothing is decided.
 
 use std::time::Duration;
 
@@ -36,51 +34,43 @@ use super::{
     overlap::{self, Admission, Load},
 };
 
-/// A job whose cursor has come due.
 #[derive(Debug, Clone, Copy)]
 pub struct Situation<'a> {
     pub timetable: &'a Timetable,
     /// Every fire time up to and including this one has been decided.
     pub settled_until: DateTime<Utc>,
-    /// Its stored next fire: a fire even if the current timetable does not name it, or a visit to
-    /// the last excluded fire.
+    /// A fire even if the current timetable does not name it, or a visit to the last excluded fire.
     pub cursor: DateTime<Utc>,
     /// The present, by the database's clock.
     pub now: DateTime<Utc>,
-    /// Policy for late fires.
     pub misfire: MisfirePolicy,
-    /// How late a fire may be and still be on time; `None` for [`misfire::DEFAULT_GRACE`].
+    /// `None` for [`misfire::DEFAULT_GRACE`].
     pub grace: Option<Duration>,
-    /// Policy for fires while other runs are open.
     pub overlap: OverlapPolicy,
     pub load: Load,
-    /// How many fires may still be dispatched; `None` for any number.
+    /// `None` for any number.
     pub runs_left: Option<u64>,
-    /// The kill switch that skips every fire, if one is active.
     pub held_by: Option<SkipReason>,
-    /// Most dispatches in this decision, at least one; the remaining fires stay due.
+    /// Most dispatches, at least one; the remaining fires stay due.
     pub limit: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// To be dispatched, ascending.
+    /// Ascending.
     pub fires: Vec<DateTime<Utc>>,
-    /// How many of them, the last ones, are queued until other runs have ended.
+    /// Number of the last `fires` that are queued until other runs have ended.
     pub waiting: usize,
-    /// How many of the oldest open dispatches to cancel.
+    /// Number of the oldest open dispatches to cancel.
     pub cancelled: usize,
-    /// To be recorded as not dispatched, ascending and disjoint.
+    /// Ascending and disjoint.
     pub skipped: Vec<SkippedRange>,
-    /// The new cursor; `None` if it never fires again.
+    /// `None` if it never fires again.
     pub next: Option<DateTime<Utc>>,
-    /// The new value of `settled_until`.
     pub settled_until: DateTime<Utc>,
-    /// Whether the job has reached `max_runs` or its end.
     pub is_over: bool,
 }
 
-/// Decides the due fires of a job.
 pub fn decide(situation: &Situation<'_>) -> Result<Decision, ScheduleError> {
     let Situation { timetable, cursor, now, settled_until, .. } = *situation;
     let plan = due(situation)?;
@@ -107,11 +97,10 @@ pub fn decide(situation: &Situation<'_>) -> Result<Decision, ScheduleError> {
     Ok(decision)
 }
 
-/// The plan of the misfire policy, or of a kill switch, for the due fires.
 fn due(situation: &Situation<'_>) -> Result<misfire::Plan, ScheduleError> {
     let Situation { timetable, settled_until, cursor, now, .. } = *situation;
     let begin = match cursor {
-        // A fire left by a change of the job: settling continues after it.
+        // A change of the job left this fire; settling continues after it.
         left if left <= settled_until => timetable.next_after(settled_until)?,
         // A visit exists only for the records of excluded fires.
         visited if timetable.is_excluded(visited) => timetable.next_after(visited)?,
@@ -150,8 +139,7 @@ fn due_from(situation: &Situation<'_>, begin: DateTime<Utc>) -> Result<misfire::
         let Situation { misfire: policy, grace, limit, .. } = *situation;
         return misfire::plan(timetable, begin, now, MisfireRules { policy, grace, limit: limit.max(1) });
     }
-    // Every due fire is skipped, also one that is due at this very instant: one tick later it would
-    // be late.
+    // Every due fire is skipped, also one that is due now: one tick later it is late.
     let just_after = now.checked_add_signed(TICK).unwrap_or(now);
     let rules = MisfireRules { grace: Some(Duration::ZERO), ..MisfireRules::new(MisfirePolicy::Skip) };
     let mut plan = misfire::plan(timetable, begin, just_after, rules)?;
@@ -161,7 +149,7 @@ fn due_from(situation: &Situation<'_>, begin: DateTime<Utc>) -> Result<misfire::
     Ok(plan)
 }
 
-/// Settles a job without due fires at `now`: the fires that calendars have excluded since.
+/// Without due fires: settles the fires that calendars have excluded since.
 pub fn settle_quiet(
     timetable: &Timetable,
     settled_until: DateTime<Utc>,
@@ -195,8 +183,8 @@ fn admitted(situation: &Situation<'_>, plan: misfire::Plan) -> Result<Decision, 
         dispatched.end = end;
     }
     let mut skipped = plan.skipped;
-    // Fires that were due together and did not all find room overlap with open runs. If no run is
-    // open, they overlap only with each other, because the scheduler saw them too late.
+    // Fires without room overlap with open runs. If no run is open, they overlap only with each
+    // other, because the scheduler saw them too late.
     let no_room = if load.open > 0 { SkipReason::Overlap } else { SkipReason::Misfire };
     let mut skip = |positions: std::ops::Range<usize>| {
         let goes_on = positions.start == 0;
@@ -205,8 +193,7 @@ fn admitted(situation: &Situation<'_>, plan: misfire::Plan) -> Result<Decision, 
         if let (Some(first), Some(last)) = (fires.first(), fires.last()) {
             let count = Count::Exact(u64::try_from(fires.len()).unwrap_or(u64::MAX));
             let range = SkippedRange { first: *first, last: *last, count, reason: no_room };
-            // The skips of the misfire policy directly precede the first fires; with the same
-            // reason they are one range.
+            // Adjacent skips with the same reason are one range.
             match skipped
                 .last_mut()
                 .filter(|before| goes_on && before.reason == no_room && before.first > settled_until)
@@ -215,7 +202,7 @@ fn admitted(situation: &Situation<'_>, plan: misfire::Plan) -> Result<Decision, 
                 None => skipped.push(range),
             }
         }
-        // Fires between one that a change of the job left and these have already been decided.
+        // Fires between a left one and these have already been decided.
         let single = |at: &DateTime<Utc>| SkippedRange {
             first: *at,
             last: *at,
@@ -240,8 +227,7 @@ fn admitted(situation: &Situation<'_>, plan: misfire::Plan) -> Result<Decision, 
     Ok(Decision { fires, waiting, cancelled, skipped, next, settled_until, is_over })
 }
 
-/// Records the fires that calendars excluded and clocks suppressed between the decided ones, up to
-/// the present.
+/// Records excluded and suppressed fires between the decided ones, up to the present.
 fn settle(
     timetable: &Timetable,
     settled_until: DateTime<Utc>,
@@ -254,11 +240,11 @@ fn settle(
     decided.sort_unstable();
     let last = decided.last().map_or(settled_until, |(_, last)| *last);
     let until = match decision.next {
-        // More fires are due than had room: the job is settled up to the last decided one.
+        // More fires are due: settled up to the last decided one.
         Some(next) if next <= now => last.max(settled_until),
         _ => now.max(last).max(settled_until),
     };
-    // After its last run a job has no fire times that a calendar could exclude.
+    // After its last run a job has no fire times.
     let end = if decision.is_over { last } else { until.checked_add_signed(TICK).unwrap_or(until) };
     let mut from = settled_until;
     let mut excluded = Vec::new();

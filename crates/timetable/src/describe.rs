@@ -1,20 +1,18 @@
 //! A schedule as one English sentence.
 //!
-//! Describes the schedule on a 24-hour clock and in its own zone, which the sentence does not name;
-//! the zone and the daylight-saving choices are separate settings. `cron::words` describes a cron
-//! expression. Pure and total.
+//! On a 24-hour clock and in its own zone, which the sentence does not name. `cron::names`
+//! describes a cron expression.
 
 use chrono::{DateTime, Datelike as _, SecondsFormat, TimeDelta, Utc};
 
 use super::{LAST_YEAR, Schedule, interval::Interval};
 
-/// Up to this many of a unit are written in that unit alone: 90 minutes, not 1 hour and 30 minutes.
+/// 90 minutes, not 1 hour and 30 minutes.
 const PLAIN_LIMIT: i64 = 120;
 
 const ELAPSED_UNITS: [(&str, i64); 3] = [("hour", 3600), ("minute", 60), ("second", 1)];
 const CALENDAR_UNITS: [(&str, i64); 2] = [("week", 604_800), ("day", 86_400)];
 
-/// The schedule as an English sentence.
 pub fn describe(schedule: &Schedule) -> String {
     match schedule {
         Schedule::Cron(cron) => cron.spec().sentence(),
@@ -25,11 +23,11 @@ pub fn describe(schedule: &Schedule) -> String {
     }
 }
 
-/// A calendar period is counted on the clock of its zone, so its anchor is shown there.
+/// The anchor of a calendar period is shown on the clock of its zone.
 fn describe_interval(interval: &Interval) -> String {
     let every = period(interval.period(), interval.is_calendar());
     let anchor = match interval.wall_clock() {
-        // At the limits of chrono's calendar, the local time of a zone may have no text form.
+        // At the limits of the calendar, the local time may have no text form.
         Some(clock) if (0..=LAST_YEAR).contains(&interval.anchor().year()) => {
             super::preview::in_zone(interval.anchor(), &clock.zone)
                 .to_rfc3339_opts(SecondsFormat::AutoSi, false)

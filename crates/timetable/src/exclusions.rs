@@ -2,8 +2,8 @@
 //!
 //! A calendar has local times, in its own zone or else in the job's. This module converts them to
 //! instants, one stretch of constant offset at a time, so that a clock change inside an excluded
-//! time neither opens nor lengthens it. Pure and immutable; cannot fail. Cost per query: one lookup
-//! in the zone and one in each calendar.
+//! time neither opens nor lengthens it. Cost per query: one lookup in the zone and one in each
+//! calendar.
 
 use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta, Utc};
 
@@ -11,11 +11,10 @@ use sched_vocabulary::schedule::{DstGap, DstOverlap};
 
 use super::{Calendar, wall_clock::WallClock, zone::Zone};
 
-/// The calendars of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Exclusions {
     calendars: Vec<Calendar>,
-    /// The clock of the job: of calendars without a zone, and of days.
+    /// For calendars without a zone, and for days.
     clock: WallClock,
 }
 
@@ -29,7 +28,7 @@ impl Exclusions {
         self.calendars.is_empty()
     }
 
-    /// If an instant is excluded, a later instant up to which every instant is excluded.
+    /// If `at` is excluded, a later instant up to which every instant is excluded.
     pub(super) fn until(&self, at: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let ends = self.calendars.iter().filter_map(|calendar| {
             let span = calendar.zone().unwrap_or(&self.clock.zone).span_at(at);
@@ -40,7 +39,6 @@ impl Exclusions {
         ends.max()
     }
 
-    /// Whether a local day of the job has any exclusion.
     pub(super) fn touch(&self, day: NaiveDate) -> bool {
         let (from, until) = (self.start_of(day), self.end_of(day));
         // A day that clocks skip is not a free day: an exclusion that passes it continues.
@@ -62,12 +60,10 @@ impl Exclusions {
         })
     }
 
-    /// The day an instant belongs to.
     pub(super) fn day_of(&self, at: DateTime<Utc>) -> NaiveDate {
         self.clock.zone.span_at(at).local(at).date()
     }
 
-    /// The first instant of a day.
     pub(super) fn start_of(&self, day: NaiveDate) -> DateTime<Utc> {
         self.clock.instant_of(day.and_time(NaiveTime::MIN))
     }
@@ -77,7 +73,7 @@ impl Exclusions {
         day.succ_opt().map_or(DateTime::<Utc>::MAX_UTC, |next| self.start_of(next))
     }
 
-    /// The same time on the clock some days later (or, with a negative number, earlier).
+    /// The same time on the clock; `days` may be negative.
     pub(super) fn days_later(&self, at: DateTime<Utc>, days: i64) -> Option<DateTime<Utc>> {
         let local = self.clock.zone.span_at(at).local(at).checked_add_signed(TimeDelta::days(days))?;
         Some(self.clock.instant_of(local))

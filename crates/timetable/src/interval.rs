@@ -1,13 +1,11 @@
 //! Intervals: fires at a fixed distance from an anchor.
 //!
 //! A period of hours, minutes and seconds is elapsed time: fires are `anchor + k * period` for
-//! every whole k. A period of only days and weeks is calendar time: fires keep the anchor's time on
-//! the wall clock of the job's zone, so that "every day" started at nine stays at nine over a
-//! daylight-saving change (a time that does not exist fires at the change, one that occurs twice at
+//! every whole k. A period of only days and weeks is calendar time: fires keep the anchor's local
+//! time in the job's zone (a time that does not exist fires at the change, one that occurs twice at
 //! its first pass). Days beside hours count 24 hours each.
 //!
-//! Pure and constant in time: k is computed, never counted up. Parsing fails with the wrong field;
-//! the next fire cannot fail, and is `None` only at the end of the calendar.
+//! Constant in time. The next fire is `None` only at the end of the calendar.
 
 use chrono::{DateTime, Datelike as _, NaiveDateTime, TimeDelta, Utc};
 
@@ -15,7 +13,6 @@ use sched_vocabulary::schedule::{DstGap, DstOverlap};
 
 use super::{LAST_YEAR, wall_clock::WallClock, zone::Zone};
 
-/// The parts of a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Period {
     pub weeks: u32,
@@ -26,10 +23,10 @@ pub struct Period {
 }
 
 impl Period {
-    /// The longest period: a hundred years.
+    /// A hundred years.
     pub const LONGEST: TimeDelta = TimeDelta::days(36_525);
 
-    /// The sum of the parts, a day being 24 hours.
+    /// A day is 24 hours.
     pub fn total(&self) -> TimeDelta {
         TimeDelta::weeks(self.weeks.into())
             + TimeDelta::days(self.days.into())
@@ -38,23 +35,21 @@ impl Period {
             + TimeDelta::seconds(self.seconds.into())
     }
 
-    /// Whether it consists of days and weeks only.
     pub fn is_calendar(&self) -> bool {
         self.hours == 0 && self.minutes == 0 && self.seconds == 0
     }
 }
 
-/// A period repeated from an anchor, in both directions of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interval {
     period: TimeDelta,
     anchor: DateTime<Utc>,
-    /// The wall clock of a calendar period, and its time at the anchor.
+    /// With the local time of the anchor.
     calendar: Option<(WallClock, NaiveDateTime)>,
 }
 
 impl Interval {
-    /// `None` if the period is shorter than a second or longer than [`Period::LONGEST`].
+    /// `None` below a second or beyond [`Period::LONGEST`].
     pub fn new(period: Period, anchor: DateTime<Utc>, zone: &Zone) -> Option<Self> {
         let total = period.total();
         if total < TimeDelta::seconds(1) || total > Period::LONGEST {
@@ -68,7 +63,6 @@ impl Interval {
         Some(Self { period: total, anchor, calendar })
     }
 
-    /// The first fire after an instant.
     pub fn next_after(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let Some((clock, anchor)) = &self.calendar else {
             return next_in_lattice(self.anchor.naive_utc(), self.period, after.naive_utc())
@@ -86,7 +80,7 @@ impl Interval {
         self.calendar.is_some()
     }
 
-    /// Most fires of one day: of a period shorter than a day, as many as 24 hours hold, rounded up.
+    /// As many as 24 hours hold, rounded up.
     pub(super) fn most_per_day(&self) -> u64 {
         let period = u64::try_from(self.period.num_seconds()).unwrap_or(1).max(1);
         86_400_u64.div_ceil(period)
@@ -100,17 +94,16 @@ impl Interval {
         self.anchor
     }
 
-    /// The wall clock that a calendar period keeps to.
     pub(super) fn wall_clock(&self) -> Option<&WallClock> {
         self.calendar.as_ref().map(|(clock, _)| clock)
     }
 
-    /// The first time on that clock after another, whether or not the zone has it.
+    /// The zone may lack that local time.
     pub(super) fn next_named(&self, after: NaiveDateTime) -> Option<NaiveDateTime> {
         self.calendar.as_ref().and_then(|(_, anchor)| next_in_lattice(*anchor, self.period, after))
     }
 
-    /// How many fires lie in `(after, until]`, if that is plain arithmetic; `None` for a calendar period.
+    /// In `(after, until]`; `None` for a calendar period.
     pub(super) fn count_between(&self, after: DateTime<Utc>, until: DateTime<Utc>) -> Option<u64> {
         if self.calendar.is_some() {
             return None;
@@ -119,21 +112,21 @@ impl Interval {
         u64::try_from(steps(until).saturating_sub(steps(after))).ok()
     }
 
-    /// The last fire not later than an instant, if that is plain arithmetic; `None` for a calendar period.
+    /// `None` for a calendar period.
     pub(super) fn latest(&self, until: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let next = if self.is_calendar() { None } else { self.next_after(until) };
         // No fires exist after the last year, though the lattice continues.
         next.and_then(|next| next.checked_sub_signed(self.period)).filter(|last| last.year() <= LAST_YEAR)
     }
 
-    /// The fire `back` periods before a given one, if that is plain arithmetic; `None` for a calendar period.
+    /// `None` for a calendar period.
     pub(super) fn earlier(&self, fire: DateTime<Utc>, back: usize) -> Option<DateTime<Utc>> {
         let back = if self.is_calendar() { None } else { i32::try_from(back).ok() };
         self.period.checked_mul(back?).and_then(|distance| fire.checked_sub_signed(distance))
     }
 }
 
-/// The number of whole periods from the anchor to `at`, rounded down. In microseconds, which hold 292,000 years.
+/// Rounded down. In microseconds, which hold 292,000 years.
 fn floor_steps(anchor: NaiveDateTime, period: TimeDelta, at: NaiveDateTime) -> i64 {
     let (micros, period) = (micros(at - anchor), micros(period).max(1));
     micros.div_euclid(period)
@@ -141,12 +134,11 @@ fn floor_steps(anchor: NaiveDateTime, period: TimeDelta, at: NaiveDateTime) -> i
 
 fn micros(delta: TimeDelta) -> i64 {
     let saturated = if delta < TimeDelta::zero() { i64::MIN } else { i64::MAX };
-    // Rounded down, also before the anchor, so that a fraction of a microsecond never skips a fire.
+    // Rounded down, so that a fraction of a microsecond never skips a fire.
     let whole = delta.num_microseconds().unwrap_or(saturated);
     if delta.subsec_nanos() % 1000 < 0 { whole.saturating_sub(1) } else { whole }
 }
 
-/// The first `anchor + k * period` after `after`.
 fn next_in_lattice(anchor: NaiveDateTime, period: TimeDelta, after: NaiveDateTime) -> Option<NaiveDateTime> {
     let steps = floor_steps(anchor, period, after).checked_add(1)?;
     let distance = micros(period).checked_mul(steps)?;

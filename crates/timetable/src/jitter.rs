@@ -1,12 +1,11 @@
 //! Jitter: the delay between a fire time and the start of its run, so that jobs of one instant do
 //! not start together.
 //!
-//! It is a pure function of the job and the fire time, so a scheduler that takes over, a preview
-//! and a user at a SQL prompt compute the same. Take the SHA-256 over the sixteen bytes of the
-//! job's id followed by the fire time as microseconds since 1970 (eight bytes, big endian). Its
-//! first eight bytes (big endian) modulo the microseconds of the span, its end included, are the
-//! delay. The fire time itself does not move: it is the unique key, and records use it. Cannot
-//! fail.
+//! A pure function of job and fire time: a new leader, a preview and a user at a SQL prompt compute
+//! the same. Take the SHA-256 over the sixteen bytes of the job's id followed by the fire time as
+//! microseconds since 1970 (eight bytes, big endian). Its first eight bytes (big endian) modulo the
+//! microseconds of the span, its end included, are the delay. The fire time itself does not move:
+//! it is the unique key.
 
 use std::time::Duration;
 
@@ -14,7 +13,6 @@ use chrono::{DateTime, Utc};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-/// The delay of one fire, from zero to `most`.
 pub fn jitter(job: Uuid, fire: DateTime<Utc>, most: Duration) -> Duration {
     let choices = u64::try_from(most.as_micros()).unwrap_or(u64::MAX - 1).min(u64::MAX - 1) + 1;
     if choices == 1 {

@@ -1,16 +1,13 @@
 //! Schedules: when a job fires.
 //!
-//! A [`Schedule`] is a pure function from an instant to the next fire time; a [`Timetable`] is a
-//! schedule within its bounds and calendars; and [`decide()`] decides about due fire times: which
-//! are dispatched, which are recorded as skipped and why, and what is next. This crate defines the
-//! settings of a user (`schedule_config`, time zone, daylight-saving choices, bounds, calendars,
-//! policies) and their meaning in UTC. It stores and dispatches nothing: no clock is read here, and
-//! nothing is fetched except the zone tables (`zone`).
+//! A [`Schedule`] is a pure function from an instant to the next fire time, a [`Timetable`] a
+//! schedule within its bounds and calendars. [`decide()`] decides about due fire times: the fires
+//! to dispatch, the skips to record, and the next cursor. This crate reads no clock, and stores and
+//! dispatches nothing; it reads only the zone tables (`zone`).
 //!
 //! `next_after` is total, later than its argument, monotone, and exact to the microsecond, the
-//! resolution of the database. Schedules are immutable and freely shared between threads. Parsing
-//! fails with the path of the wrong field. After that only a defect in the cron engine can fail, as
-//! an error and not as a panic.
+//! resolution of the database. Parsing fails with the path of the wrong field. After that only a
+//! defect in the cron engine can fail, as an error and not as a panic.
 
 pub mod calendar;
 mod config;
@@ -55,23 +52,19 @@ pub use self::{
     zone::{Zone, tzdata_version},
 };
 
-/// The last year in which anything fires: the last that RFC 3339 can write and the zone tables reach.
+/// The last year that RFC 3339 can write and the zone tables reach.
 const LAST_YEAR: i32 = 9999;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Schedule {
-    /// At the wall-clock times of a cron expression.
     Cron(CronSchedule),
-    /// At a fixed distance from an anchor.
     Interval(Interval),
     OneOff(DateTime<Utc>),
-    /// Only by a trigger.
     Manual,
-    /// Whenever one of several of the same kind fires; two that fire at one instant are one fire.
+    /// Several of the same kind; two that fire at one instant are one fire.
     Union(Vec<Self>),
 }
 
-/// A cron expression in a zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CronSchedule {
     spec: CronSpec,
@@ -79,9 +72,8 @@ pub struct CronSchedule {
 }
 
 impl CronSchedule {
-    /// An expression with its zone. A choice of `None` follows the expression: a fixed time of day
-    /// is moved out of a gap and fires at the first pass of an overlap, a leading `*` in minute or
-    /// hour follows elapsed time.
+    /// `None` follows the expression. A fixed time of day is moved out of a gap and fires at the
+    /// first pass of an overlap. A leading `*` in minute or hour follows elapsed time.
     pub fn new(spec: CronSpec, zone: Zone, gap: Option<DstGap>, overlap: Option<DstOverlap>) -> Self {
         let (default_gap, default_overlap) = if spec.wildcard_time() {
             (DstGap::Skip, DstOverlap::Both)
@@ -97,7 +89,6 @@ impl CronSchedule {
         &self.spec
     }
 
-    /// The zone in which it is read.
     pub fn zone(&self) -> &Zone {
         &self.clock.zone
     }
@@ -108,13 +99,12 @@ impl CronSchedule {
 }
 
 impl Schedule {
-    /// Parses a job's schedule as stored or sent. Errors have the path of the field, such as
-    /// `timezone` or `schedule_config.minute`.
+    /// Errors have the path of the field, such as `timezone` or `schedule_config.minute`.
     pub fn parse(source: &ScheduleSource<'_>) -> Result<Self, ScheduleError> {
         config::parse(source)
     }
 
-    /// The first fire time after an instant; `None` if there is none before the year 10000.
+    /// `None` if there is none before the year 10000.
     pub fn next_after(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
         let next = match self {
             Self::Cron(cron) => cron.next_after(after)?,
@@ -142,7 +132,7 @@ impl Schedule {
         }
     }
 
-    /// The release of the zone tables its fire times depend on, to be stored beside them; `None` if they need none.
+    /// The release of the zone tables that its fire times depend on, to be stored beside them.
     pub fn tzdata_version(&self) -> Option<&'static str> {
         match self {
             Self::Cron(_) => Some(tzdata_version()),
@@ -152,7 +142,7 @@ impl Schedule {
         }
     }
 
-    /// The schedules it is the union of: itself alone, unless it is one.
+    /// Itself alone, unless it is a union.
     fn members(&self) -> &[Self] {
         match self {
             Self::Union(members) => members,
@@ -160,8 +150,7 @@ impl Schedule {
         }
     }
 
-    /// Most fires of one day, or more; a schedule without a daily bound counts by its shortest
-    /// distance.
+    /// An upper bound; a schedule without a daily bound counts by its shortest distance.
     fn most_per_day(&self) -> u64 {
         match self {
             Self::Cron(cron) => cron.spec().most_per_day(),
@@ -172,13 +161,11 @@ impl Schedule {
         }
     }
 
-    /// Whether it fires at listed instants only, and never again after the last.
     fn is_list(&self) -> bool {
         self.members().iter().all(|member| matches!(member, Self::OneOff(_) | Self::Manual))
     }
 
-    /// Its wall clock; `None` if it names no times of day, and for a union, whose members have
-    /// their own.
+    /// `None` without times of day, and for a union, whose members have their own.
     fn wall_clock(&self) -> Option<&WallClock> {
         match self {
             Self::Cron(cron) => Some(&cron.clock),
@@ -187,7 +174,7 @@ impl Schedule {
         }
     }
 
-    /// The first wall-clock time it names after another, whether or not the zone has it; `None` if it names none.
+    /// The zone may lack that local time.
     fn next_named(&self, after: NaiveDateTime) -> Result<Option<NaiveDateTime>, ScheduleError> {
         match self {
             Self::Cron(cron) => cron.spec.next_naive(after),
@@ -197,7 +184,7 @@ impl Schedule {
     }
 }
 
-/// An instant truncated to the resolution of the database, a microsecond.
+/// Truncated to a microsecond, the resolution of the database.
 fn whole_microseconds(at: DateTime<Utc>) -> DateTime<Utc> {
     at.with_nanosecond(at.nanosecond() / 1000 * 1000).unwrap_or(at)
 }

@@ -1,7 +1,7 @@
-//! Due fire times: which to dispatch, which to record as skipped, and what is next.
+//! Due fire times: which to dispatch, which to record as skipped, and the next cursor.
 //!
-//! [`plan`] takes a job's cursor (its stored next fire time) and the present. A due fire no older
-//! than the grace is on time and fires under every policy. An older one is a misfire:
+//! A due fire no older than the grace is on time and fires under every policy. An older one is a
+//! misfire:
 //!
 //! - `skip`: all misfires become one skipped range;
 //! - `fire_once`: the latest misfire fires, the earlier ones become one skipped range;
@@ -9,13 +9,11 @@
 //!
 //! So every due fire is fired or lies in exactly one range. A plan holds at most [`MAX_FIRES`]
 //! fires. If more are due, the earliest are taken and `next` is the first remaining one, not later
-//! than the present, so that the next plan continues there. Otherwise `next` is later than the
-//! present.
+//! than the present. Otherwise `next` is later than the present.
 //!
-//! Pure. The cost does not grow with the length of an outage: the latest misfire is found by
-//! arithmetic for an interval and by bisection otherwise. A range is counted exactly for an
-//! interval of elapsed time, and otherwise up to [`COUNT_LIMIT`], beyond which the count is a lower
-//! bound. Only a defect of the cron engine makes it fail.
+//! The cost does not grow with the length of an outage: the latest misfire is found by arithmetic
+//! for an interval and by bisection otherwise. A range is counted exactly for an interval of
+//! elapsed time, and otherwise up to [`COUNT_LIMIT`], beyond which the count is a lower bound.
 
 use std::time::Duration;
 
@@ -30,36 +28,34 @@ use super::{
     interval::Interval,
 };
 
-/// Default for how late a fire may be and still be on time.
+/// Default of the longest delay of a fire on time.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(60);
 
-/// Most fires in one plan, and so the largest effective cap of `fire_all`.
+/// Also the largest effective cap of `fire_all`.
 pub const MAX_FIRES: usize = 10_000;
 
-/// How far the fires of a range are counted if that takes one step per fire.
+/// Limit for counting a range one fire at a time.
 ///
-/// The limit covers ten days of an hourly job, and is low enough that a restart after an outage
-/// plans tens of thousands of jobs in seconds.
+/// It covers ten days of an hourly job, and lets a restart after an outage plan tens of thousands
+/// of jobs in seconds.
 pub const COUNT_LIMIT: u64 = 250;
 
-/// The resolution of fire times in the database.
+/// Resolution of the database.
 pub(super) const TICK: TimeDelta = TimeDelta::microseconds(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MisfirePolicy {
     Skip,
-    /// Fire the latest once and record the earlier ones.
     #[default]
     FireOnce,
-    /// Fire the latest `cap` and record the earlier ones.
     FireAll {
-        /// At least one; more than [`MAX_FIRES`] counts as that.
+        /// At least one, at most [`MAX_FIRES`].
         cap: u32,
     },
 }
 
 impl MisfirePolicy {
-    /// The policy of a stored kind; `cap` counts for `fire_all` only, and at least 1.
+    /// `cap` counts for `fire_all` only, and at least 1.
     #[must_use]
     pub fn from_kind(kind: MisfireKind, cap: i32) -> Self {
         match kind {
@@ -69,10 +65,8 @@ impl MisfirePolicy {
         }
     }
 
-    /// The names of the policies.
     pub const NAMES: [&str; 3] = ["skip", "fire_once", "fire_all"];
 
-    /// The policy of a stored name; `cap` counts for `fire_all` only.
     pub fn from_parts(name: &str, cap: u32) -> Result<Self, ScheduleError> {
         match name {
             "skip" => Ok(Self::Skip),
@@ -86,7 +80,6 @@ impl MisfirePolicy {
         }
     }
 
-    /// The name as it is stored and sent.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Skip => "skip",
@@ -95,7 +88,6 @@ impl MisfirePolicy {
         }
     }
 
-    /// How many of the latest misfires fire.
     fn caught_up(self) -> usize {
         match self {
             Self::Skip => 0,
@@ -108,7 +100,6 @@ impl MisfirePolicy {
 /// How a plan treats due fires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MisfireRules {
-    /// Policy for late fires.
     pub policy: MisfirePolicy,
     /// How late a fire may be and still be on time; `None` for [`DEFAULT_GRACE`].
     pub grace: Option<Duration>,
@@ -124,13 +115,11 @@ impl MisfireRules {
     }
 }
 
-/// A source of fire times: a schedule, or a timetable.
 pub trait Occurrences {
-    /// The first fire after an instant. Fails only with a defect of the cron engine.
+    /// Fails only with a defect of the cron engine.
     fn next_after(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError>;
 
-    /// The interval with exactly these fires, if there is one: it allows arithmetic instead of a
-    /// search.
+    /// The interval with exactly these fires, for arithmetic instead of a search.
     fn as_interval(&self) -> Option<&Interval>;
 }
 
@@ -147,50 +136,45 @@ impl Occurrences for Schedule {
     }
 }
 
-/// The plan for the due fire times of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// To be dispatched, ascending.
+    /// Ascending.
     pub fires: Vec<DateTime<Utc>>,
-    /// To be recorded as not dispatched, ascending and disjoint.
+    /// Ascending and disjoint.
     pub skipped: Vec<SkippedRange>,
-    /// The job's new cursor; `None` if it never fires again.
+    /// `None` if it never fires again.
     pub next: Option<DateTime<Utc>>,
 }
 
-/// Consecutive fire times that are not dispatched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkippedRange {
     pub first: DateTime<Utc>,
-    /// The last of them, included.
+    /// Included.
     pub last: DateTime<Utc>,
     pub count: Count,
     pub reason: SkipReason,
 }
 
-/// A number of fire times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
     Exact(u64),
-    /// So many and perhaps more.
     AtLeast(u64),
 }
 
 impl Count {
-    /// The number, which is a lower bound unless [`Count::is_exact`].
+    /// A lower bound unless [`Count::is_exact`].
     pub fn value(self) -> u64 {
         match self {
             Self::Exact(count) | Self::AtLeast(count) => count,
         }
     }
 
-    /// Both together; exact if both are.
+    /// Exact if both are.
     pub fn plus(self, other: Self) -> Self {
         let sum = self.value().saturating_add(other.value());
         if self.is_exact() && other.is_exact() { Self::Exact(sum) } else { Self::AtLeast(sum) }
     }
 
-    /// Whether the number is exact.
     pub fn is_exact(self) -> bool {
         matches!(self, Self::Exact(_))
     }
@@ -235,7 +219,6 @@ pub fn plan(
     Ok(plan)
 }
 
-/// The latest fire not later than `until`, given one that is not later either.
 pub(super) fn latest_until(
     schedule: &impl Occurrences,
     known: DateTime<Utc>,
@@ -244,7 +227,6 @@ pub(super) fn latest_until(
     Due { schedule, cursor: known }.latest(until)
 }
 
-/// The latest fire not later than `until`, given the first one, and how many there are.
 pub(super) fn until(
     schedule: &impl Occurrences,
     first: DateTime<Utc>,
@@ -255,14 +237,13 @@ pub(super) fn until(
     Ok((last, due.count(last)?))
 }
 
-/// The fires of a schedule from a cursor on, which is the first of them.
 struct Due<'a, S> {
     schedule: &'a S,
     cursor: DateTime<Utc>,
 }
 
 impl<S: Occurrences> Due<'_, S> {
-    /// The latest fire not later than `until`; the cursor if there is no other.
+    /// The cursor if there is no other.
     fn latest(&self, until: DateTime<Utc>) -> Result<DateTime<Utc>, ScheduleError> {
         let Some(second) = self.next_until(self.cursor, until)? else { return Ok(self.cursor) };
         if let Some(interval) = self.schedule.as_interval()
@@ -270,8 +251,8 @@ impl<S: Occurrences> Due<'_, S> {
         {
             return Ok(last.max(second));
         }
-        // `fire` is one, not later than `until`; no fire lies in `(high, until]`. Each round halves
-        // the distance.
+        // `fire` is not later than `until`; no fire lies in `(high, until]`. Each round halves the
+        // distance.
         let (mut fire, mut high) = (second, until);
         let mut window = TimeDelta::minutes(1);
         while let Some(low) = until.checked_sub_signed(window).filter(|low| *low > self.cursor) {
@@ -292,8 +273,7 @@ impl<S: Occurrences> Due<'_, S> {
         Ok(fire)
     }
 
-    /// The earliest of the `wanted` latest fires up to `last`, which is a fire itself; `None` if
-    /// `wanted` is zero.
+    /// `last` is a fire itself; `None` if `wanted` is zero.
     fn back_from(&self, last: DateTime<Utc>, wanted: usize) -> Result<Option<DateTime<Utc>>, ScheduleError> {
         if wanted <= 1 || last == self.cursor {
             return Ok(Some(last).filter(|_| wanted > 0));
@@ -303,9 +283,8 @@ impl<S: Occurrences> Due<'_, S> {
         {
             return Ok(Some(if earlier > self.cursor { earlier } else { self.cursor }));
         }
-        // Too few fires follow `few`; too many to list follow `many`. Windows double until they
-        // hold enough. Only if a window holds far too many, over a burst, the distance is halved
-        // again.
+        // Too few fires follow `few`, too many `many`. Windows double until they hold enough; over
+        // a burst, the distance is halved again.
         let (mut few, mut many) = (last, None);
         let mut window = TimeDelta::minutes(1);
         loop {
@@ -326,7 +305,6 @@ impl<S: Occurrences> Due<'_, S> {
         }
     }
 
-    /// How many fires there are from the cursor to `last`, both included.
     fn count(&self, last: DateTime<Utc>) -> Result<Count, ScheduleError> {
         if let Some(interval) = self.schedule.as_interval()
             && let Some(after_cursor) = interval.count_between(self.cursor, last)
@@ -343,7 +321,7 @@ impl<S: Occurrences> Due<'_, S> {
         Ok(Count::Exact(count))
     }
 
-    /// The fires in `(after, until]`, or `None` if they are more than `limit`.
+    /// `None` if they are more than `limit`.
     fn list(
         &self,
         after: DateTime<Utc>,

@@ -4,38 +4,33 @@
 //!
 //! - `skip`: they are skipped; of fires that come due together the latest are dispatched;
 //! - `queue`: they are dispatched and queued, oldest first; a queue of [`LONGEST_LINE`] admits no
-//!   more, so that a job that is slower than its schedule does not pile up work without a bound;
-//! - `cancel_oldest`: the latest are dispatched, and the oldest open runs that take their room
-//!   are cancelled;
+//!   more, so that a slow job does not pile up work without a bound;
+//! - `cancel_oldest`: the latest are dispatched, and the oldest open runs that take their room are
+//!   cancelled;
 //! - `allow`: all are dispatched.
 //!
-//! Computes numbers only; the scheduler cancels runs and releases queued ones. Pure, total and
-//! constant in time: it counts, and never lists.
+//! The scheduler cancels runs and releases queued ones.
 
 use std::ops::Range;
 
 use super::OverlapPolicy;
 
-/// Most queued runs of a job.
 pub const LONGEST_LINE: usize = 1_000;
 
-/// The open runs of a job when fires come due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
-    /// Runs that wait or run.
     pub open: usize,
-    /// How many may run at once; zero counts as one.
+    /// Zero counts as one.
     pub max_instances: usize,
 }
 
-/// The decision about due fires, counted from the earliest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admission {
-    /// Positions of the fires that are dispatched; the remaining ones are skipped.
+    /// The remaining ones are skipped.
     pub dispatched: Range<usize>,
-    /// How many of the dispatched, the last ones, are queued until other runs have ended.
+    /// Number of the last dispatched fires that are queued until other runs have ended.
     pub waiting: usize,
-    /// How many of the oldest open dispatches are cancelled.
+    /// Number of the oldest open dispatches to cancel.
     pub cancelled: usize,
 }
 

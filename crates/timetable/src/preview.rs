@@ -1,8 +1,7 @@
 //! Preview of a schedule before it is saved: its next fire times, a sentence, and warnings.
 //!
-//! Shows fire times for people: in UTC, on the clock of the zone, and with a note if a clock change
-//! moved or doubled one. `describe` writes the sentence, `warnings` the warnings. Nothing is stored
-//! or dispatched. Pure; the number of fire times is bounded. Fails as the schedule does.
+//! Shows fire times in UTC and on the clock of the zone, with a note if a clock change moved or
+//! doubled one.
 
 use chrono::{DateTime, Datelike as _, FixedOffset, Offset as _, SecondsFormat, TimeDelta, Utc};
 
@@ -14,17 +13,14 @@ use super::{
     zone::{Span, Zone, local},
 };
 
-/// Most fire times that a preview gives.
 pub const MAX_FIRE_TIMES: usize = 10_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FireTime {
     pub utc: DateTime<Utc>,
-    /// The same as the clocks of the zone show it.
     pub local: DateTime<FixedOffset>,
-    /// The effect of a clock change on it.
     pub note: Option<FireNote>,
-    /// The fire time that a calendar moved here; `None` if it was not moved.
+    /// `None` if no calendar moved it.
     pub moved_from: Option<DateTime<Utc>>,
 }
 
@@ -32,14 +28,11 @@ pub struct FireTime {
 pub struct Preview {
     /// The next fire times, earliest first.
     pub fire_times: Vec<FireTime>,
-    /// The schedule as one English sentence.
     pub description: String,
-    /// Warnings, each a fragment that begins with the field it is about.
     pub warnings: Vec<String>,
 }
 
 impl Preview {
-    /// Previews a schedule as stored or sent: at most `count` fire times after an instant.
     pub fn of(
         source: &TimetableSource<'_>,
         after: DateTime<Utc>,
@@ -63,10 +56,9 @@ impl Preview {
     }
 }
 
-/// The first `count` fire times after an instant, at most [`MAX_FIRE_TIMES`].
-///
-/// They are shown in the zone of the schedule. One-offs and elapsed intervals have no zone and use
-/// `zone`. A fire that a gap moved onto a regular one counts as shifted.
+/// At most [`MAX_FIRE_TIMES`] fire times, in the zone of the schedule. One-offs and elapsed
+/// intervals have no zone and use `zone`. A fire that a gap moved onto a regular one counts as
+/// shifted.
 pub fn preview(
     timetable: &Timetable,
     zone: &Zone,
@@ -96,7 +88,6 @@ pub fn preview(
     Ok(fire_times)
 }
 
-/// The exclusions of the calendars in `(after, until]`, as a warning.
 fn excluded(
     timetable: &Timetable,
     after: DateTime<Utc>,
@@ -111,13 +102,11 @@ fn excluded(
     }))
 }
 
-/// An instant as the clocks of a zone show it.
 pub(super) fn in_zone(at: DateTime<Utc>, zone: &Zone) -> DateTime<FixedOffset> {
     at.with_timezone(&fixed(zone.offset_at(at)))
 }
 
-/// An offset as chrono's type. Both libraries accept every offset that a zone has had, so the
-/// fallback UTC is never used.
+/// Both libraries accept every offset that a zone has had, so the fallback UTC is never used.
 fn fixed(offset: TimeDelta) -> FixedOffset {
     let seconds = i32::try_from(offset.num_seconds()).ok();
     seconds.and_then(FixedOffset::east_opt).unwrap_or_else(|| Utc.fix())
@@ -135,7 +124,6 @@ fn note(
     Ok(pass(zone, span, at))
 }
 
-/// Whether the schedule names a time in the gap that ends at `at`.
 fn is_shifted(schedule: &Schedule, span: &Span, at: DateTime<Utc>) -> Result<bool, ScheduleError> {
     for member in schedule.members() {
         if is_member_shifted(member, span, at)? {
@@ -156,7 +144,7 @@ fn is_member_shifted(schedule: &Schedule, span: &Span, at: DateTime<Utc>) -> Res
     }
 }
 
-/// Whether this is the first or the second pass of a time that the adjacent stretch shows too.
+/// The first or second pass of a time that the adjacent stretch shows too.
 fn pass(zone: &Zone, span: &Span, at: DateTime<Utc>) -> Option<FireNote> {
     let shown = span.local(at);
     if let Some((start, before)) = span.start

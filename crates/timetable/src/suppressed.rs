@@ -1,10 +1,9 @@
-//! Wall-clock times that a schedule names, that no clock showed because of a gap, and that do not
-//! fire under `dst_gap: skip`.
+//! Wall-clock times that a schedule names, that fall into a gap, and that do not fire under
+//! `dst_gap: skip`.
 //!
-//! Such a time is not an instant, so it is counted at the first instant after the gap, as a shifted
-//! time would be; several at one instant count once. If the job has a fire at that instant anyway,
-//! nothing was suppressed: `*/15 * * * *` just continues. Pure; fails as the schedule does. Cost:
-//! one lookup in the zone if no clock changes in between.
+//! Such a time is counted at the first instant after the gap; several at one instant count once. If
+//! the job has a fire at that instant anyway, nothing was suppressed: `*/15 * * * *` just
+//! continues. Cost: one lookup in the zone if no clock changes in between.
 
 use chrono::{DateTime, Utc};
 
@@ -17,13 +16,12 @@ use super::{
     zone::local,
 };
 
-/// Most clock changes that are searched; a zone has two a year.
+/// A zone has two a year.
 const MOST_CHANGES: usize = 1_000;
 
 impl Timetable {
     /// The fire times strictly between two instants that never fire: those excluded by calendars,
-    /// in one range, and those suppressed by clock changes, unless that range contains them.
-    /// Ascending and disjoint.
+    /// in one range, and suppressed ones outside of that range. Ascending and disjoint.
     pub fn unfired_between(
         &self,
         after: DateTime<Utc>,
@@ -47,8 +45,8 @@ impl Timetable {
         Ok(all)
     }
 
-    /// The instants strictly between two others at which clocks had skipped a time that the
-    /// schedule names and does not shift.
+    /// The ends of gaps, strictly between two instants, with a time that the schedule names and
+    /// does not shift.
     pub fn suppressed_between(
         &self,
         after: DateTime<Utc>,
@@ -70,7 +68,6 @@ impl Timetable {
     }
 }
 
-/// The ends of the gaps over which a schedule names a time that it skips.
 fn gaps(
     schedule: &Schedule,
     after: DateTime<Utc>,

@@ -1,4 +1,4 @@
-//! Tests of schedules through their public interface, and the slow models for comparison.
+//! Tests of schedules through their public interface, and slow models.
 
 mod config;
 mod daylight_saving;
@@ -62,7 +62,6 @@ fn parse(job_type: JobType, config: &Value, timezone: &str) -> Result<Schedule, 
     })
 }
 
-/// The next `count` fires.
 fn fires(schedule: &Schedule, after: &str, count: usize) -> Vec<DateTime<Utc>> {
     let next = |at: &DateTime<Utc>| schedule.next_after(*at).expect("the engine works");
     std::iter::successors(next(&utc(after)), next).take(count).collect()

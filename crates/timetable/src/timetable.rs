@@ -1,16 +1,15 @@
 //! A timetable: a schedule within its bounds and calendars. A job fires by its timetable.
 //!
 //! The schedule names *nominal* fire times. Those before `start_at`, or at or after `end_at`, do
-//! not exist. A fire that a calendar excludes is skipped, or rolled: moved to the same time on the
-//! clock of the next (or the latest earlier) day on which that time is not excluded; such a day is
-//! a *business day* here. A roll goes at most [`LONGEST_ROLL`] days far and does not leave the
-//! bounds; a fire that finds no day is skipped. Two fires at one instant are one fire.
+//! not exist. A fire that a calendar excludes is skipped, or rolled: moved to the same local time
+//! of the next (or the latest earlier) *business day*, on which that time is not excluded. A roll
+//! goes at most [`LONGEST_ROLL`] days far and does not leave the bounds; a fire without such a day
+//! is skipped. Two fires at one instant are one fire.
 //!
 //! `next_after` is the least element after its argument of a fixed set of instants, so it is later
-//! than its argument and monotone, independent of any moves. A search that finds only excluded
-//! fires for decades ends with an error, never with silence. Rolling checks the days around the
-//! argument as long as they touch an exclusion; hence it is limited to schedules of at most
-//! [`MOST_ROLLED_PER_DAY`] fires a day. Pure and immutable; fails as the schedule does.
+//! than its argument and monotone. A search that finds only excluded fires for decades ends with an
+//! error. Rolling checks the days around the argument as long as they touch an exclusion; hence it
+//! is limited to schedules of at most [`MOST_ROLLED_PER_DAY`] fires a day.
 
 mod rolling;
 
@@ -27,23 +26,21 @@ use super::{
     zone::Zone,
 };
 
-/// How many days a fire is moved at most.
+/// In days.
 pub(super) const LONGEST_ROLL: i64 = 60;
 
-/// Most fires a day of a schedule that can be rolled.
 pub(super) const MOST_ROLLED_PER_DAY: u64 = 4;
 
-/// After so many excluded stretches with no fire between them a search gives up: 27 years of daily fires.
+/// Limit of excluded stretches without a fire in a search: 27 years of daily fires.
 const MOST_JUMPS: usize = 10_000;
 
-/// After so many nominal fires that find no day to move to, a search gives up: more than a year of them, beside stretches
-/// that are passed over as a whole.
+/// Limit of nominal fires without a day to move to in a search: more than a year of them, beside
+/// stretches that are passed over as a whole.
 const MOST_STEPS: usize = 2_000;
 
-/// Instants outside these years are mistakes: neither the database nor RFC 3339 can hold all of them.
+/// Instants outside these years are mistakes: the database and RFC 3339 cannot hold all of them.
 const YEARS: std::ops::RangeInclusive<i32> = 1..=9999;
 
-/// The columns of a job that define its schedule, and the calendars it names.
 #[derive(Debug, Clone, Copy)]
 pub struct TimetableSource<'a> {
     pub schedule: ScheduleSource<'a>,
@@ -52,18 +49,16 @@ pub struct TimetableSource<'a> {
     /// No fire at or after this instant.
     pub end_at: Option<DateTime<Utc>>,
     pub calendars: &'a [Calendar],
-    /// Policy for a fire that a calendar excludes.
     pub roll: CalendarRoll,
 }
 
 impl<'a> From<ScheduleSource<'a>> for TimetableSource<'a> {
-    /// The schedule without bounds and calendars.
+    /// Without bounds and calendars.
     fn from(schedule: ScheduleSource<'a>) -> Self {
         Self { schedule, start_at: None, end_at: None, calendars: &[], roll: CalendarRoll::Skip }
     }
 }
 
-/// A schedule within its bounds and calendars.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timetable {
     schedule: Schedule,
@@ -73,16 +68,15 @@ pub struct Timetable {
     roll: CalendarRoll,
 }
 
-/// A fire, and the nominal one it was before a calendar moved it.
+/// A fire with its nominal time, before a calendar moved it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fire {
     pub at: DateTime<Utc>,
-    /// The fire time of its schedule.
     pub nominal: DateTime<Utc>,
 }
 
 impl From<Schedule> for Timetable {
-    /// The schedule without bounds and calendars.
+    /// Without bounds and calendars.
     fn from(schedule: Schedule) -> Self {
         let exclusions = Exclusions::new(Vec::new(), Zone::utc());
         Self { schedule, start_at: None, end_at: None, exclusions, roll: CalendarRoll::Skip }
@@ -90,7 +84,7 @@ impl From<Schedule> for Timetable {
 }
 
 impl Timetable {
-    /// Reads a job's timetable as it is stored or sent. Errors carry the path of the field.
+    /// Errors have the path of the field.
     pub fn parse(source: &TimetableSource<'_>) -> Result<Self, ScheduleError> {
         let schedule = Schedule::parse(&source.schedule)?;
         let zone = Zone::parse(source.schedule.timezone)?;
@@ -115,12 +109,11 @@ impl Timetable {
         Ok(Self { schedule, start_at, end_at, exclusions, roll: source.roll })
     }
 
-    /// The schedule without its bounds and calendars.
+    /// Without bounds and calendars.
     pub fn schedule(&self) -> &Schedule {
         &self.schedule
     }
 
-    /// The first fire after an instant; `None` if there is none.
     pub fn next_after(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
         if self.exclusions.is_empty() {
             return self.nominal_after(after);
@@ -128,7 +121,6 @@ impl Timetable {
         Ok(self.next_fire(after)?.map(|fire| fire.at))
     }
 
-    /// The first fire after an instant, with the nominal fire it was.
     pub(super) fn next_fire(&self, after: DateTime<Utc>) -> Result<Option<Fire>, ScheduleError> {
         match self.roll {
             CalendarRoll::Skip => {
@@ -140,12 +132,10 @@ impl Timetable {
         }
     }
 
-    /// Whether it fires at listed instants only.
     pub fn is_list(&self) -> bool {
         self.schedule.is_list()
     }
 
-    /// The first fire after an instant that is not one of these nominal ones.
     pub fn next_but(
         &self,
         after: DateTime<Utc>,
@@ -161,12 +151,12 @@ impl Timetable {
         Ok(None)
     }
 
-    /// Whether there is a last fire: the bounds or the schedule end it.
     pub(super) fn is_finite(&self) -> bool {
         self.end_at.is_some() || self.schedule.is_list()
     }
 
-    /// The nominal fires strictly between two instants that never fire, because a calendar excludes them.
+    /// Nominal fires strictly between two instants that never fire, because a calendar excludes
+    /// them.
     pub(super) fn excluded_between(
         &self,
         after: DateTime<Utc>,
@@ -197,8 +187,8 @@ impl Timetable {
         Ok(Some(excluded(first, end, Count::AtLeast(count))))
     }
 
-    /// The last visit of a job without further fires, so that fires excluded by calendars before
-    /// its end get a record: its last nominal fire, if that is excluded and later than `after`.
+    /// The last visit of a job without further fires, so that fires excluded before its end get a
+    /// record: its last nominal fire, if that is excluded and later than `after`.
     pub fn last_visit(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
         if self.exclusions.is_empty() || !self.is_finite() {
             return Ok(None);
@@ -210,15 +200,11 @@ impl Timetable {
         Ok(Some(last).filter(|last| self.is_excluded(*last)))
     }
 
-    /// Whether this is a nominal fire that never fires, because a calendar excludes it.
     pub fn is_excluded(&self, nominal: DateTime<Utc>) -> bool {
         !self.exclusions.is_empty() && self.moved(nominal).is_none()
     }
 
-    /// The fires of which the nominal time and the time they move to lie on different sides of `now`.
-    ///
-    /// # Errors
-    /// When the cron engine has a defect.
+    /// The fires whose nominal time and moved time lie on different sides of `now`.
     pub fn moving_across(&self, now: DateTime<Utc>) -> Result<Vec<Fire>, ScheduleError> {
         if self.exclusions.is_empty() || self.roll == CalendarRoll::Skip {
             return Ok(Vec::new());
@@ -240,7 +226,7 @@ impl Timetable {
         Ok(found)
     }
 
-    /// The first nominal fire after an instant, whether or not a calendar excludes or moves it; `None` if there is none.
+    /// Before calendars exclude or move it.
     pub fn nominal_after(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
         let from =
             self.start_at.map_or(after, |start| after.max(start.checked_sub_signed(TICK).unwrap_or(start)));
@@ -259,12 +245,11 @@ impl Timetable {
         Err(gave_up())
     }
 
-    /// Whether the bounds leave room for a fire at an instant.
     pub(super) fn bounds_hold(&self, at: DateTime<Utc>) -> bool {
         self.start_at.is_none_or(|start| start <= at) && self.end_at.is_none_or(|end| at < end)
     }
 
-    /// When a nominal fire fires; `None` if it does not, because a calendar excludes it.
+    /// `None` if a calendar excludes it.
     pub fn moved(&self, nominal: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let direction = match self.roll {
             CalendarRoll::Skip => return self.exclusions.until(nominal).is_none().then_some(nominal),
@@ -281,7 +266,6 @@ impl Timetable {
     }
 }
 
-/// A bound of a job, cut to what the database stores.
 fn bound(field: &str, at: Option<DateTime<Utc>>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
     match at {
         Some(at) if !YEARS.contains(&at.year()) => {
@@ -313,7 +297,6 @@ impl Occurrences for Timetable {
     }
 }
 
-/// The nominal fires of a timetable.
 struct Nominal<'a>(&'a Timetable);
 
 impl Occurrences for Nominal<'_> {

@@ -2,17 +2,16 @@
 //!
 //! Takes a source of local times (cron, or a calendar interval) and a zone, and finds the first
 //! instant after another. A zone is walked as stretches of constant offset. Within a stretch, local
-//! time and UTC advance alike, so one query to the source covers the whole stretch; the rules apply
-//! where two stretches meet:
+//! time and UTC advance alike, so one query to the source covers it; the rules apply where two
+//! stretches meet:
 //!
-//! - forward (a gap): local times that do not exist either fire together at the change (`shift`)
-//!   or not at all;
+//! - forward (a gap): local times that do not exist either fire together at the change (`shift`) or
+//!   not at all;
 //! - back (an overlap): local times that occur twice fire at the first pass, the second, or both.
 //!
-//! Because a stretch is entered at its own start, nothing depends on how far clocks jump: half an
-//! hour, three hours or a whole day. The result is the least element after `after` of a fixed set
-//! of instants. Hence it is later than `after`, and monotone. Pure; errors are those of the source.
-//! Cost: one query per stretch, and no more stretches than five hundred years have.
+//! A stretch is entered at its own start, so nothing depends on how far clocks jump. The result is
+//! the least element after `after` of a fixed set of instants, hence later than `after` and
+//! monotone. Cost: one query per stretch, and no more stretches than five hundred years have.
 
 use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 
@@ -26,11 +25,10 @@ const RULES_REPEAT_FROM: DateTime<Utc> = match DateTime::from_timestamp(4_102_44
     None => panic!("chrono has the year 2100"),
 };
 
-/// Dates, weekdays and rules repeat after 400 years. A source without a fire by then (plus a
-/// hundred years for sources that begin late) never fires: all its times fall into gaps.
+/// Dates, weekdays and rules repeat after 400 years. Without a fire by then (plus a hundred years
+/// for sources that begin late), all times of a source fall into gaps.
 const REPETITION: TimeDelta = TimeDelta::days(500 * 366);
 
-/// A zone with the policies for its missing and repeated wall-clock times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WallClock {
     pub(super) zone: Zone,
@@ -39,8 +37,6 @@ pub(super) struct WallClock {
 }
 
 impl WallClock {
-    /// The first instant after `after` at which the clock shows one of the source's local times.
-    ///
     /// `next_local` gives the source's first local time strictly after its argument.
     pub(super) fn next_after<E>(
         &self,
@@ -68,10 +64,9 @@ impl WallClock {
         Ok(None)
     }
 
-    /// The instant of one local time, by the rules of this clock. A time that never comes, because it is skipped or lies
-    /// beyond the calendar, is taken as if it were in UTC.
+    /// A time that is skipped or lies beyond the calendar is taken as UTC.
     pub(super) fn instant_of(&self, wanted: NaiveDateTime) -> DateTime<Utc> {
-        // No zone is further than a day from UTC, so the search begins before the wanted time and ends soon after.
+        // No zone is further than a day from UTC.
         let before = wanted.checked_sub_signed(TimeDelta::days(2)).unwrap_or(wanted).and_utc();
         let source = |after| Ok::<_, std::convert::Infallible>(Some(wanted).filter(|wanted| *wanted > after));
         match self.next_after(before, source) {
@@ -80,8 +75,7 @@ impl WallClock {
         }
     }
 
-    /// The local time after which this stretch's times count: the second pass of an overlap is left out if only the
-    /// first counts.
+    /// Omits the second pass of an overlap if only the first counts.
     fn opening(&self, span: &Span) -> NaiveDateTime {
         match span.start {
             Some((start, before)) if self.overlap == DstOverlap::First && before > span.offset => {
@@ -91,15 +85,14 @@ impl WallClock {
         }
     }
 
-    /// The local time before which this stretch's times count: the first pass of an overlap is left out if only the
-    /// second counts.
+    /// Omits the first pass of an overlap if only the second counts.
     fn closing(&self, span: &Span, change: DateTime<Utc>, offset: TimeDelta) -> NaiveDateTime {
         let end = span.local(change);
         if self.overlap == DstOverlap::Second { end.min(local(change, offset)) } else { end }
     }
 }
 
-/// The latest local time before another, so that a search "after" includes it.
+/// So that a search "after" includes `local`.
 pub(super) fn just_before(local: NaiveDateTime) -> NaiveDateTime {
     local.checked_sub_signed(TimeDelta::microseconds(1)).unwrap_or(local)
 }

@@ -1,8 +1,7 @@
 //! Surprises in a valid schedule: shown beside a preview, never a reason to reject it.
 //!
-//! Covers the warnings that depend on the zone and the present; `cron::pitfalls` covers those of an
-//! expression alone. Each warning is a fragment that begins with the field. Pure; costs a few
-//! queries to the schedule.
+//! These depend on the zone and the present; `cron::pitfalls` covers an expression alone. Each
+//! warning is a fragment that begins with the field.
 
 use chrono::{DateTime, NaiveDateTime, SecondsFormat, TimeDelta, Utc};
 use serde_json::Value;
@@ -17,13 +16,12 @@ use super::{
     zone::local,
 };
 
-/// A silence longer than this is worth a word; a fire on the same day of every year is not longer.
+/// Longer than a year, so that a yearly fire is no silence.
 const LONG_SILENCE: TimeDelta = TimeDelta::days(367);
 
-/// How far ahead clock changes are searched.
 const HORIZON: TimeDelta = TimeDelta::days(366);
 
-/// The warnings at an instant. Fails if the schedule cannot be parsed.
+/// Fails if the schedule cannot be parsed.
 pub fn warnings(source: &TimetableSource<'_>, now: DateTime<Utc>) -> Result<Vec<String>, ScheduleError> {
     let timetable = Timetable::parse(source)?;
     let schedule = timetable.schedule();
@@ -55,7 +53,6 @@ pub fn warnings(source: &TimetableSource<'_>, now: DateTime<Utc>) -> Result<Vec<
     Ok(warnings)
 }
 
-/// The configs of the members of a schedule: its own, unless it is a union.
 fn configs(config: &Value) -> &[Value] {
     match config.get(ANY_OF) {
         Some(Value::Array(members)) => members,
@@ -63,7 +60,7 @@ fn configs(config: &Value) -> &[Value] {
     }
 }
 
-/// A long time without fires, before the first or after it.
+/// Before the first fire or after it.
 fn silence(schedule: &Timetable, now: DateTime<Utc>) -> Result<Option<String>, ScheduleError> {
     if *schedule.schedule() == Schedule::Manual {
         return Ok(None);
@@ -90,15 +87,15 @@ fn shown(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
-/// A change of the clocks, and a time that the schedule names and the change removes or repeats.
+/// With a time that the schedule names and the change removes or repeats.
 struct Change {
     from: NaiveDateTime,
     to: NaiveDateTime,
     named: NaiveDateTime,
 }
 
-/// The first gap and the first overlap of the next year that hold a time the schedule names. A schedule that follows
-/// elapsed time anyway loses and repeats nothing, so there it is silent.
+/// The first gap and overlap of the next year with a time that the schedule names. A schedule that
+/// follows elapsed time loses and repeats nothing.
 fn clock_changes(
     schedule: &Schedule,
     clock: &WallClock,
@@ -155,7 +152,6 @@ fn overlap_warning(clock: &WallClock, Change { from, to, named }: &Change) -> St
     )
 }
 
-/// A time on the clock, with its date if that is another than the named one's.
 fn beside(named: &NaiveDateTime, other: &NaiveDateTime) -> String {
     let format = if named.date() == other.date() { "%H:%M" } else { "%Y-%m-%d %H:%M" };
     other.format(format).to_string()

@@ -1,12 +1,9 @@
 //! Time zones: names to rules, and the stretches of constant offset of a zone.
 //!
 //! The only module that uses jiff. It takes the newer of the system's zone tables and the bundled
-//! ones, compared by release (`2026e`), and reports the release; a system without a readable
-//! release counts as older. `wall_clock` defines the behaviour of a schedule between stretches.
-//!
-//! The choice is made once per process, so an update of the system's tables takes effect at the
-//! next start of a daemon. A `Zone` is immutable and cheap to clone. The only error is an unknown
-//! name; if the system's tables are unreadable, the bundled ones are used.
+//! ones, by release (`2026e`). A system without a readable release counts as older; if its tables
+//! are unreadable, the bundled ones are used. The choice is made once per process, so an update of
+//! the system's tables takes effect at the next start of a daemon.
 
 use std::{fmt, fs, io::Read as _, path::Path, sync::LazyLock};
 
@@ -20,11 +17,10 @@ use super::error::{Quoted, ScheduleError};
 
 const SYSTEM_TABLES: &str = "/usr/share/zoneinfo";
 
-/// Files beside the zones on some systems: `right/` counts leap seconds, the others follow the
-/// host's zone.
+/// `right/` counts leap seconds, the others follow the host's zone.
 const NOT_ZONES: [&str; 5] = ["factory", "localtime", "posixrules", "posix/", "right/"];
 
-/// Longest name accepted; the longest that exists has 32 bytes.
+/// The longest that exists has 32 bytes.
 const MAX_NAME_LENGTH: usize = 64;
 
 static TABLES: LazyLock<Tables> = LazyLock::new(|| Tables::choose(Path::new(SYSTEM_TABLES)));
@@ -46,11 +42,11 @@ impl Tables {
     }
 }
 
-/// The release of the tables in a folder: Linux has it in the first line of `tzdata.zi`, macOS in `+VERSION`.
+/// Linux has it in the first line of `tzdata.zi`, macOS in `+VERSION`.
 fn release_of(folder: &Path) -> Option<String> {
     let head = |file: &str| {
         let mut text = String::new();
-        // A system without the file is the ordinary case; it only means that the compiled tables are used.
+        // Without the file, the bundled tables are used.
         fs::File::open(folder.join(file)).and_then(|file| file.take(64).read_to_string(&mut text)).ok()?;
         text.lines().next().map(str::to_owned)
     };
@@ -59,55 +55,51 @@ fn release_of(folder: &Path) -> Option<String> {
         .or_else(|| head("+VERSION"))?;
     let release = line.trim();
     let (year, letter) = release.split_at_checked(4)?;
-    // A suffix such as `-dirty` is a home-made build of which nothing is known.
+    // A suffix such as `-dirty` is an unknown build.
     let plain = year.bytes().all(|byte| byte.is_ascii_digit())
         && letter.bytes().all(|byte| byte.is_ascii_lowercase());
     plain.then(|| release.to_owned())
 }
 
-/// The release of the time zone database in use, such as `2026e`.
 pub fn tzdata_version() -> &'static str {
     &TABLES.version
 }
 
-/// A time zone of the IANA database.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Zone {
     name: String,
     rules: TimeZone,
 }
 
-/// A stretch of time over which the offset from UTC is constant.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
-    /// Where it begins and the offset before; `None` if it has no beginning.
+    /// Where it begins, and the offset before.
     pub(super) start: Option<(DateTime<Utc>, TimeDelta)>,
     /// Local time minus UTC.
     pub(super) offset: TimeDelta,
-    /// Where it ends and the offset after; `None` if it has no end.
+    /// Where it ends, and the offset after.
     pub(super) end: Option<(DateTime<Utc>, TimeDelta)>,
 }
 
 impl Span {
-    /// An instant as this stretch's wall clock shows it. Saturates at the ends of the calendar.
+    /// Saturates at the ends of the calendar.
     pub(super) fn local(&self, at: DateTime<Utc>) -> NaiveDateTime {
         local(at, self.offset)
     }
 
-    /// The instant at which this stretch's wall clock shows `local`.
     pub(super) fn instant(&self, local: NaiveDateTime) -> Option<DateTime<Utc>> {
         local.checked_sub_signed(self.offset).map(|utc| utc.and_utc())
     }
 }
 
-/// An instant as a clock with this offset shows it. Saturates at the ends of the calendar.
+/// Saturates at the ends of the calendar.
 pub(super) fn local(at: DateTime<Utc>, offset: TimeDelta) -> NaiveDateTime {
     let extreme = if offset < TimeDelta::zero() { NaiveDateTime::MIN } else { NaiveDateTime::MAX };
     at.naive_utc().checked_add_signed(offset).unwrap_or(extreme)
 }
 
 impl Zone {
-    /// Finds a zone by its IANA name, in any case.
+    /// Ignores the case of the name.
     pub fn parse(name: &str) -> Result<Self, ScheduleError> {
         let name = name.trim();
         let lower = name.to_ascii_lowercase();
@@ -115,7 +107,7 @@ impl Zone {
         {
             None
         } else {
-            // The library's reason is always an unknown name; our message has the fix.
+            // The only reason is an unknown name; our message has the fix.
             TABLES.database.get(name).ok()
         };
         let unknown = || {
@@ -136,17 +128,15 @@ impl Zone {
         Self { name: "UTC".to_owned(), rules: TimeZone::UTC }
     }
 
-    /// The IANA name, in its own capitals.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Local time minus UTC at an instant.
+    /// Local time minus UTC.
     pub fn offset_at(&self, at: DateTime<Utc>) -> TimeDelta {
         self.offset(timestamp(at))
     }
 
-    /// The stretch of constant offset that holds an instant.
     pub(super) fn span_at(&self, at: DateTime<Utc>) -> Span {
         let at = timestamp(at);
         // Transitions lie on whole seconds, so one second later the search for earlier ones includes one at `at`.
@@ -167,7 +157,7 @@ impl Zone {
     }
 }
 
-/// Saturates: jiff's calendar ends with the year 9999, after which nothing fires.
+/// Saturates: nothing fires after the year 9999.
 fn timestamp(at: DateTime<Utc>) -> Timestamp {
     let nearest = if at.timestamp() < 0 { Timestamp::MIN } else { Timestamp::MAX };
     Timestamp::from_second(at.timestamp()).unwrap_or(nearest)

@@ -2,10 +2,8 @@
 
 text_enum! {
     pub enum AttemptOutcome {
-        /// It did what it should.
         Completed = "COMPLETED",
         Failed = "FAILED",
-        /// It ran out of time and was killed.
         Timeout = "TIMEOUT",
         /// It was cancelled and killed.
         Cancelled = "CANCELLED",
@@ -17,7 +15,7 @@ text_enum! {
 }
 
 impl AttemptOutcome {
-    /// The name of the outcome that people see: in the API, on the command line and as a label of metrics.
+    /// The name in the API, on the command line and as a label of metrics.
     #[must_use]
     pub const fn public_name(self) -> &'static str {
         match self {

@@ -1,5 +1,4 @@
-//! Mappings of domain types to columns: identifiers as `uuid`, enums as `text` with a CHECK,
-//! numbers as `bigint`.
+//! Mappings of domain types to columns.
 //!
 //! A test compares the words of every enum with the CHECK constraint of its column.
 
@@ -23,7 +22,7 @@ use crate::notification::{ChannelKind, DeliveryStatus, MessageKind, Occasion};
 use crate::run_state::{DispatchStatus, Settlement, Trigger};
 use crate::schedule::{CalendarRoll, DstGap, DstOverlap, JobType, OverlapPolicy, SkipReason};
 
-/// Lets a type be bound to a column of one SQL type through a plain value, and read back.
+/// Binds a type to a column of one SQL type through a plain value.
 macro_rules! column {
     ($type:ty as $sql:ty, via $inner:ty: $to:expr) => {
         impl ToSql<$sql, Pg> for $type {

@@ -3,31 +3,29 @@
 use crate::run_state::DispatchStatus;
 
 text_enum! {
-    /// How a job must end so that another job runs after it. Only the end of a run counts, not the
-    /// end of an attempt that is retried.
+    /// Only the end of a run counts, not the end of an attempt that is retried.
     pub enum AfterCondition {
         Success = "success",
         /// It failed, timed out, or became a dead letter.
         Failure = "failure",
-        /// Either of these. Being cancelled is neither.
+        /// Either of these; a cancelled run is neither.
         Completion = "completion",
     }
 }
 
 text_enum! {
-    /// Of several jobs to run after, which must have ended.
+    /// Which predecessors must have ended.
     #[derive(Default)]
     pub enum AfterMode {
-        /// Each of them, since the last run that this made.
+        /// Each of them since the last such run.
         #[default]
         All = "all",
-        /// Any of them, every time.
         Any = "any",
     }
 }
 
 impl AfterCondition {
-    /// Whether a run with this status meets the condition; a status that is not final meets none.
+    /// A status that is not final meets none.
     #[must_use]
     pub const fn is_met_by(self, status: DispatchStatus) -> bool {
         let (has_succeeded, has_failed) = match status {

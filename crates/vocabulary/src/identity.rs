@@ -1,7 +1,7 @@
 //! Roles of users and keys.
 
 text_enum! {
-    /// What a user is in one tenant, the weakest first. Each may do all that those before it may.
+    /// The weakest first. Each has all permissions of those before.
     pub enum Role {
         Viewer = "viewer",
         /// Also triggers, cancels, retries, pauses.

@@ -1,4 +1,4 @@
-//! Identifiers, one type per kind of object, so that they cannot be mixed up.
+//! Identifiers, one type per kind of object.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -28,62 +28,57 @@ macro_rules! id {
 
 id! {
     TenantId,
-    /// A project of a tenant.
     ProjectId,
-    /// A task function of a tenant.
     FunctionId,
-    /// A job of a tenant.
     JobId,
     /// A dispatch: one fire time or trigger to be executed.
     DispatchId,
     /// An attempt: one execution of a dispatch.
     ExecutionId,
-    /// A worker process; made at random when it starts.
+    /// Random for every start of a worker.
     WorkerId,
-    /// A scheduler process; made at random when it starts.
+    /// Random for every start of a scheduler.
     InstanceId,
-    /// A user. One user may be a member of several tenants.
+    /// One user may be a member of several tenants.
     UserId,
-    /// An API key of a tenant.
     ApiKeyId,
-    /// A session of a signed-in user.
     SessionId,
 }
 
-/// The tenant that every installation has from its first migration on.
+/// Every installation has it from its first migration on.
 pub const DEFAULT_TENANT: TenantId = TenantId(Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0001));
 
-/// A term of leadership. Grows with every change of leader and is never reused; it fences the old one.
+/// Grows with every change of leader and is never reused; it fences the old leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Term(pub i64);
 
-/// The token of a claim. Grows with every claim and is never reused; it fences a worker that lost its claim.
+/// Grows with every claim and is never reused; it fences a worker that lost its claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ClaimToken(pub i64);
 
-/// A time-ordered identifier (UUID version 7) for the given instant of the database's clock.
+/// A UUID version 7 for an instant of the database's clock.
 ///
-/// Identifiers made for the same millisecond are in random order; nothing depends on it.
+/// Identifiers of one millisecond are in random order.
 #[must_use]
 pub fn time_ordered(at: chrono::DateTime<chrono::Utc>) -> Uuid {
     let seconds = u64::try_from(at.timestamp()).unwrap_or(0);
     Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, seconds, at.timestamp_subsec_nanos()))
 }
 
-/// The first time-ordered identifier of an instant: those made before it sort before, those made at it or later do not.
+/// Identifiers made before the instant sort before it, those made at it or later do not.
 #[must_use]
 pub fn first_of(at: chrono::DateTime<chrono::Utc>) -> Uuid {
     let milliseconds = u64::try_from(at.timestamp_millis()).unwrap_or(0);
     uuid::Builder::from_unix_timestamp_millis(milliseconds, &[0; 10]).into_uuid()
 }
 
-/// The identifier of the attempt that runs under a claim of `dispatch`.
+/// The identifier of the attempt under a claim of `dispatch`.
 ///
-/// It follows from the claim, so that the worker that runs it and the leader that may have to give it up call it the same.
-/// Time-ordered like [`time_ordered`]; as hard to guess as the dispatch, whose random part it takes, and unique because no
-/// token is used twice.
+/// It follows from the claim, so that the worker and a leader that gives the attempt up use the
+/// same one. Time-ordered like [`time_ordered`]; as hard to guess as the dispatch, whose random
+/// part it takes; unique because no token is used twice.
 #[must_use]
 pub fn execution_id(
     claimed_at: chrono::DateTime<chrono::Utc>,

@@ -1,22 +1,21 @@
 //! The states of a dispatch, and the only table of transitions between them.
 //!
-//! Every write of a state, in SQL or elsewhere, is an edge of [`DispatchStatus::apply`]; the
-//! statements name the expected state in their `WHERE`. Final states never change: a retry of a
-//! finished dispatch creates a new one.
+//! Every write of a state is an edge of [`DispatchStatus::apply`]; the SQL statements name the
+//! expected state in their `WHERE`. Final states never change: a retry of a finished dispatch
+//! creates a new one.
 
 text_enum! {
     pub enum DispatchStatus {
         /// Waits to be claimed; entered by dispatch, by a retry and by a release.
         Pending = "PENDING",
-        /// A worker has claimed it and runs it.
         InProgress = "IN_PROGRESS",
-        /// Its last attempt succeeded. Final.
+        /// Final.
         Completed = "COMPLETED",
         /// Its only attempt failed and no retry was configured, or it expired before its first. Final.
         Failed = "FAILED",
         /// Its only attempt ran out of time or was lost, and no retry was configured. Final.
         Timeout = "TIMEOUT",
-        /// Cancelled by a user or by the overlap policy. Final.
+        /// By a user or the overlap policy. Final.
         Cancelled = "CANCELLED",
         /// Its retries are exhausted, or it killed too many workers. Final.
         DeadLetter = "DEAD_LETTER",
@@ -25,17 +24,13 @@ text_enum! {
 
 text_enum! {
     pub enum Trigger {
-        /// A fire time of the schedule.
         Scheduler = "scheduler",
-        /// A person, from a command or the dashboard.
         Manual = "manual",
         /// A program, over the API.
         Api = "api",
         /// A command to run a finished dispatch again.
         Retry = "retry",
-        /// The end of another job.
         Dependency = "dependency",
-        /// A backfill of a past range.
         Backfill = "backfill",
     }
 }
@@ -43,28 +38,24 @@ text_enum! {
 text_enum! {
     /// A user's decision about a dead letter.
     pub enum Settlement {
-        /// A separate dispatch repeats it.
         Retried = "retried",
-        /// It needs no further action.
         Discarded = "discarded",
     }
 }
 
-/// An event in the life of a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DispatchEvent {
     Claim,
     Succeed,
-    /// Its attempt failed, timed out or was lost, and another one is due later.
+    /// Failed, timed out or lost, and another attempt is due later.
     Retry,
-    /// Its attempt failed and there is no other.
+    /// Failed without another attempt.
     Fail,
-    /// Its attempt timed out or was lost and there is no other.
+    /// Timed out or lost without another attempt.
     TimeOut,
     GiveUp,
     /// Its worker stops and hands it back; this costs no attempt.
     Release,
-    /// A user or the overlap policy cancels it.
     Cancel,
     /// No worker started its first attempt in time.
     Expire,
@@ -84,7 +75,6 @@ impl DispatchEvent {
     ];
 }
 
-/// An event that the present state does not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a dispatch that is {from} cannot take the event {event:?}")]
 pub struct IllegalTransition {
@@ -93,7 +83,7 @@ pub struct IllegalTransition {
 }
 
 impl DispatchStatus {
-    /// The name of the state that people see: in the API, on the command line and as a label of metrics.
+    /// The name in the API, on the command line and as a label of metrics.
     #[must_use]
     pub const fn public_name(self) -> &'static str {
         match self {
@@ -107,10 +97,7 @@ impl DispatchStatus {
         }
     }
 
-    /// The state after `event`.
-    ///
-    /// # Errors
-    /// When the state does not allow the event.
+    /// Fails if the state does not allow the event.
     pub const fn apply(self, event: DispatchEvent) -> Result<Self, IllegalTransition> {
         use DispatchEvent as Event;
         match (self, event) {
@@ -126,7 +113,6 @@ impl DispatchStatus {
         }
     }
 
-    /// Whether the state never changes again.
     #[must_use]
     pub const fn is_final(self) -> bool {
         !matches!(self, Self::Pending | Self::InProgress)
@@ -137,7 +123,7 @@ impl DispatchStatus {
 mod tests {
     use super::*;
 
-    /// The diagram in the crate's README, between its fences, as `from --> to: Event` lines.
+    /// `from --> to: Event` lines of the diagram in the crate's README.
     fn documented_edges() -> Vec<String> {
         let readme = include_str!("../../model/README.md");
         let diagram = readme.split("```mermaid").nth(1).unwrap().split("```").next().unwrap();

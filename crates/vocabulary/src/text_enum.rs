@@ -1,9 +1,8 @@
 //! A macro for enums that are stored and sent as fixed words.
 //!
-//! The words are listed once; `ALL`, `as_str` and `FromStr` come from that list. A test compares
-//! the list with the CHECK constraint of the column (`sched_model`, tests `enums`).
+//! A test compares the words with the CHECK constraint of the column (`sched_model`, tests
+//! `enums`).
 
-/// A word that is not in the list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{word:?} is unknown; use one of {}", allowed.join(", "))]
 pub struct UnknownWord {
@@ -12,7 +11,6 @@ pub struct UnknownWord {
     pub allowed: &'static [&'static str],
 }
 
-/// Declares an enum with a fixed word for each variant.
 #[macro_export]
 macro_rules! text_enum {
     ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$vmeta:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
@@ -26,7 +24,6 @@ macro_rules! text_enum {
             /// Every word, in the order of declaration.
             pub const WORDS: &'static [&'static str] = &[$($word),+];
 
-            /// The word that is stored and sent.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }

@@ -1,10 +1,6 @@
-//! The scheduler's database, as far as the worker's life cycle needs it.
+//! The database of the scheduler, for the life cycle of the worker.
 //!
-//! All other modules of the worker reach the database through [`Backend`]: register, heartbeat,
-//! claim, finish, release, live output, secrets and leave. Domain types pass through unchanged, and
-//! so do the records that the functions take and return. A second implementation (remote workers)
-//! would turn this type into a trait. The built-in jobs do not use it: they maintain the
-//! scheduler's database itself.
+//! Only the built-in jobs bypass [`Backend`], because they maintain the database itself.
 
 mod claims;
 mod heartbeats;
@@ -34,7 +30,7 @@ pub(crate) use sched_model::running::workers::{Beat, BeatOutcome, NewWorker, Pre
 pub(crate) use claims::ClaimConnection;
 pub(crate) use heartbeats::HeartbeatConnection;
 
-/// Access to the scheduler's database. Clones share the pool of connections.
+/// Clones share the pool of connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Backend {
     database: Arc<Database>,
@@ -45,27 +41,23 @@ impl Backend {
         Self { database: Arc::new(database) }
     }
 
-    /// A backend without a database behind it.
     #[cfg(test)]
     pub(crate) fn unreachable() -> Self {
         let settings = sched_model::DatabaseSettings::new("postgres://nobody@127.0.0.1:1/none", "test");
         Self::new(Database::new(&settings).unwrap())
     }
 
-    /// Waits until the database answers and its schema fits this program.
     pub(crate) async fn wait_until_usable(&self) -> Result<(), SchemaError> {
         startup::wait_until_usable(&self.database).await
     }
 
-    /// Calls `on_hint` for notifications of new runs and cancellations; it never returns.
-    /// Notifications are hints: a worker that loses one finds its work by polling.
+    /// Never returns. A worker that loses a notification finds its work by polling.
     pub(crate) async fn listen(&self, on_hint: impl FnMut(Hint)) {
         let channels = [notify::DISPATCH_CHANNEL, notify::CANCEL_CHANNEL];
         notify::listen(&self.database, &channels, on_hint).await;
     }
 
-    /// Registers a worker. A worker whose predecessor had to drain drains too; returns whether it
-    /// does.
+    /// Returns whether the worker must drain, because its predecessor had to.
     pub(crate) async fn register(
         &self,
         worker: &NewWorker,
@@ -74,7 +66,7 @@ impl Backend {
         workers::register(&mut *self.database.conn().await?, worker, before).await
     }
 
-    /// Removes the registration of a worker. Its open claims are recovered at once.
+    /// Open claims of the worker are recovered at once.
     pub(crate) async fn leave(&self, worker: WorkerId) -> Result<(), DbError> {
         workers::unregister(&mut *self.database.conn().await?, worker).await
     }
@@ -83,13 +75,12 @@ impl Backend {
         HeartbeatConnection::new(self.database.clone())
     }
 
-    /// A connection of the pool for one round of claims.
     pub(crate) async fn claims(&self) -> Result<ClaimConnection, DbError> {
         Ok(ClaimConnection::new(self.database.conn().await?))
     }
 
-    /// Stores ended attempts in one transaction and removes finished claims with it. Returns the
-    /// runs whose claim held; the results of the other runs were rejected.
+    /// Stores ended attempts and removes finished claims in one transaction. Returns the runs whose
+    /// claim held.
     pub(crate) async fn finish(
         &self,
         ended: &[Ended],
@@ -98,7 +89,7 @@ impl Backend {
         attempts::end(&mut *self.database.conn().await?, ended, finished_claims).await
     }
 
-    /// Returns the attempts that history holds with the end that this worker stored.
+    /// Attempts that history holds with the end that this worker stored.
     pub(crate) async fn finished(
         &self,
         attempts: &[ExecutionId],
@@ -112,24 +103,21 @@ impl Backend {
         attempts::release_claims(&mut *self.database.conn().await?, claims).await
     }
 
-    /// Notifies all workers that released runs wait again.
     pub(crate) async fn notify_released(&self) -> Result<(), DbError> {
         notify::dispatches_wait_again(&mut *self.database.conn().await?).await
     }
 
-    /// Notifies all workers that runs of these queues may be claimed.
     pub(crate) async fn notify_queues(&self, queues: &[String]) -> Result<(), DbError> {
         notify::dispatches_waiting(&mut *self.database.conn().await?, queues).await
     }
 
-    /// Writes live output and progress; returns the claims that held. Repeating a write changes
-    /// nothing.
+    /// Returns the claims that held. Idempotent.
     pub(crate) async fn write_live(&self, news: &[Told]) -> Result<Vec<ClaimToken>, DbError> {
         live_output::write(&mut *self.database.conn().await?, news).await
     }
 
-    /// Deletes live output of ended attempts; returns the attempts without any row left. The end of each
-    /// remaining attempt is not stored yet.
+    /// Returns the attempts without any row left. The end of each remaining attempt is not stored
+    /// yet.
     pub(crate) async fn forget_live(
         &self,
         ended: &[(DispatchId, ClaimToken)],
@@ -137,7 +125,7 @@ impl Backend {
         live_output::forget(&mut *self.database.conn().await?, ended).await
     }
 
-    /// Reads the sealed secrets with these names that attempts of the job may use.
+    /// Sealed secrets that attempts of the job may use.
     pub(crate) async fn secrets(
         &self,
         tenant: TenantId,
@@ -147,9 +135,10 @@ impl Backend {
         definitions::secrets::of_attempt(&mut *self.database.conn().await?, tenant, job, names).await
     }
 
-    /// Ends the attempts of dead workers, without a leader; also returns how many workers live.
+    /// Ends the attempts of dead workers, without a leader; also returns the number of living
+    /// workers.
     ///
-    /// Only one worker at a time recovers, and none while a leader lives: the database decides.
+    /// The database permits one worker at a time, and none while a leader lives.
     pub(crate) async fn recover(
         &self,
         lease: Duration,
@@ -163,7 +152,7 @@ impl Backend {
     }
 }
 
-/// Exports the counters of recovery with the value 0, for alerts on their growth.
+/// With the value 0, for alerts on their growth.
 pub(crate) fn show_counters() {
     lost_attempts::show_counters();
 }

@@ -1,8 +1,7 @@
-//! The worker as a library: your own program with Rust functions that jobs can run.
+//! The worker as a library: a program with Rust functions that jobs can run.
 //!
-//! [`Builder::main`] is a complete `main` function, with the command line, settings, log, metrics and
-//! signals of `sched-worker`. `sched-worker` itself is this builder without handlers. Building has no
-//! side effects; the daemon starts and stops everything.
+//! [`Builder::main`] is a complete `main` function like that of `sched-worker`. Building has no
+//! side effects.
 
 use std::fmt;
 use std::future::Future;
@@ -20,7 +19,7 @@ use crate::config::{Config, GROUPS};
 use crate::daemon::Native;
 use crate::handlers::native::{Ctx, HandlerError, RegisterError, Registry};
 
-/// Minimum threads of handlers, so that a blocking handler leaves another thread on a small machine.
+/// A blocking handler leaves another thread free.
 const FEWEST_THREADS: usize = 2;
 
 /// A worker that is ready to run.
@@ -84,21 +83,19 @@ impl Worker {
         }
     }
 
-    /// The sorted names of its native handlers, without the built-in ones of every worker.
+    /// The sorted names of its native handlers, without the built-in ones.
     #[must_use]
     pub fn handlers(&self) -> Vec<&str> {
         self.native.registry.names()
     }
 
     /// Reads the command line, the environment and the configuration file, and runs until a signal.
-    /// Returns the exit code for `main`.
     pub fn main(self) -> ExitCode {
         let program = self.program;
         daemon::run(&program, GROUPS, Config::read, |config, context| self.run(config, context))
     }
 
-    /// Runs until `context.shutdown`, with settings and a runtime of the caller. The runtime must have
-    /// several threads; handlers use separate threads.
+    /// Runs until `context.shutdown`, with settings and a multi-threaded runtime of the caller.
     ///
     /// # Errors
     /// The worker cannot start, or one of its tasks ends.
@@ -106,8 +103,8 @@ impl Worker {
         crate::daemon::run(self.native, 1, config, context).await
     }
 
-    /// Runs `count` workers that share the process, its connection pool and its listener; each has its
-    /// own identity, lease, heartbeat and slots. For measuring how a large fleet loads the database.
+    /// Runs `count` workers that share the process, for load measurements. Each has its own
+    /// identity, lease, heartbeat and slots.
     ///
     /// # Errors
     /// A worker cannot start, or one of its tasks ends.
@@ -165,7 +162,7 @@ impl Builder {
         self
     }
 
-    /// Sets how many threads asynchronous handlers share. The default is the number of cores, and at
+    /// Sets the number of threads of asynchronous handlers. The default is the number of cores, at
     /// least two.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads);
@@ -190,7 +187,6 @@ impl Builder {
         match self.build() {
             Ok(worker) => worker.main(),
             Err(error) => {
-                // Without standard error, only the exit code reports the failure.
                 let _ = writeln!(std::io::stderr(), "error: {error}");
                 ExitCode::from(error.exit_code())
             }
@@ -198,7 +194,7 @@ impl Builder {
     }
 }
 
-/// The error for names that are reserved for built-in handlers.
+/// The name is reserved.
 fn refused(name: &str) -> Option<RegisterError> {
     built_in::is_reserved(name).then(|| RegisterError::Reserved { name: name.to_owned() })
 }

@@ -1,10 +1,8 @@
 //! The built-in handlers: housekeeping of the installation as ordinary jobs, on any worker.
 //!
-//! Every worker has them, under reserved names ([`sched_model::domain::built_in`]). They use the
-//! same functions as the leader's own tasks. They read the retention settings of the schedulers
-//! from the database, never from the settings of their worker. Each works in short transactions on
-//! a separate connection, and stops between two of them when it is cancelled. A run that dies has
-//! completed whole steps, and the next run does the rest.
+//! They read the retention settings of the schedulers from the database, never from the settings of
+//! their worker. Each works in short transactions on a separate connection, and stops between two
+//! of them when it is cancelled. If the process dies, the next run does the rest.
 
 mod archive;
 mod backup;
@@ -45,26 +43,20 @@ pub struct SystemSettings {
     pub mail: Option<Mailer>,
 }
 
-/// The resources of the handlers.
 #[derive(Debug)]
 pub(crate) struct System {
     pub(crate) database: Database,
-    /// The database for programs of PostgreSQL.
     pub(crate) database_url: SecretString,
-    /// Certificates to trust in addition to those of the system.
+    /// In addition to those of the system.
     pub(crate) ca_file: Option<PathBuf>,
     pub(crate) settings: SystemSettings,
-    /// Sends requests, with the same checks as `http` functions.
+    /// With the checks of `http` functions.
     pub(crate) http: Arc<HttpHandler>,
-    /// Decrypts secrets of tenants. `None` without a key file.
+    /// `None` without a key file.
     pub(crate) secret_keys: Option<Arc<SecretKeys>>,
 }
 
 impl System {
-    /// Adds the handlers.
-    ///
-    /// # Errors
-    /// A name is already registered. The builder prevents this.
     pub(crate) fn register(self, registry: &mut Registry) -> Result<(), RegisterError> {
         let system = Arc::new(self);
         macro_rules! add {
@@ -85,13 +77,12 @@ impl System {
         Ok(())
     }
 
-    /// Opens a connection outside the worker's own pool of work.
     async fn conn(&self) -> Result<Conn, HandlerError> {
         Ok(self.database.dedicated().await?)
     }
 }
 
-/// Reads the housekeeping settings that the leader has stored.
+/// The settings that the leader has stored.
 async fn housekeeping_settings(conn: &mut Conn) -> Result<Housekeeping, HandlerError> {
     let settings = housekeeping::told(conn).await?;
     settings.ok_or_else(|| {

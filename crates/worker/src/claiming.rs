@@ -1,9 +1,7 @@
-//! One claim: from which queues, how many runs of each, and where the next claim starts.
+//! One claim: its queues, the number of runs of each, and the start of the next claim.
 //!
-//! One poller owns this state, and it is lost with the poller; that costs fairness for one round. The
-//! database decides which runs a claim takes ([`ClaimConnection`]). This module keeps only the state
-//! between two claims: the last tenant of the latest claim, what groups of queues with different
-//! weights have paid ([`crate::claiming::weights`]), and the pause of queues with limits.
+//! One poller owns this state. If the poller dies, the next round is less fair. The database
+//! decides which runs a claim takes ([`ClaimConnection`]).
 
 pub(crate) mod poller;
 pub(crate) mod prefetch;
@@ -22,61 +20,54 @@ use crate::backend::{ClaimConnection, Claimed, DbError, Wanted};
 use crate::claiming::weights::Group;
 use crate::session::Session;
 
-/// Minimum pause between two claims from queues whose limits left no room. A notification ends it.
+/// After a claim from queues whose limits left no room. A notification ends it.
 const LIMITED_PAUSE: Duration = Duration::from_millis(100);
 
-/// The result of a claim.
 #[derive(Debug)]
 pub(crate) enum ClaimResult {
     /// A run for every free slot.
     Full,
     /// Fewer runs than free slots.
     Partial {
-        /// Whether any run was claimed.
         some: bool,
-        /// Whether runs were claimable but locked by other workers.
+        /// Other workers had locked claimable runs.
         is_contended: bool,
-        /// Time until a run becomes claimable: it waits for its time, or for the rate limit of its
-        /// queue.
+        /// Until a run is due, or the rate limit of its queue permits it.
         next_claimable: Option<Duration>,
     },
 }
 
-/// The state that one claim leaves for the next.
+/// The state between two claims.
 #[derive(Debug)]
 pub(crate) struct Claiming {
-    /// Whether a claim may have taken effect without an answer. The previous poller may have died
-    /// during a claim.
+    /// A claim may have taken effect without an answer, also one of a poller that died.
     is_unknown: bool,
-    /// The latest claim left places free and found no run, except for the one of
+    /// The latest claim left places free and found no run, except by
     /// [`ClaimConnection::claim_lone`].
     is_idle: bool,
-    /// A notification has arrived since.
+    /// Since the latest claim.
     is_notified: bool,
     groups: Vec<Group>,
-    /// The last tenant of the latest claim, per group.
+    /// Of the latest claim, per group.
     last: Vec<TenantId>,
     limited: Limited,
 }
 
-/// Queues with limits.
 #[derive(Debug, Default)]
 struct Limited {
     /// A run waited in one of them at the latest claim.
     is_waiting: bool,
-    /// No claim from them before this instant.
+    /// Pause of claims from them.
     not_before: Option<Instant>,
-    /// Whether a claim with a single place is theirs this time.
+    /// A claim with a single place is theirs this time.
     has_turn: bool,
 }
 
-/// The remaining places of a claim, and its findings so far.
 #[derive(Debug)]
 struct Progress<'a> {
     /// The session that claims.
     session: &'a Session,
     places: Vec<OwnedSemaphorePermit>,
-    /// Number of claimed runs.
     found: usize,
     is_contended: bool,
     has_limited: bool,
@@ -99,17 +90,14 @@ impl Claiming {
         }
     }
 
-    /// Records a notification: a run waits, or a queue at its limit may have room.
+    /// A run waits, or a queue at its limit may have room.
     pub(crate) fn notified(&mut self) {
         self.is_notified = true;
         self.limited.not_before = None;
     }
 
-    /// Claims runs for these places and starts them.
-    ///
-    /// # Errors
-    /// The claim may have taken effect. The next call first reads which attempts the database holds for
-    /// this worker.
+    /// The error may hide a claim that took effect. The next call first reads which attempts the
+    /// database holds for this worker.
     pub(crate) async fn claim(
         &mut self,
         session: &Session,
@@ -159,8 +147,7 @@ impl Claiming {
         Ok(claim_result)
     }
 
-    /// Claims a run that waits alone, with a cheap statement; the claims that follow find the rest. No
-    /// group of queues pays for it, because no other run waited.
+    /// No group pays for this run, because no other run waited.
     async fn take_lone(
         &mut self,
         conn: &mut ClaimConnection,
@@ -173,8 +160,7 @@ impl Claiming {
         Ok(())
     }
 
-    /// Claims from the queues without limits, each group its share, until no run is left or all places
-    /// are taken.
+    /// Each group gets its share, until no run or no place is left.
     async fn take_in_turn(
         &mut self,
         conn: &mut ClaimConnection,
@@ -194,8 +180,7 @@ impl Claiming {
                 *last = looked.last;
                 progress.has_limited |= looked.has_limited;
                 progress.is_contended |= looked.claimed.is_empty() && looked.shared_by > 0;
-                // If several tenants shared and one had fewer runs than its share, another may have
-                // more.
+                // If one of several tenants had fewer runs than its share, another may have more.
                 *has_work =
                     looked.claimed.len() == places || (looked.shared_by > 1 && !looked.claimed.is_empty());
                 group.used(looked.claimed.len());
@@ -205,7 +190,6 @@ impl Claiming {
         Ok(())
     }
 
-    /// Claims up to `places` runs from the queues with limits, unless their pause lasts.
     async fn take_limited(
         &mut self,
         conn: &mut ClaimConnection,
@@ -238,8 +222,8 @@ impl Claiming {
 }
 
 impl Limited {
-    /// How many places the queues with limits get before the other queues: half of them while a run
-    /// waits in one, and a single place every other time.
+    /// Places that these queues get first: half while a run waits in one, and a single place every
+    /// other time.
     fn share_of(&mut self, places: usize) -> usize {
         if !self.is_waiting {
             return 0;
@@ -250,7 +234,6 @@ impl Limited {
 }
 
 impl Progress<'_> {
-    /// Starts the claimed runs, each in a place.
     fn start(&mut self, claimed: Vec<Claimed>) {
         self.found += claimed.len();
         record(self.session, &claimed);
@@ -264,7 +247,7 @@ fn limit(places: usize) -> u32 {
     u32::try_from(places).unwrap_or(u32::MAX)
 }
 
-/// Releases attempts that the database holds for this worker without the worker knowing of them.
+/// Attempts that the database holds for this worker and that the worker does not run.
 async fn release_unknown(session: &Session, conn: &mut ClaimConnection) -> Result<(), DbError> {
     let worker = &session.worker;
     for attempt in conn.unknown(session.id, &worker.counters.running.tokens()).await? {

@@ -1,24 +1,22 @@
 //! Storing the ends of attempts: gathered for a few milliseconds, many per commit.
 //!
-//! The process has one completer, which outlives sessions. A result is worth storing even if the lease
-//! was lost since: its claim token decides. The completer uses [`WRITERS`] connections at once, because
-//! a connection waits for the disk half of its time.
+//! The completer outlives sessions. A result is worth storing even if the lease was lost since: its
+//! claim token decides. There are [`WRITERS`] connections, because each waits for the disk half of
+//! its time.
 //!
 //! - While the database is unavailable, the completer keeps results and retries. Their places stay
-//!   taken, so results cannot pile up without bound: the worker then claims nothing more.
-//! - A result that the database rejects permanently is stored without the content of its handler, as a
-//!   failure that names the reason. (Only bytes of a handler should ever be rejected.) Permanent means
-//!   a violated constraint, or a rejection that lasts half a minute: a full disk, a missing permission
-//!   or an error message in another language may pass.
+//!   taken, so the worker then claims nothing more.
+//! - A result that the database rejects permanently is stored as a failure that names the reason,
+//!   without the content of its handler. Permanent means a violated constraint, or a rejection that
+//!   lasts half a minute: a full disk or a missing permission may pass.
 //! - No result is dropped, except by a worker that stops and has waited long enough.
-//! - Results are bounded by number and by size. The bound of one transaction exists because PostgreSQL
-//!   rejects more than a gigabyte, and may time out with less. At the bound of all kept results,
-//!   attempts that have ended keep their slots.
+//! - Results are bounded by number and by size. PostgreSQL rejects a transaction of more than a
+//!   gigabyte, and may time out with less. At the bound of all kept results, attempts that have
+//!   ended keep their slots.
 //! - A batch that fails repeatedly without an answer is halved.
 //!
-//! After a connection broke during a commit, the outcome is unknown. Storing the same result again is
-//! harmless. If its claim no longer holds then, history shows whether the result was stored or the
-//! claim was lost.
+//! After a connection broke during a commit, the outcome is unknown. Storing the same result again
+//! is harmless. If its claim no longer holds then, history shows whether the result was stored.
 
 #[cfg(test)]
 mod bounds;
@@ -45,42 +43,37 @@ use writer::Writer;
 pub(crate) use counted::show as show_counters;
 pub(crate) use size::bytes_of;
 
-/// How long the first result of a batch waits for more.
+/// Wait of the first result of a batch.
 const GATHER: Duration = Duration::from_millis(3);
-/// Time between the starts of two transactions while all slots are taken. Then the processor time of
-/// handlers is worth more than storing a result some milliseconds sooner.
+/// Between the starts of two transactions while all slots are taken. Then handlers need the
+/// processor time.
 const SPACING: Duration = Duration::from_millis(40);
-/// Maximum results per transaction.
 const MAX_RESULTS: usize = 500;
-/// No result is added to a transaction of this many bytes.
+/// No result is added to a transaction of this size.
 const MAX_BYTES: usize = 16 << 20;
-/// Maximum bytes of results that wait to be stored.
+/// Of results that wait to be stored.
 const KEPT_BYTES: usize = 256 << 20;
-/// A result counts in [`KEPT_BYTES`] as a multiple of this.
+/// Granularity of [`KEPT_BYTES`].
 const UNIT_BYTES: usize = 1 << 10;
-/// A batch is halved after this many failures without an answer in a row.
+/// Failures without an answer in a row.
 const HALVED_AFTER: u32 = 3;
-/// Concurrent transactions.
 const WRITERS: usize = 2;
-/// The pause between two attempts to store the same results grows from the first to the second value.
+/// First and longest, between two attempts to store the same results.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 /// An error of an unknown kind counts as a rejection only after this.
 const REFUSED_AFTER: Duration = Duration::from_secs(30);
-/// How long a stopping worker waits for its last results to be stored.
+/// For the last results of a stopping worker.
 pub(crate) const FLUSH_WITHIN: Duration = Duration::from_secs(60);
 
 struct Message {
     claim: Option<i64>,
     ended: Ended,
-    /// Size of the result.
     bytes: usize,
-    /// When the executor sent it.
     at: Instant,
-    /// The place of the run, and the room of the result; freed when the result is stored.
+    /// Place and room, freed when the result is stored.
     held: (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>),
 }
 
-/// Sends results to the completer.
 #[derive(Debug, Clone)]
 pub struct CompleterHandle {
     sender: mpsc::Sender<Message>,
@@ -88,7 +81,7 @@ pub struct CompleterHandle {
     unwritten: watch::Sender<usize>,
     /// The free part of [`KEPT_BYTES`].
     kept: Arc<Semaphore>,
-    /// Cancelled when no result waits for room any more.
+    /// No result waits for room any more.
     gave_up: CancellationToken,
 }
 
@@ -99,13 +92,13 @@ impl std::fmt::Debug for Message {
 }
 
 impl CompleterHandle {
-    /// Announces a claim of `runs` runs. The result of each is sent once, or never.
+    /// The result of each run is sent once, or never.
     pub(crate) fn expect(&self, claim: i64, runs: usize) {
         self.open_claims.expect(claim, runs);
     }
 
-    /// Waits for room for a result of so many bytes. The waiting attempt keeps its slot, so that the
-    /// worker runs no more than it can keep. Returns `None` after [`CompleterHandle::give_up`].
+    /// The waiting attempt keeps its slot, so the worker runs no more than it can keep. Returns
+    /// `None` after [`CompleterHandle::give_up`].
     pub(crate) async fn room_for(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let units = (bytes / UNIT_BYTES + 1).min(KEPT_BYTES / UNIT_BYTES);
         let room = self.kept.clone().acquire_many_owned(u32::try_from(units).unwrap_or(u32::MAX));
@@ -117,13 +110,12 @@ impl CompleterHandle {
         }
     }
 
-    /// Sends the end of an attempt that has almost no result; waits while the completer is behind.
+    /// For an attempt that has almost no result; waits while the completer is behind.
     pub(crate) async fn send(&self, claim: Option<i64>, ended: Ended, place: Option<OwnedSemaphorePermit>) {
         self.send_holding(claim, ended, (place, None)).await;
     }
 
-    /// Sends an ended attempt with the permits that it holds until it is stored; waits while the
-    /// completer is behind.
+    /// The attempt holds its permits until it is stored. Waits while the completer is behind.
     pub(crate) async fn send_holding(
         &self,
         claim: Option<i64>,
@@ -144,13 +136,11 @@ impl CompleterHandle {
         tracing::error!(run.id = %run, why, "result lost; its run is left to recovery");
     }
 
-    /// Ends all waits for room and for storing, because the process ends. The runs of unstored results
-    /// are recovered.
+    /// Ends all waits, because the process ends. The runs of unstored results are recovered.
     pub(crate) fn give_up(&self) {
         self.gave_up.cancel();
     }
 
-    /// Counts results as written; returns whether none is left.
     fn count_written(&self, results: usize) -> bool {
         let mut left = 0;
         self.unwritten.send_modify(|count| {
@@ -160,8 +150,8 @@ impl CompleterHandle {
         left == 0
     }
 
-    /// Waits until every sent result is stored, for at most [`FLUSH_WITHIN`], or until
-    /// [`CompleterHandle::give_up`]. Returns how many results are not stored.
+    /// For at most [`FLUSH_WITHIN`], or until [`CompleterHandle::give_up`]. Returns the number of
+    /// unstored results.
     pub(crate) async fn flushed(&self) -> usize {
         let mut unwritten = self.unwritten.subscribe();
         tokio::select! {
@@ -176,16 +166,13 @@ impl CompleterHandle {
     }
 }
 
-/// Gathers results into batches for its writers.
 #[derive(Debug)]
 pub(crate) struct Completer {
     writer: Writer,
     receiver: mpsc::Receiver<Message>,
-    /// The current batch. Not a variable of the waiting future, which may be dropped at any time.
+    /// Not a variable of the waiting future, which may be dropped at any time.
     batch: Vec<Message>,
-    /// The slots of the worker.
     slots: Arc<Semaphore>,
-    /// When the latest batch was passed to a writer.
     handed_over: Option<Instant>,
 }
 
@@ -217,10 +204,7 @@ impl Completer {
         )
     }
 
-    /// Stores results until `stop`, which is cancelled after the last session.
-    ///
-    /// # Errors
-    /// A writer panicked.
+    /// `stop` is cancelled after the last session. The error is a panic of a writer.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), BoxError> {
         let mut writers: Vec<OwnedTask<()>> = Vec::new();
         loop {
@@ -230,7 +214,7 @@ impl Completer {
             let is_open = tokio::select! {
                 () = stop.cancelled() => return Ok(()),
                 is_open = self.gather() => is_open,
-                // A panic is reported at once and not with the next batch.
+                // Reported at once, not with the next batch.
                 ended = one_of(&mut writers) => {
                     ended?;
                     continue;
@@ -245,7 +229,7 @@ impl Completer {
         }
     }
 
-    /// Gathers a batch; returns `false` when all senders are gone.
+    /// Returns `false` when all senders are gone.
     async fn gather(&mut self) -> bool {
         if self.batch.is_empty() {
             let Some(first) = self.receiver.recv().await else { return false };
@@ -274,8 +258,6 @@ impl Completer {
     }
 }
 
-/// How long the first result of a batch waits for more, given the time since the latest batch and
-/// whether slots are free.
 fn gather_time(since_last: Option<Duration>, has_free_slot: bool) -> Duration {
     match since_last {
         Some(since) if !has_free_slot => SPACING.saturating_sub(since).max(GATHER),
@@ -283,7 +265,7 @@ fn gather_time(since_last: Option<Duration>, has_free_slot: bool) -> Duration {
     }
 }
 
-/// Waits until one of the writers has ended, and removes it; never returns without a writer.
+/// Never returns without a writer.
 async fn one_of(writers: &mut Vec<OwnedTask<()>>) -> Result<(), TaskError> {
     if writers.is_empty() {
         return std::future::pending().await;

@@ -262,7 +262,6 @@ impl Config {
 
 fn read_programs(values: &mut Values) -> ProgramList {
     let items = values.optional_list("worker-programs");
-    // An empty list means that the setting is absent.
     let list = if items.is_empty() { Ok(ProgramList::default()) } else { ProgramList::parse(&items) };
     list.unwrap_or_else(|wrong| {
         values.mistake("worker-programs", wrong);

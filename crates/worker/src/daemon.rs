@@ -1,9 +1,8 @@
 //! The daemon: builds the worker, runs it, and stops it in order.
 //!
-//! Start: bind the health endpoint, so that a port in use is reported at once; prepare the handlers;
-//! wait for the database; check the schema; register. Stop: see [`crate::session::lifecycle`]; the
-//! health endpoint answers until the end. If a task ends unexpectedly, the process ends: it never runs
-//! without one of its parts.
+//! Start: bind the health endpoint, so that a port in use is reported at once; prepare the
+//! handlers; wait for the database; check the schema; register. Stop: see
+//! [`crate::session::lifecycle`]. If a task ends unexpectedly, the process ends.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,14 +36,12 @@ use crate::handlers::{Handler, Handlers};
 use crate::session::{EXTRA_PLACES, UnfinishedWork, Worker, multi_worker};
 use crate::status::{Phase, WorkerStatus};
 
-/// How long the background tasks may take to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
-/// Time between two removals of leftovers of dropped attempts.
 const TIDY_PERIOD: Duration = Duration::from_secs(2);
 
-/// Minimum and maximum time between two searches for leftovers of killed workers on this machine. A
-/// search reads a file of every process.
+/// Minimum and maximum between two searches for leftovers of killed workers. A search reads a file
+/// of every process.
 const SEARCH_PERIODS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 
 /// Why the worker did not start or run.
@@ -96,17 +93,13 @@ impl ExitStatus for StartError {
     }
 }
 
-/// Native handlers, and the number of threads they share.
 #[derive(Debug, Clone)]
 pub(crate) struct Native {
     pub(crate) registry: Registry,
     pub(crate) threads: usize,
 }
 
-/// Runs `count` workers until a signal; see [`multi_worker`] for more than one.
-///
-/// # Errors
-/// The worker cannot start, or one of its tasks ends.
+/// See [`multi_worker`] for more than one.
 pub(crate) async fn run(
     native: Native,
     count: usize,
@@ -242,7 +235,7 @@ pub(crate) async fn run(
     Ok(())
 }
 
-/// Removes leftovers of dropped attempts periodically.
+/// Removes leftovers of dropped attempts.
 async fn tidy(handlers: Arc<Handlers>, stop: CancellationToken) -> Result<(), BoxError> {
     while tokio::time::timeout(TIDY_PERIOD, stop.cancelled()).await.is_err() {
         handlers.tidy();
@@ -250,8 +243,7 @@ async fn tidy(handlers: Arc<Handlers>, stop: CancellationToken) -> Result<(), Bo
     Ok(())
 }
 
-/// Time between two searches for leftovers of killed workers: a third of the lease, because their runs
-/// may start elsewhere after the lease.
+/// A third of the lease, because runs of killed workers may start elsewhere after the lease.
 fn search_period(lease: Duration) -> Duration {
     let (shortest, longest) = SEARCH_PERIODS;
     if lease < shortest * 3 {
@@ -264,7 +256,7 @@ fn search_period(lease: Duration) -> Duration {
     (lease / 3).clamp(shortest, longest)
 }
 
-/// Removes leftovers of killed workers on this machine periodically.
+/// Removes leftovers of killed workers on this machine.
 async fn clear_away_dead(
     handlers: Arc<Handlers>,
     period: Duration,
@@ -276,7 +268,6 @@ async fn clear_away_dead(
     Ok(())
 }
 
-/// The parts of a worker that notifications wake.
 struct Hints {
     config: Arc<Config>,
     wake: Arc<Notify>,
@@ -294,8 +285,8 @@ impl Hints {
         }
     }
 
-    /// Wakes the poller when runs wait in one of its queues, the heartbeat when one of its runs was
-    /// cancelled, and both when the listener has reconnected.
+    /// Wakes the poller for runs in its queues, the heartbeat for cancelled runs, and both after a
+    /// reconnection of the listener.
     fn take(&self, hint: &Hint) {
         match hint {
             Hint::Notified { channel, payload } if channel == backend::CANCEL_CHANNEL => {
@@ -327,9 +318,9 @@ async fn listen(backend: Backend, hints: Vec<Hints>, stop: CancellationToken) ->
     Ok(())
 }
 
-/// An identifier of the installation, from the location of its database. Workers of one installation
-/// remove each other's leftovers on a machine. It needs no query, because the database may be
-/// unavailable at the start. It is not secret: jobs see it.
+/// Identifies the installation by the location of its database. Workers of one installation remove
+/// each other's leftovers. No query, because the database may be unavailable at the start. Not
+/// secret: jobs see it.
 fn installation(database_url: &str) -> String {
     let (_, location) =
         database_url.rsplit_once('@').or_else(|| database_url.split_once("://")).unwrap_or_default();
@@ -357,7 +348,6 @@ fn database_settings(config: &Config, application: &str) -> DatabaseSettings {
     }
 }
 
-/// Exports the counters with the value 0, for alerts on their growth.
 fn show_counters() {
     completion::show_counters();
     // Without a leader, workers recover and count lost attempts.

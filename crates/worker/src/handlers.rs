@@ -1,14 +1,11 @@
 //! Handlers run one attempt each and report how it ended.
 //!
-//! [`Handlers`] maps a handler type to its [`Handler`]; each type has its own module. A handler
-//! takes an [`Execution`] and always returns a [`Report`]. An invalid configuration, a missing
-//! program or a failing disk are reports too, so the caller has one path. `sched_domain` decides
-//! what the report means for the run (retry, dead letter), and the completer stores it. Nothing
-//! here uses the database.
+//! [`Handlers`] maps a handler type to its [`Handler`]. A handler takes an [`Execution`] and always
+//! returns a [`Report`], also for an invalid configuration or a missing program. Handlers do not
+//! use the database.
 //!
-//! Handlers run concurrently. They share only the launcher's threads, the table of running
-//! attempts, idle connections and circuits. The token of an attempt ends it softly (soft signal,
-//! grace, kill); dropping its future ends it at once. Both kill everything the attempt started.
+//! The token of an attempt ends it softly (soft signal, grace, kill); dropping its future ends it
+//! at once. Both kill everything the attempt started.
 
 mod capture;
 mod execution;

@@ -27,10 +27,9 @@ use crate::completion::CompleterHandle;
 use crate::config::Config;
 use crate::handlers::Handlers;
 
-/// Places besides one per slot: results that wait to be stored, and runs that wait for a slot.
+/// Results that wait to be stored, and runs that wait for a slot.
 pub(crate) const EXTRA_PLACES: usize = 4 * MAX_AHEAD;
 
-/// The state that all sessions of a worker share.
 #[derive(Debug, Clone)]
 pub(crate) struct Worker {
     /// Version of the program.
@@ -38,56 +37,47 @@ pub(crate) struct Worker {
     pub(crate) config: Arc<Config>,
     pub(crate) backend: Backend,
     pub(crate) handlers: Arc<Handlers>,
-    /// The keys that open secrets, if there is a key file.
     pub(crate) secret_keys: Option<Arc<SecretKeys>>,
     pub(crate) completer: CompleterHandle,
     /// One permit per slot, held while a handler runs.
     pub(crate) slots: Arc<Semaphore>,
-    /// One permit per run that this worker may hold at once, from before its claim until its result
-    /// is stored.
+    /// One permit per run, from before its claim until its result is stored.
     pub(crate) places: Arc<Semaphore>,
-    /// How far ahead of the free slots the worker claims.
     pub(crate) prefetch: Arc<Prefetch>,
-    /// Wakes the poller.
     pub(crate) wake: Arc<Notify>,
-    /// Requests a heartbeat now, because a run of this worker was cancelled.
+    /// A run of this worker was cancelled.
     pub(crate) beat_now: Arc<Notify>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) live_buffer: Arc<LiveBuffer>,
-    /// Receives the spans of attempts.
     pub(crate) traces: Traces,
     /// Receives failed runs, if the operator enables it.
     pub(crate) tracker: Tracker,
 }
 
-/// One identity.
 #[derive(Debug, Clone)]
 pub(crate) struct Session {
     pub(crate) worker: Worker,
     pub(crate) id: WorkerId,
-    /// When the registration was sent. It counts as the first heartbeat.
+    /// Counts as the first heartbeat.
     pub(crate) registered_at: Instant,
-    /// Attempts in progress.
     pub(crate) attempts: TaskTracker,
-    /// Stops the poller.
     pub(crate) stop_claiming: CancellationToken,
-    /// Whether an operator wants the worker to drain, according to the latest heartbeat.
+    /// According to the latest heartbeat.
     pub(crate) draining: Arc<watch::Sender<bool>>,
     /// Stops running attempts softly, to release them.
     pub(crate) release: CancellationToken,
     /// Kills running attempts without a report.
     pub(crate) kill: CancellationToken,
-    /// End of the trust in the lease, according to the latest heartbeat. No attempt starts later,
-    /// even if the heartbeat task has not noticed yet.
+    /// According to the latest heartbeat. No attempt starts later, even before the heartbeat task
+    /// detects the loss.
     pub(crate) trusted_until: Arc<watch::Sender<Instant>>,
     /// Notified while no scheduler has led for long.
     pub(crate) nobody_leads: Arc<Notify>,
-    /// Number of attempts that ended without a report. Their runs are left to recovery.
+    /// Their runs are left to recovery.
     pub(crate) left: Arc<AtomicUsize>,
 }
 
 impl Session {
-    /// Counts an attempt that ended without a report.
     pub(crate) fn count_left(&self) {
         self.left.fetch_add(1, Ordering::Relaxed);
     }

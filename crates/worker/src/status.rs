@@ -10,7 +10,6 @@ use tokio::sync::watch;
 use crate::attempt::counters::Counters;
 use crate::config::Config;
 
-/// Phase of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// The database was not usable yet.

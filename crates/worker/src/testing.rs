@@ -34,9 +34,7 @@ use uuid::Uuid;
 use crate::handlers::native::{Ctx, HandlerError, NativeHandler, RegisterError, Registry};
 use crate::handlers::{Again, Execution, Live, LiveEvent, Outcome, Report, Secrets};
 
-/// The name under which the handler is registered.
 const NAME: &str = "handler";
-/// Maximum live events of one test run.
 const MOST_EVENTS: usize = 100_000;
 
 /// An attempt of a native handler.
@@ -54,23 +52,23 @@ pub struct TestRun {
 pub struct TestReport {
     /// The outcome.
     pub outcome: Outcome,
-    /// The returned value of the handler, as the worker would store it.
+    /// The returned value, as the worker would store it.
     pub result: Option<Value>,
-    /// The class of the error, unless the attempt succeeded.
+    /// The class, unless the attempt succeeded.
     pub error_class: Option<&'static str>,
-    /// The message of the error, unless the attempt succeeded.
+    /// The message, unless the attempt succeeded.
     pub error_message: Option<String>,
-    /// Whether the retry policy may retry the run; `false` when the handler excluded a retry.
+    /// `false` when the handler excluded a retry.
     pub may_retry: bool,
     /// The location of a panic.
     pub traceback: Option<String>,
     /// The reported metrics as an object, if there are any.
     pub metrics: Option<Value>,
-    /// The lines that the handler logged.
+    /// The logged lines.
     pub log: String,
-    /// The reported progress: the percentage, if known, and the message.
+    /// The percentage, if known, and the message.
     pub progress: Vec<(Option<f32>, String)>,
-    /// Notes that the worker would log, such as a result that is too large.
+    /// Notes of the worker's log, such as a result that is too large.
     pub notes: Vec<String>,
 }
 
@@ -123,7 +121,7 @@ impl TestRun {
         self
     }
 
-    /// Sets the time at which the run was due.
+    /// Sets the due time of the run.
     #[must_use]
     pub fn fire_time(mut self, fire_time: DateTime<Utc>) -> Self {
         self.execution.fire_time = fire_time;
@@ -159,14 +157,14 @@ impl TestRun {
         self
     }
 
-    /// Sets the timeout of the attempt.
+    /// Sets the timeout.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.execution.timeout = timeout;
         self
     }
 
-    /// Sets the seconds between the cancellation of the handler and its drop.
+    /// Sets the seconds between cancellation and drop of the handler.
     #[must_use]
     pub fn grace_seconds(mut self, seconds: u32) -> Self {
         self.grace_seconds = seconds;

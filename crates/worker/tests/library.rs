@@ -22,7 +22,6 @@ use tokio::sync::Notify;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A database with a worker on it.
 struct RunningWorker {
     fixture: Fixture,
     shutdown: Shutdown,
@@ -30,7 +29,6 @@ struct RunningWorker {
 }
 
 impl RunningWorker {
-    /// Starts the worker with a short lease.
     async fn start(builder: Builder) -> Self {
         let mut worker = Self { fixture: Fixture::bare().await, shutdown: Shutdown::new(), task: None };
         let context = Context {
@@ -62,12 +60,11 @@ impl RunningWorker {
         config
     }
 
-    /// Creates a native function, a manual job of the same name and one waiting run.
     async fn dispatch(&self, handler: &str, args: &Value) {
         self.dispatches(handler, args, 1).await;
     }
 
-    /// The same with `count` runs.
+    /// Creates a native function, a manual job of it and `count` waiting runs.
     async fn dispatches(&self, handler: &str, args: &Value, count: i64) {
         self.fixture.function(handler).native(handler).save().await;
         let job = self.fixture.job(handler).function(handler).manual().save().await;
@@ -75,7 +72,7 @@ impl RunningWorker {
         runs.count(count).insert().await;
     }
 
-    /// The single value of a query as text; NULL, or no row, is `-`.
+    /// NULL, or no row, is `-`.
     async fn text(&self, query: &str) -> String {
         self.fixture.text(&format!("SELECT ({query})::text")).await
     }
@@ -102,7 +99,6 @@ fn status_of(job: &str) -> String {
     )
 }
 
-/// A column of the only attempt of a job.
 fn attempt_of(job: &str, column: &str) -> String {
     format!(
         "SELECT l.{column} FROM job_execution_log l JOIN scheduled_jobs j ON j.id = l.job_id WHERE j.name = '{job}'"
@@ -146,11 +142,11 @@ async fn results_errors_and_logs_of_native_handlers_are_stored() {
     let line = "SELECT o.stream || ': ' || o.content FROM job_execution_output o JOIN job_execution_log l ON l.id = o.execution_id
          JOIN scheduled_jobs j ON j.id = l.job_id WHERE j.name = 'add'";
     assert_eq!(worker.text(line).await, "log: adding 40 and 2\n");
-    // The default is three attempts, but the handler has ruled out a retry.
+    // The handler rules out a retry.
     worker.wait_for(&status_of("fails"), "DEAD_LETTER").await;
     assert_eq!(worker.text(&attempt_of("fails", "error_class")).await, "closed");
     assert_eq!(worker.text(&attempt_of("fails", "error_message")).await, "the account is closed");
-    // It waits for its next attempt.
+    // The run waits for its next attempt.
     worker.wait_for(&attempt_of("panics", "error_class"), "panic").await;
     let traceback = worker.text(&attempt_of("panics", "traceback")).await;
     assert!(traceback.starts_with("panicked at ") && traceback.contains("library.rs:"), "{traceback}");
@@ -158,8 +154,7 @@ async fn results_errors_and_logs_of_native_handlers_are_stored() {
     worker.stop().await.unwrap();
 }
 
-/// A handler that blocks its thread until the test sends a message, and a signal that the handler
-/// has begun.
+/// A handler that blocks its thread until the test sends a message, and the signal of its begin.
 fn blocking_its_thread() -> (mpsc::Sender<()>, Arc<Notify>, Builder) {
     let (release, released) = mpsc::channel();
     let (released, begun) = (Arc::new(Mutex::new(released)), Arc::new(Notify::new()));
@@ -174,17 +169,15 @@ fn blocking_its_thread() -> (mpsc::Sender<()>, Arc<Notify>, Builder) {
     (release, begun, builder)
 }
 
-/// Whether the worker sends heartbeats while the handler blocks all threads of handlers.
+/// Heartbeats while the handler blocks all threads of handlers.
 const BEATS_SINCE_CLAIM: &str = "SELECT w.last_heartbeat > d.claimed_at + interval '4 seconds'
      FROM worker_registration w JOIN job_dispatch d ON d.worker_id = w.worker_id";
 
-// One thread fewer than a small machine has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn heartbeats_continue_while_a_handler_blocks_all_threads() {
     let (release, _, builder) = blocking_its_thread();
     let worker = RunningWorker::start(builder).await;
     worker.dispatch("block", &json!({})).await;
-    // Twice the lease.
     worker.wait_for(BEATS_SINCE_CLAIM, "true").await;
     assert_eq!(worker.text(&status_of("block")).await, "IN_PROGRESS");
     release.send(()).unwrap();
@@ -217,8 +210,8 @@ async fn running_work_of_a_stopping_worker_is_not_released() {
     let ended = tokio::time::timeout(PATIENCE, worker.task.take().unwrap()).await.unwrap().unwrap();
     let text = ended.unwrap_err().describe();
     assert!(text.contains("after the stop of the worker"), "{text}");
-    // If the run were released, or the lease given up, another worker would begin it at once while
-    // it still runs.
+    // If the run were released, or the lease given up, another worker would begin it while it still
+    // runs.
     assert_eq!(worker.text(&status_of("block")).await, "IN_PROGRESS");
     assert_eq!(worker.text("SELECT count(*) FROM job_execution_log").await, "0");
     assert_eq!(worker.text("SELECT status FROM worker_registration").await, "DRAINING");
@@ -245,7 +238,7 @@ async fn second_signal_kills_attempts_and_reports_them() {
         (1, true),
         "{error:?}"
     );
-    // Nothing runs any more, so it is recovered at once.
+    // No handler runs, so the run is recovered at once.
     assert_eq!(worker.text("SELECT status FROM worker_registration").await, "OFFLINE");
     assert_eq!(worker.text(&status_of("waits")).await, "IN_PROGRESS");
 }
@@ -292,11 +285,11 @@ async fn attempt_metrics_count_stored_results() {
     }
 }
 
-/// Results that cannot be stored are kept up to a bound. Beyond the bound the worker claims
-/// nothing. No result is lost, and no run executes twice.
+/// Unstored results are kept up to a bound, beyond which the worker claims nothing. No result is
+/// lost, and no run executes twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn unstorable_results_are_kept_and_stop_claims() {
-    // Ten slots, and four times the maximal prefetch.
+    // Ten slots, and four times the maximum prefetch.
     const PLACES: i64 = 10 + 4_000;
     const ALL: i64 = PLACES + 490;
     let ran = Arc::new(AtomicI64::new(0));
@@ -307,7 +300,7 @@ async fn unstorable_results_are_kept_and_stop_claims() {
     }))
     .await;
     worker.wait_for("SELECT count(*) FROM worker_registration", "1").await;
-    // History can be neither read nor written; claims do not need it.
+    // Blocks the history, which claims do not need.
     let locked = worker.fixture.client().await;
     locked.batch_execute("BEGIN; LOCK TABLE job_execution_log IN ACCESS EXCLUSIVE MODE").await.unwrap();
     worker.dispatches("quick", &json!({}), ALL).await;
@@ -320,8 +313,7 @@ async fn unstorable_results_are_kept_and_stop_claims() {
         }
     })
     .await;
-    // The worker is alive and would have polled: fifteen heartbeats are three times the longest
-    // pause between two polls.
+    // Fifteen heartbeats are three times the longest pause between two polls.
     let beat = "SELECT last_heartbeat FROM worker_registration";
     for _ in 0..15 {
         let before = worker.text(beat).await;

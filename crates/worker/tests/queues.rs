@@ -1,5 +1,3 @@
-//! A worker and its queues: weights, limits, and polling without notifications, on a real database.
-
 #![expect(clippy::unwrap_used, reason = "a test that cannot get what it needs fails, and says where")]
 
 use std::sync::Arc;
@@ -19,7 +17,6 @@ use sched_worker::{Builder, Config, Ctx, HandlerError, PROGRAM, Worker};
 use serde_json::{Value, json};
 use test_support::Fixture;
 
-/// A database with a function `noop` and its job, and workers on it.
 struct Workers {
     fixture: Fixture,
     job: JobId,
@@ -35,7 +32,6 @@ impl Workers {
         Self { fixture, job, shutdown: Shutdown::new(), running: Vec::new() }
     }
 
-    /// Creates a queue with so many waiting runs.
     async fn queue(&self, name: &str, waiting: i64) {
         self.fixture.queue(name).await;
         let runs = self.fixture.runs(self.job).queue(name).waiting_since_minutes(0);
@@ -78,14 +74,12 @@ impl Workers {
 
 const COMPLETED: &str = "SELECT count(*) FROM job_dispatch WHERE status = 'COMPLETED'";
 
-/// The current and the maximal number of concurrent attempts.
 #[derive(Debug, Default)]
 struct Gauge {
     now: AtomicUsize,
     most: AtomicUsize,
 }
 
-/// A handler that takes that long and counts concurrent attempts.
 fn taking(took: Duration, gauge: &Arc<Gauge>) -> Builder {
     let gauge = gauge.clone();
     Worker::builder().handler("noop", move |_: Ctx, _: Value| {
@@ -108,7 +102,7 @@ async fn queues_share_slots_by_weight() {
     let builder = taking(Duration::from_millis(60), &Arc::default());
     workers.start(builder, &[("WORKER_QUEUES", "critical=3,bulk=1,idle=9"), ("WORKER_CONCURRENCY", "4")]);
     workers.wait_for(COMPLETED, 210).await;
-    // When the heavier queue became empty, the lighter one had received a third of its attempts.
+    // At the end of the heavier queue, the lighter one had received a third of its attempts.
     let meanwhile = "SELECT count(*) FROM job_dispatch
                      WHERE queue = 'bulk' AND claimed_at < (SELECT max(claimed_at) FROM job_dispatch WHERE queue = 'critical')";
     let meanwhile = workers.fixture.number(meanwhile).await;
@@ -164,7 +158,7 @@ async fn prefetched_runs_are_released_once() {
     workers.start(builder, &[("WORKER_CONCURRENCY", "2")]);
     workers.queue("default", 3_000).await;
     workers.wait_for(COMPLETED, 3_000).await;
-    // The worker sees all of them at once, and begins the two that wait first.
+    // The worker sees all at once and begins the two that wait first.
     workers.fixture.sql("BEGIN").await;
     for (waits, priority, count) in [(true, 1, 2), (false, 3, 400)] {
         let runs = workers.fixture.runs(workers.job).args(json!({"waits": waits})).priority(priority);
@@ -172,7 +166,6 @@ async fn prefetched_runs_are_released_once() {
     }
     workers.fixture.sql("COMMIT").await;
     let released = "FROM job_execution_log WHERE status = 'RELEASED'";
-    // Long enough for three rounds of releases.
     let later = format!(
         "SELECT coalesce(clock_timestamp() - min(completed_at) > interval '4 seconds', false)::integer {released}"
     );

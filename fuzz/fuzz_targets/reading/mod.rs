@@ -1,22 +1,18 @@
-//! An accepted cron expression for the slow reading of the unit tests, by which both targets judge.
-//!
-//! That reading knows numbers only. Here names become numbers and `H` the values it stands for.
+//! Accepted cron expressions for the slow reading of the unit tests, used by both targets. That
+//! reading needs numbers: names become numbers, and `H` its values.
 
 use crate::reference::{Reference, without_hashes};
 
-/// In the order of their numbers, from Sunday.
 const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
-/// In the order of their numbers, from January.
 const MONTHS: [&str; 12] =
     ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 
-/// Ranges of `H` over weekdays, so that each rises: a Sunday that begins one is 0 and a Sunday that ends one 7, but a
-/// week has seven days.
+/// Ranges of `H` over weekdays, so that each rises: Sunday is 0 at the begin of a range and 7 at
+/// its end, but a week has seven days.
 const SUNDAYS: [(&str, &str); 5] =
     [("(7-7)", "(0-0)"), ("(7-", "(0-"), ("(0-7)", "(0-6)"), ("-0)", "-7)"), ("(0-7)", "(0-0)")];
 
-/// An accepted expression of five or six fields, read slowly.
 pub(crate) fn slowly(expression: &str, hash_key: &str) -> Reference {
     let text = with_numbers(expression);
     let fields: Vec<&str> = text.split(' ').map(|field| if field == "H/1" { "*" } else { field }).collect();
@@ -27,7 +23,7 @@ pub(crate) fn slowly(expression: &str, hash_key: &str) -> Reference {
     Reference::new(&without_hashes(&format!("{second}{} {weekday}", others.join(" ")), hash_key))
 }
 
-/// One blank between fields, `*` for `?`, and numbers for names, without leading zeros.
+/// One blank between fields, `*` for `?`, and numbers without leading zeros for names.
 fn with_numbers(expression: &str) -> String {
     let fields: Vec<&str> = expression.trim().split_ascii_whitespace().collect();
     let mut text = fields.join(" ").to_ascii_uppercase().replace('?', "*");

@@ -1,8 +1,8 @@
 //! Bytes to a schedule, an instant and an outage.
 //!
-//! An input begins with one byte per choice and ends with text. A choice is the distance of its byte from `0`, modulo
-//! the number of options, so that seeds can be written by hand (README.md has the table). Nothing here knows what a
-//! valid schedule is, but most inputs get as far as one: the text is put into the shape that was chosen.
+//! An input has one byte per choice and then text. A choice is the distance of its byte from `0`,
+//! modulo the number of options, so seeds can be handwritten (README.md has the table). The text is
+//! put into the chosen shape, so most inputs reach a valid schedule.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use chrono::{DateTime, Datelike, TimeDelta, Utc};
 use sched_timetable::{DstGap, DstOverlap, JobType, MisfirePolicy, Zone};
 use serde_json::{Map, Value, json};
 
-/// Zones whose clocks did something odd once. After the last of them comes: the first line of the text.
+/// Zones with unusual clock changes. The option after the last is the first line of the text.
 const ZONES: [&str; 34] = [
     "UTC",
     "Europe/Berlin",
@@ -49,7 +49,7 @@ const ZONES: [&str; 34] = [
     "Etc/GMT-14",
 ];
 
-/// After the last of them comes: any instant at all, in eight bytes.
+/// The option after the last is any instant, in eight bytes.
 const INSTANTS: [&str; 12] = [
     "2026-01-15T12:00:00Z",
     "2026-07-15T12:00:00Z",
@@ -69,11 +69,11 @@ const SECOND: i64 = 1_000_000;
 const HOUR: i64 = 3600 * SECOND;
 const DAY: i64 = 24 * HOUR;
 
-/// In microseconds. After the last of them comes: any number of seconds, in four bytes.
+/// In microseconds. The option after the last is any number of seconds, in four bytes.
 const NUDGES: [i64; 13] =
     [0, -1, 1, -SECOND, -HOUR / 2, -HOUR, -3 * HOUR / 2, -3 * HOUR, HOUR / 2, HOUR, -DAY, DAY, HOUR / 60];
 
-/// In microseconds. After the last of them comes: any number of seconds, in four bytes.
+/// In microseconds. The option after the last is any number of seconds, in four bytes.
 const OUTAGES: [i64; 11] = [
     0,
     -1,
@@ -108,10 +108,8 @@ const GRACES: [Option<Duration>; 7] = [
     Some(Duration::MAX),
 ];
 
-/// What `H` is computed from.
 pub(crate) const HASH_KEY: &str = "00000000-0000-0000-0000-000000000000/nightly";
 
-/// One input, read.
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) job_type: JobType,
@@ -119,13 +117,12 @@ pub(crate) struct Case {
     pub(crate) zone: String,
     pub(crate) gap: Option<DstGap>,
     pub(crate) overlap: Option<DstOverlap>,
-    /// When the job was created: the start, or if no database has a clock that shows it, 1970.
+    /// The start, or 1970 if no database's clock can show the start.
     pub(crate) created_at: DateTime<Utc>,
-    /// Where fires are asked for.
+    /// The instant from which fires are computed.
     pub(crate) start: DateTime<Utc>,
-    /// Whether the cursor is the start itself and not the first fire after it.
+    /// Whether the cursor is the start instead of the first fire after it.
     pub(crate) odd_cursor: bool,
-    /// How long after the cursor the plan is made.
     pub(crate) outage: TimeDelta,
     pub(crate) policy: MisfirePolicy,
     pub(crate) grace: Option<Duration>,
@@ -176,18 +173,15 @@ impl<'a> Arbitrary<'a> for Case {
     }
 }
 
-/// What the text is.
+/// The meaning of the text.
 #[derive(Clone, Copy)]
 enum Shape {
-    /// A cron expression.
     Expression,
-    /// The fields of a cron schedule from the minute on, separated by `|`; an empty one is left out.
+    /// The fields of a cron schedule from the minute on, separated by `|`; empty ones are omitted.
     Fields,
-    /// Weeks, days, hours, minutes and seconds, and an anchor.
     Period,
-    /// An instant.
     RunAt,
-    /// JSON, or else nothing but text.
+    /// JSON, or otherwise plain text.
     Json(JobType),
 }
 
@@ -230,12 +224,10 @@ fn object<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Value {
     Value::Object(fields.map(|(name, text)| (name.to_owned(), value(text))).collect::<Map<_, _>>())
 }
 
-/// One of `count` options.
 fn pick(u: &mut Unstructured<'_>, count: usize) -> Result<usize> {
     Ok(usize::from(u.arbitrary::<u8>()?.wrapping_sub(b'0')) % count)
 }
 
-/// None, or one of the options.
 fn optional<T: Copy>(u: &mut Unstructured<'_>, options: &[T]) -> Result<Option<T>> {
     Ok(pick(u, options.len() + 1)?.checked_sub(1).and_then(|option| options.get(option)).copied())
 }
@@ -247,13 +239,13 @@ fn amount(u: &mut Unstructured<'_>, options: &[i64]) -> Result<TimeDelta> {
     })
 }
 
-/// Microseconds since 1970, or the end of time beyond which they point.
+/// Microseconds since 1970, limited to the representable range.
 fn any_instant(micros: i64) -> DateTime<Utc> {
     let end = if micros < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC };
     DateTime::from_timestamp_micros(micros).unwrap_or(end)
 }
 
-/// The next change of a zone's clocks, if there is one within 13 months: to the day by steps, to the second by halving.
+/// The next clock change of a zone within 13 months: the day by steps, the second by bisection.
 fn change_after(zone: &str, start: DateTime<Utc>) -> Option<DateTime<Utc>> {
     let zone = Zone::parse(zone).ok()?;
     let offset = zone.offset_at(start);

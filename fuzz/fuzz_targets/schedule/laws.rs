@@ -1,23 +1,24 @@
-//! What holds of every schedule: of its refusal, its words, its fires, its preview and its plans.
+//! The laws of every schedule: its rejection, words, fires, preview and plans.
 //!
-//! Each function panics where its law is broken. None knows how the answers are found; plans are compared with one made
-//! by listing every fire, as long as that is a short list.
+//! Each function panics at a violation. Plans are compared with a list of every fire, if that is
+//! short.
 
 use chrono::{DateTime, Datelike, TimeDelta, Timelike, Utc};
 use sched_timetable::{Count, CronOptions, CronSchedule, CronSpec, DstGap, JobType, MisfirePolicy, MisfireRules, Plan, Schedule, ScheduleError, ScheduleSource, SkipReason, Timetable, TimetableSource, Zone, describe, misfire::{COUNT_LIMIT, DEFAULT_GRACE, MAX_FIRES}};
 
 use crate::{case::Case, model};
 
-/// How many fires are asked for in a row.
+/// Number of consecutive fires.
 const CHAIN: usize = 16;
 
-/// The most due fires that are listed one by one to check a plan.
+/// Limit of due fires that are listed to check a plan.
 const LISTED: usize = 400;
 
-/// From here on a schedule may have no fire left: a hundred years, the longest interval, before the end of the year 9999.
+/// From this year on, a schedule may have no fire left: a hundred years, the longest interval,
+/// before the end of the year 9999.
 const LAST_CERTAIN_YEAR: i32 = 9890;
 
-/// An error says which field is wrong, and never that the engine is.
+/// An error names the wrong field, and is never one of the engine.
 pub(crate) fn refusal(error: &ScheduleError) {
     assert!(!matches!(error, ScheduleError::Engine { .. }), "the engine is at fault: {error}");
     let field = error.field();
@@ -26,7 +27,7 @@ pub(crate) fn refusal(error: &ScheduleError) {
     assert!(error.message().len() < 1000, "{} bytes of message", error.message().len());
 }
 
-/// A schedule can be said in words, and a cron expression be read back from its normal form.
+/// A schedule has a sentence, and a cron expression is read back from its normal form.
 pub(crate) fn words(schedule: &Schedule, source: &ScheduleSource<'_>) {
     let sentence = describe(schedule);
     assert!(sentence.ends_with('.') && !sentence.contains(char::is_control), "{sentence:?}");
@@ -44,12 +45,13 @@ pub(crate) fn words(schedule: &Schedule, source: &ScheduleSource<'_>) {
     }
 }
 
-/// Fires follow each other, and asking from anywhere between two of them gives the later one.
+/// Fires follow each other; from any instant between two of them, the next one is the later.
 pub(crate) fn fires(schedule: &Schedule, case: &Case) {
     let mut after = case.start;
     for _ in 0..CHAIN {
         let Some(next) = next(schedule, after) else {
-            // A time that exists only in gaps, such as 02:30 on the last Sunday of March, is never reached if gaps are skipped.
+            // A time that exists only in gaps, such as 02:30 on the last Sunday of March, is never
+            // reached if gaps are skipped.
             let in_gaps = case.gap != Some(DstGap::Shift) && schedule.job_type() == JobType::Cron;
             let ends = in_gaps || matches!(schedule.job_type(), JobType::OneOff | JobType::Manual);
             assert!(ends || after.year() > LAST_CERTAIN_YEAR, "{schedule:?} ends after {after}");
@@ -81,7 +83,7 @@ fn next(schedule: &Schedule, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
     next
 }
 
-/// Near a change of the clocks and elsewhere, the fires are those that a look at every minute finds.
+/// The fires are those that a check of every minute finds.
 pub(crate) fn daylight_saving(schedule: &Schedule, case: &Case) {
     let Schedule::Cron(cron) = schedule else { return };
     let Some(from) = case.start.with_second(0).and_then(|start| start.with_nanosecond(0)) else { return };
@@ -97,7 +99,6 @@ pub(crate) fn daylight_saving(schedule: &Schedule, case: &Case) {
     );
 }
 
-/// A preview shows the fires there are, each as the clocks of the zone show it.
 pub(crate) fn preview(schedule: &Schedule, case: &Case) {
     let Ok(zone) = Zone::parse(&case.zone) else { panic!("{schedule:?} is in the zone {:?}", case.zone) };
     let shown =
@@ -114,11 +115,12 @@ pub(crate) fn preview(schedule: &Schedule, case: &Case) {
     assert!(shown.len() == CHAIN || next(schedule, after).is_none());
 }
 
-/// Every due fire is dispatched or in one range, in order, by the rule of the policy, and `next` is the first of the rest.
+/// Every due fire is dispatched or in one range, in order, by the rule of the policy; `next` is the
+/// first of the rest.
 pub(crate) fn plan(schedule: &Schedule, case: &Case) {
     let first = if case.odd_cursor { None } else { next(schedule, case.start) };
     let cursor = first.unwrap_or(case.start);
-    // No database's clock shows a year that RFC 3339 cannot write.
+    // RFC 3339 has no later years.
     let now = cursor.checked_add_signed(case.outage).filter(|now| now.year() <= 9999).unwrap_or(cursor);
     let rules = MisfireRules { grace: case.grace, ..MisfireRules::new(case.policy) };
     let plan = sched_timetable::plan(schedule, cursor, now, rules)
@@ -145,7 +147,7 @@ pub(crate) fn plan(schedule: &Schedule, case: &Case) {
     }
 }
 
-/// All fires from the cursor, which counts as one, to the present; `None` if they are too many to list.
+/// All fires from the cursor, included, to the present; `None` if there are too many.
 fn due(schedule: &Schedule, cursor: DateTime<Utc>, now: DateTime<Utc>) -> Option<Vec<DateTime<Utc>>> {
     let until_now = |fire: &DateTime<Utc>| *fire <= now;
     let listed =
@@ -154,7 +156,6 @@ fn due(schedule: &Schedule, cursor: DateTime<Utc>, now: DateTime<Utc>) -> Option
     (due.len() <= LISTED).then_some(due)
 }
 
-/// A plan against the one that the list makes obvious.
 fn compare(plan: &Plan, due: &[DateTime<Utc>], now: DateTime<Utc>, case: &Case) {
     let grace = TimeDelta::from_std(case.grace.unwrap_or(DEFAULT_GRACE)).unwrap_or(TimeDelta::MAX);
     let on_time_from = now.checked_sub_signed(grace).unwrap_or(DateTime::<Utc>::MIN_UTC);

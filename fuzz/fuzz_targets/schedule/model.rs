@@ -1,8 +1,7 @@
-//! The rules of daylight saving as a model that looks at every minute of a day.
+//! The rules of daylight saving as a model that checks every minute of a day.
 //!
-//! What the clock shows then, whether it showed or will show the same another time, and what it left out just before.
-//! Knows nothing of stretches or searches; it is told the offset from UTC at an instant and asks the slow reading whether
-//! a time on the clock is meant.
+//! The model compares clock times: repeated ones, and those omitted just before. It uses only the
+//! offset from UTC at an instant and the slow reading.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +10,13 @@ use sched_timetable::{CronSchedule, CronSpec, DstGap, DstOverlap};
 
 use crate::{case::HASH_KEY, reading::slowly};
 
-/// More than any clock has been moved, whole days included.
+/// More than any clock change, whole days included.
 const WIDEST_SHIFT: TimeDelta = TimeDelta::hours(25);
 
 const MINUTE: TimeDelta = TimeDelta::minutes(1);
 
-/// The fires in the day from `from` on, itself left out; `None` if they can be on any second, and where clocks are not set to whole minutes, as they were
-/// before railways, or for want of calendar.
+/// The fires in the day after `from`, which is excluded. `None` if they can be on any second, where
+/// clocks are not on whole minutes (before railways), or at the end of the calendar.
 pub(crate) fn fires(
     cron: &CronSchedule,
     from: DateTime<Utc>,
@@ -35,7 +34,6 @@ pub(crate) fn fires(
         return None;
     }
 
-    // No clock keeps an offset for less than an hour.
     let around = minutes(from - WIDEST_SHIFT, from + day + WIDEST_SHIFT).step_by(60);
     let offsets: BTreeSet<TimeDelta> = around.map(offset).collect();
     if offsets.iter().any(|offset| offset.num_seconds() % 60 != 0) {
@@ -68,12 +66,10 @@ pub(crate) fn fires(
     Some(fires)
 }
 
-/// Whether an expression has six fields.
 pub(crate) fn has_seconds(spec: &CronSpec) -> bool {
     spec.canonical().split(' ').count() == 6
 }
 
-/// Every minute of a stretch of time, both ends included.
 fn minutes(from: DateTime<Utc>, until: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> {
     std::iter::successors(Some(from), |at| Some(*at + MINUTE)).take_while(move |at| *at <= until)
 }

@@ -1,18 +1,19 @@
-//! Plots of what was measured, as SVG: lines and dots over one axis, bounds as dashed lines, spans of time as shades.
+//! Plots of measurements as SVG: lines and dots over one axis, bounds as dashed lines, spans of
+//! time as shades.
 //!
-//! One small vocabulary over `plotters`, so that all our plots look alike and the crate is named in one place. Decides nothing about what is shown; what is not a number is
-//! left out. A file is written whole, after everything has been drawn: a program that dies leaves the one before or none.
+//! All plots use `plotters` through this crate and look alike. Values that are not numbers are
+//! omitted. A file is written as a whole after drawing: a program that dies leaves the previous
+//! file or none.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use plotters::prelude::*;
 
-/// Width and height in pixels.
 const SIZE: (u32, u32) = (960, 480);
-/// Above the largest value, as a share of it.
+/// Space above the largest value, as a share of it.
 const ROOM: f64 = 1.12;
-/// Colours that people tell apart who see few (Okabe and Ito), one series after the other.
+/// Colours for colour-blind readers (Okabe and Ito), one series after the other.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -25,21 +26,12 @@ const COLOURS: [RGBColor; 7] = [
 const SHADE: RGBColor = RGBColor(128, 128, 128);
 const FONT: &str = "sans-serif";
 
-/// Why there is no plot.
 #[derive(Debug, thiserror::Error)]
 pub enum PlotError {
-    /// There is nothing to show.
     #[error("{0}: there is nothing to plot")]
     Empty(String),
-    /// It cannot be drawn.
     #[error("failed to draw {title}: {reason}")]
-    Draw {
-        /// What the plot is called.
-        title: String,
-        /// What the crate says.
-        reason: String,
-    },
-    /// It cannot be written.
+    Draw { title: String, reason: String },
     #[error("failed to write {}", .0.display())]
     Write(PathBuf, #[source] std::io::Error),
 }
@@ -51,7 +43,6 @@ struct Series {
     has_dots: bool,
 }
 
-/// A plot to be.
 #[derive(Debug, Clone)]
 pub struct Plot {
     title: String,
@@ -63,35 +54,33 @@ pub struct Plot {
 }
 
 impl Plot {
-    /// A plot with that title and those axes; both begin at zero.
+    /// Both axes begin at zero.
     #[must_use]
     pub fn new(title: &str, x: &str, y: &str) -> Self {
         let (title, x, y) = (title.to_owned(), x.to_owned(), y.to_owned());
         Self { title, x, y, series: Vec::new(), levels: Vec::new(), spans: Vec::new() }
     }
 
-    /// With a line through these points.
     #[must_use]
     pub fn line(mut self, name: &str, points: Vec<(f64, f64)>) -> Self {
         self.add(name, points, false);
         self
     }
 
-    /// With a line through these points, each of which is marked: for few of them.
+    /// Marks each point; for few points.
     #[must_use]
     pub fn dots(mut self, name: &str, points: Vec<(f64, f64)>) -> Self {
         self.add(name, points, true);
         self
     }
 
-    /// With a dashed line at a height: a bound.
+    /// A bound: a dashed line at a height.
     #[must_use]
     pub fn level(mut self, name: &str, height: f64) -> Self {
         self.levels.push((name.to_owned(), height));
         self
     }
 
-    /// With a shade from one place of the first axis to another.
     #[must_use]
     pub fn span(mut self, from: f64, until: f64) -> Self {
         self.spans.push((from, until));
@@ -105,18 +94,16 @@ impl Plot {
         }
     }
 
-    /// Draws it and writes it to a file.
+    /// Draws the plot and writes it to a file.
     ///
     /// # Errors
-    /// When no series has a point, it cannot be drawn, or the file cannot be written.
+    /// If no series has a point, drawing fails, or the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), PlotError> {
         fs::write(path, self.svg()?).map_err(|error| PlotError::Write(path.to_owned(), error))
     }
 
-    /// The plot as text.
-    ///
     /// # Errors
-    /// When no series has a point, or it cannot be drawn.
+    /// If no series has a point, or drawing fails.
     pub fn svg(&self) -> Result<String, PlotError> {
         if self.series.is_empty() {
             return Err(PlotError::Empty(self.title.clone()));
@@ -181,19 +168,18 @@ impl Plot {
         Ok(())
     }
 
-    /// How far both axes go.
     fn extent(&self) -> (f64, f64) {
         let points = || self.series.iter().flat_map(|series| &series.points);
         let width = points().map(|(x, _)| *x).fold(0.0, f64::max);
         let height = points().map(|(_, y)| *y).chain(self.levels.iter().map(|(_, at)| *at));
         let height = height.fold(0.0, f64::max) * ROOM;
-        // Where everything is zero there is still an axis.
+        // If everything is zero, there is still an axis.
         let axis = |length: f64| if length > 0.0 { length } else { 1.0 };
         (axis(width), axis(height))
     }
 }
 
-/// The share of the values, in percent, that does not exceed each of them: the distribution as a line.
+/// The distribution as a line: for each value, the percentage of values that do not exceed it.
 #[must_use]
 pub fn distribution(values: &[f64]) -> Vec<(f64, f64)> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
@@ -203,7 +189,6 @@ pub fn distribution(values: &[f64]) -> Vec<(f64, f64)> {
     sorted.into_iter().zip((1_u32..).map(f64::from)).map(at_most).collect()
 }
 
-/// A number as a label of an axis.
 fn number(value: f64) -> String {
     let rounded = |value: f64| {
         let text = format!("{value:.2}");

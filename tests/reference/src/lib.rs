@@ -1,14 +1,15 @@
 //! Pages of `docs/reference` whose tables come from the code.
 //!
-//! Each page has a head that people write and one generated part between two marker lines. [`check_page`] compares that part with
-//! what the code says now. `UPDATE_DOCS=1 scripts/test -E 'test(reference)'` writes it instead.
+//! Each page has a handwritten head and one generated part between two marker lines. [`check_page`]
+//! compares that part with the code. `UPDATE_DOCS=1 scripts/test -E 'test(reference)'` writes it.
 
 use std::path::Path;
 
 const BEGIN: &str = "<!-- BEGIN GENERATED: UPDATE_DOCS=1 scripts/test -E 'test(reference)' -->";
 const END: &str = "<!-- END GENERATED -->";
 
-/// Compares the generated part of `docs/reference/<page>` with `generated`, or replaces it if `UPDATE_DOCS` is set.
+/// Compares the generated part of `docs/reference/<page>` with `generated`, or replaces it if
+/// `UPDATE_DOCS` is set.
 ///
 /// # Panics
 /// If the page lacks its markers, or if the parts differ.
@@ -34,7 +35,7 @@ pub fn check_page(page: &str, generated: &str) {
     );
 }
 
-/// The generated part of a page as committed.
+/// The committed generated part of a page.
 ///
 /// # Panics
 /// If the page or its markers are missing.
@@ -46,7 +47,6 @@ pub fn generated_part(page: &str) -> String {
     part.unwrap_or_else(|| panic!("{page} has no markers")).0.trim().to_owned()
 }
 
-/// One line of a table.
 #[must_use]
 pub fn row(cells: &[&str]) -> String {
     let cells: Vec<String> = cells
@@ -56,7 +56,6 @@ pub fn row(cells: &[&str]) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// The head of a table.
 #[must_use]
 pub fn table_head(names: &[&str]) -> String {
     format!("| {} |\n|{}\n", names.join(" | "), " --- |".repeat(names.len()))

@@ -1,4 +1,4 @@
-//! `docs/reference/cli.md`, from the description of the command line that also gives `--help` and the manual pages.
+//! `docs/reference/cli.md`, from the same description as `--help` and the manual pages.
 
 use clap::{Arg, Command};
 use reference::{check_page, row, table_head};
@@ -7,7 +7,7 @@ fn is_hidden(argument: &Arg) -> bool {
     argument.is_hide_set() || matches!(argument.get_id().as_str(), "help" | "version")
 }
 
-/// The rows of a command's own arguments; settings of daemons, which `dev` takes too, have a page of their own.
+/// A command's own arguments. Settings of daemons, which `dev` takes too, have their own page.
 fn arguments(command: &Command, is_global: bool) -> String {
     let settings = || {
         let groups = sched_api::config::GROUPS.iter();

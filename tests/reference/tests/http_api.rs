@@ -1,5 +1,3 @@
-//! `docs/reference/http-api.md`, from the OpenAPI document.
-
 #![expect(clippy::unwrap_used, reason = "a missing value fails the test with its position")]
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! `docs/reference/metrics.md` lists every metric that the sources export, with its type, and no other.
+//! `docs/reference/metrics.md` lists exactly the metrics of the sources, with their types.
 
 #![expect(clippy::unwrap_used, reason = "a missing value fails the test with its position")]
 
@@ -18,7 +18,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Names in calls such as `metrics::counter!("sched_…"`, by type. Code of unit tests is left out.
+/// Names in calls such as `metrics::counter!("sched_…"`, by type, without unit tests.
 fn exported() -> BTreeMap<String, String> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates");
     let mut files = Vec::new();

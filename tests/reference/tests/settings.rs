@@ -1,5 +1,3 @@
-//! `docs/reference/settings.md`, from the tables of settings.
-
 #![expect(clippy::indexing_slicing, reason = "a missing value fails the test with its position")]
 
 use reference::{check_page, row, table_head};
@@ -15,7 +13,7 @@ fn daemon(program: Program, groups: &[&[Setting]]) -> Daemon {
     Daemon { program, settings: all.filter(|setting| !setting.hidden).copied().collect() }
 }
 
-/// The cell with the default of a setting; `daemons` that differ are listed one by one.
+/// The cell with the default; `daemons` with other defaults are listed.
 fn default(setting: &Setting, daemons: &[&Daemon]) -> String {
     let of = |daemon: &&Daemon| daemon.program.default_of(setting);
     let defaults: Vec<_> = daemons.iter().map(of).collect();

@@ -1,16 +1,11 @@
 //! A scripted HTTP server for tests: it records each request and executes the steps of its script.
 //!
-//! It replaces the server that the code under test calls: web servers and collectors of traces for
-//! the worker and the runtime, a key server for the API, the API for `schedctl`, and all of them in
-//! the system tests. A script is one [`Response`], a [`sequence`] of responses, a list of [`Step`]s,
-//! or a closure that chooses the steps for a [`Request`].
+//! A script is one [`Response`], a [`sequence`] of responses, a list of [`Step`]s, or a closure
+//! that chooses the steps for a [`Request`]. The server has its own thread, for tests with and
+//! without an async runtime. It serves connections concurrently and ends when it is dropped.
 //!
-//! The server has its own thread, so tests with and without an async runtime use it in the same
-//! way. It serves its connections concurrently and ends when it is dropped.
-//!
-//! Limits: it speaks HTTP/1 without TLS, and it reads only bodies with a `Content-Length`. It does
-//! not check requests. A connection ends without a response if a request is incomplete or if the
-//! script panics.
+//! Limits: HTTP/1 without TLS, and only bodies with a `Content-Length`. A connection ends without a
+//! response if a request is incomplete or if the script panics.
 //!
 //! ```
 //! use scripted_http::{Request, Response, Server, Step, sequence};

@@ -1,47 +1,38 @@
-//! Requests as the server received them, and responses.
-
 use std::io;
 
 use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
 
-/// A complete request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     pub method: String,
-    /// Path and query.
     pub path: String,
-    /// The version of the protocol, such as `HTTP/1.1`.
     pub version: String,
-    /// Names and values, in the order of the request.
+    /// In the order of the request.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
 impl Request {
-    /// The first value of a header; the case of its name does not matter.
+    /// The first value of a header, in any case.
     pub fn header(&self, name: &str) -> Option<&str> {
         let header = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         header.map(|(_, value)| value.as_str())
     }
 
-    /// The body as text, with replacement characters for invalid UTF-8.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body as JSON.
-    ///
     /// # Panics
     ///
-    /// When the body is not JSON; the message shows the body.
+    /// If the body is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| {
             panic!("the body of {} {} is not JSON ({error}): {}", self.method, self.path, self.text())
         })
     }
 
-    /// Reads the next request of a connection.
     pub(crate) async fn read(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Self> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -68,7 +59,6 @@ impl Request {
     }
 }
 
-/// A response; the server adds its `Content-Length`.
 #[derive(Clone, Debug)]
 pub struct Response {
     status: u16,
@@ -77,19 +67,16 @@ pub struct Response {
 }
 
 impl Response {
-    /// A response without headers and body.
     pub fn new(status: u16) -> Self {
         Self { status, headers: Vec::new(), body: Vec::new() }
     }
 
-    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Sets the body.
     #[must_use]
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();

@@ -1,83 +1,70 @@
-//! Scripts: the steps of the server after it has read a request.
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::{Request, Response};
 
-/// One step of the server after it has read a request.
-///
-/// The server closes the connection after the last step, unless [`Step::Next`] is among them.
+/// One step of the server. The server closes the connection after the last step, unless
+/// [`Step::Next`] is among them.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Sends these bytes.
     Send(Vec<u8>),
-    /// Sends these bytes repeatedly.
     Flood(Vec<u8>),
     /// Sends these bytes repeatedly, with a pause after each time.
     Drip(Vec<u8>, Duration),
-    /// Waits until the client disconnects.
     Hang,
-    /// Ends the connection with a reset.
     Reset,
     /// Reads the next request on the same connection after the last step.
     Next,
 }
 
 impl Step {
-    /// Sends a text or bytes.
     pub fn send(bytes: impl Into<Vec<u8>>) -> Self {
         Self::Send(bytes.into())
     }
 }
 
-/// Sends the response as it is. A client that reuses connections needs [`Step::Next`] or the header
-/// `Connection: close`.
+/// A client that reuses connections needs [`Step::Next`] or the header `Connection: close`.
 impl From<Response> for Step {
     fn from(response: Response) -> Self {
         Self::Send(response.bytes())
     }
 }
 
-/// The steps for each request.
 pub trait Script: Send + Sync + 'static {
     fn steps(&self, request: &Request) -> Vec<Step>;
 }
 
-/// A closure that is passed to the server needs the type of its parameter: `|request: &Request|`.
+/// The closure needs the type of its parameter: `|request: &Request|`.
 impl<F: Fn(&Request) -> Vec<Step> + Send + Sync + 'static> Script for F {
     fn steps(&self, request: &Request) -> Vec<Step> {
         self(request)
     }
 }
 
-/// The same steps for each request.
 impl Script for Vec<Step> {
     fn steps(&self, _request: &Request) -> Vec<Step> {
         self.clone()
     }
 }
 
-/// The same steps for each request.
 impl<const N: usize> Script for [Step; N] {
     fn steps(&self, _request: &Request) -> Vec<Step> {
         self.to_vec()
     }
 }
 
-/// The same response for each request. It announces with `Connection: close` that the server closes
-/// the connection.
+/// The same response for each request, with `Connection: close`.
 impl Script for Response {
     fn steps(&self, _request: &Request) -> Vec<Step> {
         vec![self.clone().header("Connection", "close").into()]
     }
 }
 
-/// One response after the other, each as if it were the script; the last one repeats.
+/// One response after the other; the last one repeats.
 ///
 /// # Panics
 ///
-/// When there is no response.
+/// If there is no response.
 pub fn sequence(responses: impl IntoIterator<Item = Response>) -> impl Script {
     let responses: Vec<Response> = responses.into_iter().collect();
     assert!(!responses.is_empty(), "a sequence needs a response");

@@ -1,5 +1,3 @@
-//! The server: its thread, its connections and its records.
-
 use std::fmt::Debug;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -15,7 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::{Request, Script, Step};
 
-/// A running server. It closes its port and its connections when it is dropped.
+/// A running server. A drop closes its port and its connections.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -32,16 +30,15 @@ struct Records {
 }
 
 impl Server {
-    /// Starts a server on a free port of 127.0.0.1.
     pub fn start(script: impl Script) -> Self {
         Self::bound("127.0.0.1:0", script)
     }
 
-    /// Starts a server on an address of IPv4 or IPv6; port 0 selects a free port.
+    /// Starts a server on an IPv4 or IPv6 address; port 0 selects a free port.
     ///
     /// # Panics
     ///
-    /// When the address is not available.
+    /// If the address is not available.
     pub fn bound(address: impl ToSocketAddrs + Debug, script: impl Script) -> Self {
         match Self::try_bound(&address, script) {
             Ok(server) => server,
@@ -72,27 +69,24 @@ impl Server {
         Ok(Self { address, records, stop, thread: Some(thread) })
     }
 
-    /// The address and port on which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The URL of a path, which begins with a slash.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// The requests so far. The server records a request before it executes the first step.
+    /// The requests so far; each is recorded before its first step.
     pub fn requests(&self) -> Vec<Request> {
         self.records.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Number of accepted connections.
     pub fn connections(&self) -> usize {
         self.records.connections.load(Ordering::SeqCst)
     }
 
-    /// Number of connections that have ended, on either side.
+    /// Number of connections that either side has ended.
     pub fn ended_connections(&self) -> usize {
         self.records.ended.load(Ordering::SeqCst)
     }
@@ -101,7 +95,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.notify_one();
-        // The port is closed when the thread has ended. A panic of the thread has printed its message.
+        // The end of the thread closes the port. A panic of the thread has printed its message.
         if let Some(thread) = self.thread.take() {
             let (Ok(()) | Err(_)) = thread.join();
         }
@@ -118,7 +112,7 @@ async fn accept(listener: TcpListener, script: Arc<impl Script>, records: Arc<Re
         records.connections.fetch_add(1, Ordering::SeqCst);
         let (script, records) = (script.clone(), records.clone());
         connections.spawn(async move {
-            // The client may disconnect at any moment, which many tests provoke.
+            // The client may disconnect at any moment.
             let (Ok(()) | Err(_)) = serve(stream, &*script, &records).await;
             records.ended.fetch_add(1, Ordering::SeqCst);
         });

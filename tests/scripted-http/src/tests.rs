@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::*;
 
-/// Timeout of a read, for a server that does not send.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn connect(server: &Server) -> TcpStream {
@@ -13,7 +12,6 @@ fn connect(server: &Server) -> TcpStream {
     stream
 }
 
-/// Sends a request and returns all bytes of the connection.
 fn call(server: &Server, request: &str) -> String {
     let mut stream = connect(server);
     stream.write_all(request.as_bytes()).unwrap();
@@ -26,7 +24,6 @@ fn get(server: &Server, path: &str) -> String {
     call(server, &format!("GET {path} HTTP/1.1\r\n\r\n"))
 }
 
-/// Waits until `condition` is true for the server.
 fn wait_for(server: &Server, condition: impl Fn(&Server) -> bool) {
     for _ in 0..6_000 {
         if condition(server) {
@@ -37,7 +34,6 @@ fn wait_for(server: &Server, condition: impl Fn(&Server) -> bool) {
     panic!("timeout: {server:?}");
 }
 
-/// Waits until the server counts this many ended connections.
 fn wait_for_ends(server: &Server, count: usize) {
     wait_for(server, |server| server.ended_connections() == count);
 }

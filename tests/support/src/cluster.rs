@@ -1,32 +1,32 @@
 //! The PostgreSQL server of a test run.
 //!
-//! Its URL comes from the environment, which nextest's setup script sets. Without a URL this
-//! process starts its own server at first use. The owner of that server is a static, which is never
-//! dropped: the server's guard stops it when the process ends.
+//! Nextest's setup script sets its URL. Without a URL, this process starts its own server at first
+//! use. That server's owner is a static and never dropped: the guard stops the server at the end of
+//! the process.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
 
 use devdb::{Cluster, OpenOptions};
 
-/// Variable with the URL of the server's `postgres` database.
+/// The URL of the server's `postgres` database.
 pub const URL_VARIABLE: &str = "SCHED_TEST_DATABASE_URL";
 
-/// A temporary server for tests, in the folder for temporary files.
+/// A temporary server for tests.
 ///
 /// # Errors
 ///
-/// When the server cannot be started.
+/// If the server cannot be started.
 pub fn throw_away() -> Result<Cluster, devdb::DevDbError> {
     let options = OpenOptions { max_connections: 300, ..OpenOptions::throw_away(std::env::temp_dir()) };
     Cluster::open(options)
 }
 
-/// Path of a program of the PostgreSQL installation, such as `pg_dump`.
+/// Path of a PostgreSQL program such as `pg_dump`.
 ///
 /// # Panics
 ///
-/// When there is no installation.
+/// If there is no installation.
 #[must_use]
 pub fn server_program(name: &str) -> PathBuf {
     devdb::find_server(None)
@@ -34,7 +34,7 @@ pub fn server_program(name: &str) -> PathBuf {
         .program(name)
 }
 
-/// URL of the server's `postgres` database. Blocks while a server is started.
+/// URL of the `postgres` database. Blocks while a server starts.
 pub(crate) fn admin_url() -> &'static str {
     static URL: OnceLock<String> = OnceLock::new();
     URL.get_or_init(|| {

@@ -1,9 +1,8 @@
 //! A database per test.
 //!
-//! Each is a copy of a template, which the first test migrates once per server; an advisory lock
-//! blocks the other tests until then. The template receives its final name when it is complete, so
-//! a test that crashed during the migration leaves no incomplete template under that name. Copies
-//! are dropped when the test ends, panic or not.
+//! Each is a copy of a template, which the first test migrates; an advisory lock blocks the other
+//! tests until then. The template gets its final name when it is complete, so a crash during the
+//! migration leaves no incomplete template. The end of a test drops its copy, even after a panic.
 
 use std::{error::Error, thread};
 
@@ -15,13 +14,12 @@ use uuid::Uuid;
 use crate::cluster::admin_url;
 
 const TEMPLATE: &str = "sched_template";
-/// Key of the advisory lock that is held while the template is created: "test" in ASCII.
+/// Advisory lock for the creation of the template: "test" in ASCII.
 const TEMPLATE_LOCK: i64 = 0x74_65_73_74;
 
-/// Any error.
 pub type AnyError = Box<dyn Error + Send + Sync>;
 
-/// A database that only this test uses. It is dropped with this value.
+/// The database of one test. A drop removes it.
 #[derive(Debug)]
 pub struct TestDatabase {
     name: String,
@@ -34,7 +32,7 @@ impl TestDatabase {
     ///
     /// # Panics
     ///
-    /// When there is no server or the migrations fail.
+    /// If there is no server or the migrations fail.
     pub async fn new() -> Self {
         static TEMPLATE_MADE: OnceCell<()> = OnceCell::const_new();
         TEMPLATE_MADE
@@ -48,11 +46,11 @@ impl TestDatabase {
         Self::create(&format!("TEMPLATE {TEMPLATE} STRATEGY file_copy")).await
     }
 
-    /// A database without any schema.
+    /// A database without a schema.
     ///
     /// # Panics
     ///
-    /// When there is no server.
+    /// If there is no server.
     pub async fn empty() -> Self {
         Self::create("").await
     }
@@ -66,8 +64,7 @@ impl TestDatabase {
         Self { url: url_of(admin, &name), name, is_on_shared_server: true }
     }
 
-    /// A database with the whole schema on the test's own server, which removes the database with
-    /// itself.
+    /// A database with the whole schema on the test's own server, which removes the database.
     pub(crate) async fn on_own_server(admin: String) -> Self {
         let name = "sched".to_owned();
         let url = url_of(&admin, &name);
@@ -82,26 +79,24 @@ impl TestDatabase {
         Self { name, url, is_on_shared_server: false }
     }
 
-    /// An existing database that another owner created and removes.
+    /// A database that another owner creates and removes.
     pub(crate) fn reached_by(url: String, name: &str) -> Self {
         Self { name: name.to_owned(), url, is_on_shared_server: false }
     }
 
-    /// Its connection URL.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Its name on the server.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A new connection for plain SQL, so that tests can query tables without the code under test.
+    /// A new connection for plain SQL.
     ///
     /// # Panics
     ///
-    /// When the server rejects the connection.
+    /// If the server rejects the connection.
     pub async fn client(&self) -> Client {
         connect(&self.url)
             .await
@@ -112,7 +107,7 @@ impl TestDatabase {
     ///
     /// # Panics
     ///
-    /// When the settings are rejected.
+    /// If the settings are rejected.
     pub fn database(&self) -> Database {
         way_to(&self.url).unwrap_or_else(|error| panic!("cannot use {}: {}", self.name, causes(&*error)))
     }
@@ -125,10 +120,10 @@ impl Drop for TestDatabase {
         }
         let statement = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
         let admin = admin_url();
-        // On a separate thread, because a runtime may be running on this one.
+        // A runtime may be running on this thread.
         let dropped = thread::spawn(move || execute(admin, &statement)).join();
         if let Ok(Err(error)) = dropped {
-            // Not worth a test failure: a leftover database is removed with the server.
+            // A leftover database is removed with the server.
             eprintln!("cannot drop {}: {}", self.name, causes(&*error));
         }
     }
@@ -154,7 +149,7 @@ fn make_template() -> Result<(), AnyError> {
     })
 }
 
-/// In a separate runtime, whose end closes every connection: a template must have no connections.
+/// The end of the separate runtime closes every connection: a template must have none.
 pub(crate) async fn migrate(url: String) -> Result<(), AnyError> {
     blocking(move || -> Result<(), AnyError> {
         runtime()?.block_on(async { migrations::up(&way_to(&url)?).await.map(drop).map_err(AnyError::from) })
@@ -166,16 +161,15 @@ fn way_to(url: &str) -> Result<Database, AnyError> {
     Ok(Database::new(&DatabaseSettings::new(url, "tests"))?)
 }
 
-/// Runs one statement on a separate connection.
 fn execute(url: &str, statement: &str) -> Result<(), AnyError> {
     runtime()?.block_on(async { Ok(connect(url).await?.batch_execute(statement).await?) })
 }
 
-/// A connection for plain SQL to the database at `url`.
+/// A connection for plain SQL.
 ///
 /// # Errors
 ///
-/// When the server rejects the connection.
+/// If the server rejects the connection.
 pub async fn connect(url: &str) -> Result<Client, AnyError> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
     #[expect(
@@ -197,7 +191,6 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
     }
 }
 
-/// The same server's URL with another database.
 fn url_of(admin: &str, database: &str) -> String {
     let server = admin.rsplit_once('/').map_or(admin, |(server, _)| server);
     format!("{server}/{database}")

@@ -1,12 +1,8 @@
 //! A migrated private database, with builders that fill it and helpers that query it.
 //!
-//! [`Fixture`] is for tests of every crate that need rows in the tables. It uses the public API of
-//! `sched-model` and plain SQL, and nothing of the daemons: a test that needs a scheduler, an API or
-//! a worker builds it over the fixture.
-//!
-//! Everything here panics on failure. Rows inserted by plain SQL keep the counters of the jobs
-//! correct, so that tests may compare them. All rows belong to [`TENANT`], unless the test writes
-//! them with its own SQL.
+//! [`Fixture`] uses the public API of `sched-model` and plain SQL; a test builds a scheduler, an
+//! API or a worker over it. Everything panics on failure. Rows by plain SQL keep the counters of
+//! the jobs correct. All rows belong to [`TENANT`], except those of a test's own SQL.
 
 mod endings;
 mod functions;
@@ -30,37 +26,29 @@ pub use self::functions::{FunctionBuilder, function};
 pub use self::jobs::{JobBuilder, settings};
 pub use self::runs::RunsBuilder;
 
-/// The tenant that the migrations create.
 pub const TENANT: TenantId = DEFAULT_TENANT;
 
-/// The queue that the migrations create.
 pub const QUEUE: &str = "default";
 
-/// Opens a transaction that may stay idle while the test waits for something else.
+/// The transaction may stay idle while the test waits.
 pub const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0";
 
 /// Timeout for a condition on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Long enough for a leader to keep its term during a test.
+/// A leader keeps its term during a test.
 const LEASE: Duration = Duration::from_secs(600);
 
-/// The database of one test.
 #[derive(Debug)]
 pub struct Fixture {
-    /// The connections of the daemons.
     pub database: Database,
-    /// The database itself, with its URL.
     pub db: TestDatabase,
     client: Client,
 }
 
-/// A leader without tasks: the instance and its term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leader {
-    /// The registered scheduler instance.
     pub instance: InstanceId,
-    /// The term that began with the takeover.
     pub term: Term,
 }
 
@@ -72,17 +60,15 @@ impl Fixture {
         fixture
     }
 
-    /// A new database with the rows of the migrations only.
+    /// Has the rows of the migrations only.
     pub async fn bare() -> Self {
         Self::on(TestDatabase::new().await).await
     }
 
-    /// A fixture for an existing migrated database.
     pub async fn on(db: TestDatabase) -> Self {
         Self { database: db.database(), client: db.client().await, db }
     }
 
-    /// A new connection with the settings of daemons.
     pub async fn conn(&self) -> Conn {
         self.database
             .dedicated()
@@ -90,41 +76,37 @@ impl Fixture {
             .unwrap_or_else(|error| panic!("cannot connect to {}: {error}", self.db.name()))
     }
 
-    /// A new connection for plain SQL, for a transaction that stays open beside other statements.
     pub async fn client(&self) -> Client {
         self.db.client().await
     }
 
-    /// Executes statements of plain SQL.
     pub async fn sql(&self, statements: &str) {
         self.client.batch_execute(statements).await.unwrap_or_else(|error| panic!("{statements}: {error:?}"));
     }
 
-    /// The rows of a query as text; NULL is `-`.
+    /// The rows as text; NULL is `-`.
     pub async fn rows(&self, query: &str) -> Vec<Vec<String>> {
         rows(&self.client, query).await
     }
 
-    /// The rows of a query in the text format of PostgreSQL: `(a,1,t)`.
+    /// The rows in PostgreSQL's text format: `(a,1,t)`.
     pub async fn records(&self, query: &str) -> Vec<String> {
         let rows = self.rows(&format!("SELECT q::text FROM ({query}) AS q")).await;
         rows.into_iter().flatten().collect()
     }
 
-    /// The single value of a query as text; NULL is `-`.
+    /// The single value as text; NULL is `-`.
     pub async fn text(&self, query: &str) -> String {
         let mut rows = self.rows(query).await;
         assert_eq!((rows.len(), rows.first().map(Vec::len)), (1, Some(1)), "{query} gives {rows:?}");
         rows.remove(0).remove(0)
     }
 
-    /// The single value of a query as a number.
     pub async fn number(&self, query: &str) -> i64 {
         let text = self.text(query).await;
         text.parse().unwrap_or_else(|error| panic!("{query} gives {text}: {error}"))
     }
 
-    /// Waits until a query returns the wanted count.
     pub async fn wait_for_count(&self, what: &str, query: &str, wanted: i64) {
         wait_for(what, PATIENCE, async || match self.number(query).await {
             found if found == wanted => Ok(()),
@@ -133,14 +115,12 @@ impl Fixture {
         .await;
     }
 
-    /// Waits until that many sessions of this database wait for a lock.
     pub async fn wait_for_blocked(&self, sessions: i64) {
         let blocked = "SELECT count(*) FROM pg_stat_activity
                        WHERE datname = current_database() AND wait_event_type = 'Lock'";
         self.wait_for_count("sessions wait for locks", blocked, sessions).await;
     }
 
-    /// Creates a queue, unless it exists.
     pub async fn queue(&self, name: &str) {
         self.sql(&format!(
             "INSERT INTO queues (tenant_id, name) VALUES ('{TENANT}', '{name}') ON CONFLICT DO NOTHING"
@@ -148,7 +128,6 @@ impl Fixture {
         .await;
     }
 
-    /// Registers a scheduler instance, which takes over leadership.
     pub async fn lead(&self) -> Leader {
         let mut conn = self.conn().await;
         let instance = InstanceId(Uuid::new_v4());
@@ -163,7 +142,6 @@ impl Fixture {
         }
     }
 
-    /// Registers a worker that serves [`QUEUE`].
     pub async fn worker(&self) -> WorkerId {
         let worker = new_worker();
         workers::register(&mut self.conn().await, &worker, None)
@@ -172,14 +150,13 @@ impl Fixture {
         worker.worker_id
     }
 
-    /// Claims for a worker from [`QUEUE`].
     pub async fn claim(&self, worker: WorkerId, limit: u32) -> Vec<Claimed> {
         claims::claim(&mut self.conn().await, worker, &[QUEUE.to_owned()], limit)
             .await
             .unwrap_or_else(|error| panic!("{worker} cannot claim: {error:?}"))
     }
 
-    /// One running attempt: a job, its run, and the worker that claimed it.
+    /// One running attempt: a job, its run, and the worker with the claim.
     pub async fn running(&self, name: &str) -> Claimed {
         let job = self.job(name).save().await;
         self.runs(job.id).insert().await;
@@ -188,7 +165,7 @@ impl Fixture {
     }
 }
 
-/// The rows of a query as text; NULL is `-`.
+/// The rows as text; NULL is `-`.
 pub async fn rows(client: &Client, query: &str) -> Vec<Vec<String>> {
     let messages = client.simple_query(query).await.unwrap_or_else(|error| panic!("{query}: {error:?}"));
     let row = |message| match message {
@@ -200,7 +177,6 @@ pub async fn rows(client: &Client, query: &str) -> Vec<Vec<String>> {
     messages.into_iter().filter_map(row).collect()
 }
 
-/// A registration under a new id, for [`QUEUE`].
 pub fn new_worker() -> NewWorker {
     NewWorker {
         worker_id: WorkerId(Uuid::new_v4()),

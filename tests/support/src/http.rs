@@ -1,7 +1,6 @@
-//! A small HTTP client for loopback: one request per connection, complete responses.
+//! A small HTTP client for loopback: one request per connection.
 //!
-//! It uses HTTP/1.0 so that no response is chunked. It sends the API key of [`crate::identity`]
-//! unless the request has another one. For tests only.
+//! HTTP/1.0 prevents chunked responses. The default API key is that of [`crate::identity`].
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -13,19 +12,15 @@ use tokio::{
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A response of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Status code.
     pub status: u16,
-    /// Header lines as received.
     pub headers: Vec<(String, String)>,
-    /// The body as text.
     pub body: String,
 }
 
 impl Answer {
-    /// The value of a header; the case of its name does not matter.
+    /// The value of a header, in any case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
@@ -33,11 +28,9 @@ impl Answer {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The body as JSON.
-    ///
     /// # Panics
     ///
-    /// When the body is not JSON; the message shows the body.
+    /// If the body is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| {
             panic!("the body of this {} is no JSON ({error}): {}", self.status, self.body)
@@ -45,62 +38,48 @@ impl Answer {
     }
 }
 
-/// `GET` of a path.
-///
 /// # Errors
 ///
-/// When there is no response; a response with any status is a success.
+/// If there is no response; any status is a success.
 pub async fn get(server: SocketAddr, path: &str) -> io::Result<Answer> {
     request(server, Request::get(path)).await
 }
 
-/// `POST` of JSON to a path.
-///
 /// # Errors
 ///
-/// When there is no response; a response with any status is a success.
+/// If there is no response; any status is a success.
 pub async fn post(server: SocketAddr, path: &str, body: &Value) -> io::Result<Answer> {
     request(server, Request::post(path, body)).await
 }
 
-/// A request of any method.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// Method, in capitals.
     pub method: &'a str,
-    /// Path with the query.
     pub path: &'a str,
-    /// Additional headers, as pairs of name and value.
     pub headers: &'a [(&'a str, &'a str)],
-    /// JSON body.
     pub body: Option<&'a Value>,
 }
 
 impl<'a> Request<'a> {
-    /// `GET` of a path.
     #[must_use]
     pub const fn get(path: &'a str) -> Self {
         Self { method: "GET", path, headers: &[], body: None }
     }
 
-    /// `POST` of JSON to a path.
     #[must_use]
     pub const fn post(path: &'a str, body: &'a Value) -> Self {
         Self { method: "POST", path, headers: &[], body: Some(body) }
     }
 
-    /// The request with these additional headers.
     #[must_use]
     pub const fn with_headers(self, headers: &'a [(&'a str, &'a str)]) -> Self {
         Self { headers, ..self }
     }
 }
 
-/// Sends a request.
-///
 /// # Errors
 ///
-/// When there is no response; a response with any status is a success.
+/// If there is no response; any status is a success.
 pub async fn request(server: SocketAddr, request: Request<'_>) -> io::Result<Answer> {
     let Request { method, path, headers, body } = request;
     let mut text = format!("{method} {path} HTTP/1.0\r\nhost: {server}\r\naccept: application/json\r\n");
@@ -116,7 +95,7 @@ pub async fn request(server: SocketAddr, request: Request<'_>) -> io::Result<Ans
     if !body.is_empty() {
         text.push_str("content-type: application/json\r\n");
     }
-    // In HTTP/1.0 a request that may have a body must have a content length.
+    // HTTP/1.0 requires a content length if a request may have a body.
     if !body.is_empty() || !["GET", "HEAD", "DELETE"].contains(&method) {
         text.push_str(&format!("content-length: {}\r\n", body.len()));
     }

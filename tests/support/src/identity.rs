@@ -1,40 +1,35 @@
-//! The user and API key of all tests that do not test users and keys.
-//!
-//! They are identical in every database, so that no test has to pass them on: every client finds
-//! the key here.
+//! The user and API key of all tests about other subjects, identical in every database.
 
 use std::sync::LazyLock;
 
 use sched_model::domain::identity::{ApiKey, ID_BYTES, SECRET_BYTES};
 use tokio_postgres::Client;
 
-/// Address of the owner of the tenant `default`, who is also the operator of the installation.
+/// The owner of the tenant `default` and operator of the installation.
 pub const OWNER: &str = "owner@example.com";
 
 static KEY: LazyLock<ApiKey> = LazyLock::new(|| ApiKey::new("live", [1; ID_BYTES], [2; SECRET_BYTES]));
 static BEARER: LazyLock<String> = LazyLock::new(|| format!("Bearer {}", api_key()));
 
-/// The key of [`OWNER`], which is valid in databases after [`install`].
+/// The key of [`OWNER`], valid after [`install`].
 pub fn api_key() -> &'static str {
     use secrecy::ExposeSecret as _;
     KEY.text().expose_secret()
 }
 
-/// [`api_key`] as the value of the header `Authorization`.
 pub fn bearer() -> &'static str {
     &BEARER
 }
 
-/// The actor of [`api_key`] in the audit log.
 pub fn actor() -> String {
     format!("{OWNER} via {}", KEY.prefix())
 }
 
-/// Creates [`OWNER`] and the key, where they are missing.
+/// Creates a missing [`OWNER`] and key.
 ///
 /// # Panics
 ///
-/// When the database refuses.
+/// If the database rejects them.
 pub async fn install(client: &Client) {
     let user = "00000000-0000-0000-0000-000000010000";
     let rows = client

@@ -1,8 +1,8 @@
 //! Two PostgreSQL servers: the second is the standby of the first and replaces it.
 //!
-//! Both are private, durable and on Unix sockets below one folder of the caller. They stop when the
-//! value is dropped, in any case. There is no fencing of the first server here: it is killed before
-//! the second is promoted, and is not started again.
+//! Both are private, durable and on Unix sockets in the caller's folder. A drop stops them. There
+//! is no fencing: the first server is killed before the promotion of the second and never started
+//! again.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,10 @@ use tokio_postgres::Client;
 
 use crate::database::{TestDatabase, connect, migrate};
 
-/// The name of the second server on the first.
 const STANDBY: &str = "standby";
-/// Time limit for the second server to follow.
 const LIMIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A primary and its standby.
 #[derive(Debug)]
 pub struct Pair {
     folder: PathBuf,
@@ -33,11 +30,11 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Starts the first server in `folder`, with a database that has the whole schema.
+    /// Starts the first server in `folder`, with a migrated database.
     ///
     /// # Errors
     ///
-    /// When the server cannot be created or started.
+    /// If the server cannot be created or started.
     pub async fn start(folder: &Path, database: &str) -> anyhow::Result<Self> {
         let options = options(&folder.join("one"));
         let primary = blocking(move || Cluster::open(options)).await?;
@@ -54,12 +51,12 @@ impl Pair {
         })
     }
 
-    /// Starts the second server and returns when it receives the WAL of the first. It connects to
-    /// the first through `way`, if given.
+    /// Starts the second server and waits until it receives the WAL of the first, through `way` if
+    /// given.
     ///
     /// # Errors
     ///
-    /// When the server cannot be created or started, or does not follow in time.
+    /// If the server cannot be created or started, or does not follow in time.
     pub async fn follow(&mut self, way: Option<SocketAddr>) -> anyhow::Result<()> {
         let primary = self.primary.take().context("the first server is gone")?;
         let options = options(&self.folder.join("two"));
@@ -77,11 +74,11 @@ impl Pair {
             .await
     }
 
-    /// From now on, the first server commits nothing that the second server has not written.
+    /// From then on, the first server commits only what the second has written.
     ///
     /// # Errors
     ///
-    /// When the first server refuses, or does not switch in time.
+    /// If the first server rejects the setting, or does not switch in time.
     pub async fn synchronize(&self) -> anyhow::Result<()> {
         let names = format!("ALTER SYSTEM SET synchronous_standby_names = '{STANDBY}'");
         let client = sql(&self.primary_url).await?;
@@ -91,21 +88,19 @@ impl Pair {
             .await
     }
 
-    /// The database on the first server.
     pub fn primary_url(&self) -> &str {
         &self.primary_url
     }
 
-    /// The database on the second.
     pub fn standby_url(&self) -> &str {
         &self.standby_url
     }
 
-    /// The URL of the database on both servers; it selects the one that accepts writes.
+    /// The URL of both servers; it selects the one that accepts writes.
     ///
     /// # Panics
     ///
-    /// When a URL has an unexpected form.
+    /// If a URL has an unexpected form.
     pub fn url(&self) -> String {
         let host = |url: &str| {
             let host = url.split_once('@').and_then(|(_, rest)| rest.split('/').next());
@@ -119,7 +114,7 @@ impl Pair {
         )
     }
 
-    /// The database as a [`TestDatabase`]; it stays until the servers are removed.
+    /// The database, which stays until the servers are removed.
     ///
     /// # Panics
     ///
@@ -128,19 +123,19 @@ impl Pair {
         TestDatabase::reached_by(self.url(), &self.database)
     }
 
-    /// Kills every process of the first server at once, as a crash of its machine does.
+    /// Kills every process of the first server at once, like a crash of its machine.
     ///
     /// # Errors
     ///
-    /// When the server has ended already, or survives.
+    /// If the server has ended already, or survives.
     pub async fn kill_primary(&mut self) -> anyhow::Result<()> {
         let mut primary = self.primary.take().context("the first server is gone")?;
         let Status::Ready { pid } = primary.status() else { bail!("the first server is not there") };
-        // The postmaster first, so that it starts no other process.
+        // The postmaster is first, so that it starts no other process.
         let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
         let mut command = Command::new("kill");
         command.arg("-9").arg(pid.to_string()).args(children.split_whitespace());
-        // A process may have ended already; the check below covers all of them.
+        // A process may have ended; the check below covers all.
         let killed = command.stderr(Stdio::null()).status()?;
         if !killed.success() && matches!(primary.status(), Status::Ready { .. }) {
             bail!("the first server cannot be killed ({killed})");
@@ -148,22 +143,22 @@ impl Pair {
         blocking(move || primary.stop(StopMode::Immediate)).await
     }
 
-    /// Promotes the second server; returns when it accepts writes.
+    /// Promotes the second server and waits until it accepts writes.
     ///
     /// # Errors
     ///
-    /// When it does not accept writes in time.
+    /// If it does not accept writes in time.
     pub async fn promote(&self) -> anyhow::Result<()> {
         let row = sql(&self.standby_url).await?.query_one("SELECT pg_promote(true, 60)", &[]).await?;
         ensure!(row.get::<_, bool>(0), "the second server is not promoted in time");
         Ok(())
     }
 
-    /// A program of these servers' installation, such as `pg_dump`.
+    /// Path of a server program such as `pg_dump`.
     ///
     /// # Panics
     ///
-    /// When there is no second server.
+    /// If there is no second server.
     pub fn program(&self, name: &str) -> PathBuf {
         let Some(standby) = &self.standby else { panic!("there is no second server") };
         standby.bin(name)

@@ -1,8 +1,7 @@
 //! pgbouncer between a daemon and its database.
 //!
-//! It listens on a free port of loopback and reaches the Unix socket of the test server through a
-//! [`Proxy`]. It runs as the user `nobody` when the tests run as root, because it refuses to run as
-//! root. It ends when the value is dropped.
+//! It listens on a free port of loopback and connects to the Unix socket of the test server through
+//! a [`Proxy`]. For root, it runs as the user `nobody`, because it rejects root. A drop ends it.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -14,10 +13,8 @@ use tempfile::TempDir;
 
 use crate::{Launch, Process, Proxy, free_port, wait_for};
 
-/// Time limit until it listens.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A running pgbouncer.
 #[derive(Debug)]
 pub struct Pooler {
     url: String,
@@ -29,12 +26,11 @@ pub struct Pooler {
 }
 
 impl Pooler {
-    /// Starts a pooler before the database at `url`, in `session`, `transaction` or `statement`
-    /// mode.
+    /// Starts a pooler for the database at `url`, in `session`, `transaction` or `statement` mode.
     ///
     /// # Panics
     ///
-    /// When it cannot be started, for example because pgbouncer is not installed.
+    /// If it cannot be started, for example because pgbouncer is not installed.
     pub async fn before(url: &str, mode: &str) -> Self {
         let program = ["/usr/sbin/pgbouncer", "/opt/homebrew/bin/pgbouncer", "/usr/local/bin/pgbouncer"]
             .into_iter()
@@ -57,32 +53,28 @@ impl Pooler {
         Self { url, at, launch, process, _proxy: proxy, _folder: folder }
     }
 
-    /// Ends the pooler and all its connections, and starts it again after `pause` at the same
-    /// address.
+    /// Ends the pooler with its connections, and restarts it after `pause` at the same address.
     ///
     /// # Panics
     ///
-    /// When it does not listen again.
+    /// If it does not listen again.
     pub async fn restart(&mut self, pause: Duration) {
         self.process.kill9().await;
         tokio::time::sleep(pause).await;
         self.process = listening(self.launch.clone().start(), self.at).await;
     }
 
-    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.at
     }
 
-    /// URL of the database through the pooler.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 }
 
-/// Waits until the pooler accepts connections.
 async fn listening(mut process: Process, at: SocketAddr) -> Process {
     wait_for("pgbouncer listens", PATIENCE, async || {
         if let Some(status) = process.exited() {
@@ -94,7 +86,6 @@ async fn listening(mut process: Process, at: SocketAddr) -> Process {
     process
 }
 
-/// The settings of a pooler before the server at `url`, its address, and the name of the database.
 fn settings(url: &str, port: u16, mode: &str) -> (String, SocketAddr, String) {
     let at = SocketAddr::from(([127, 0, 0, 1], port));
     let server: tokio_postgres::Config = url.parse().unwrap_or_else(|error| panic!("{url}: {error}"));

@@ -1,8 +1,7 @@
 //! Ports for programs that take their port as a setting.
 //!
-//! They are outside the range of ephemeral ports. Between the check and the start of the program,
-//! the system may assign an ephemeral port to another process. A client that polls whether the
-//! program listens may even connect to itself, which prevents the program from listening.
+//! They are outside the ephemeral range, from which the system may assign a port before the program
+//! listens. A client that polls such a port may even connect to itself.
 
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
@@ -10,19 +9,19 @@ use std::io;
 use std::net::TcpListener;
 use std::ops::Range;
 
-/// Start of the range of server ports without well-known programs.
+/// Server ports from here on have few well-known programs.
 const FIRST: u16 = 20_000;
-/// Start of the ephemeral ports, if the system does not report it.
+/// Default start of the ephemeral ports.
 const GIVEN_AWAY: u16 = 32_768;
 
-/// A port of loopback without a listener, which the system does not assign automatically.
+/// A port of loopback without a listener, outside the ephemeral range.
 ///
 /// # Errors
 ///
-/// When all ports are in use.
+/// If all ports are in use.
 pub fn free_port() -> io::Result<u16> {
     let ports = range(fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok().as_deref());
-    // Each caller starts at a different port, as several search at the same time.
+    // Concurrent callers start at different ports.
     let count = u64::from(ports.end - ports.start);
     let skipped = usize::try_from(RandomState::new().hash_one(std::process::id()) % count).unwrap_or(0);
     let mut all = ports.clone().cycle().skip(skipped).take(ports.len());
@@ -33,7 +32,7 @@ pub fn free_port() -> io::Result<u16> {
 /// The ports below the ephemeral range of the given system setting.
 fn range(settings: Option<&str>) -> Range<u16> {
     let given_away = settings.and_then(|text| text.split_whitespace().next()?.parse().ok());
-    // On a system whose ephemeral range covers nearly all ports, there is no better choice.
+    // If the ephemeral range covers nearly all ports, there is no better choice.
     FIRST..given_away.filter(|first| *first > FIRST + 1_000).unwrap_or(GIVEN_AWAY)
 }
 

@@ -1,9 +1,8 @@
 //! Real programs as child processes.
 //!
-//! A process starts with an empty environment and its own process group. It is killed with its
-//! whole group when its handle is dropped, also by a panic, and by a guard when the test program
-//! itself is killed. Its output goes to files, so that no pipe fills up and no output is lost with
-//! the process. A panicking test shows the ends of these files and keeps them.
+//! A process has an empty environment and its own process group. A drop of its handle kills the
+//! group, also after a panic; a guard does so if the test program is killed. Its output goes to
+//! files, so that no pipe fills up. A panicking test shows the ends of these files and keeps them.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -24,12 +23,10 @@ use nix::{
 
 use crate::{program, wait_for};
 
-/// Time limit until a program reports its address.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// Number of lines of each output that a panicking test shows.
+/// Number of shown lines of each output after a panic.
 const SHOWN: usize = 100;
 
-/// A program to be started.
 #[derive(Clone, Debug)]
 pub struct Launch {
     program: PathBuf,
@@ -38,18 +35,14 @@ pub struct Launch {
     folder: PathBuf,
 }
 
-/// The result of a program that has ended.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    /// How it ended.
     pub status: ExitStatus,
-    /// What it wrote to standard output.
     pub stdout: String,
-    /// What it wrote to standard error.
     pub stderr: String,
 }
 
-/// A running program. It is killed with its process group when this is dropped.
+/// A running program. A drop kills its process group.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -72,25 +65,22 @@ impl Launch {
         self
     }
 
-    /// Sets an environment variable; the environment contains only these and `PATH`.
+    /// The environment contains only these variables and `PATH`.
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
         self
     }
 
-    /// Sets the working folder; the default is the folder for temporary files.
     #[must_use]
     pub fn current_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = folder.into();
         self
     }
 
-    /// Starts the program.
-    ///
     /// # Panics
     ///
-    /// When it cannot be started.
+    /// If the program cannot be started.
     pub fn start(self) -> Process {
         let name = self.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         self.try_start(&name)
@@ -101,7 +91,7 @@ impl Launch {
     ///
     /// # Panics
     ///
-    /// When it cannot be started or does not end within `limit`.
+    /// If it cannot be started or does not end within `limit`.
     pub async fn run(self, limit: Duration) -> Finished {
         let mut process = self.start();
         let status = process.wait_exit(limit).await;
@@ -128,17 +118,15 @@ impl Launch {
 }
 
 impl Process {
-    /// One of the workspace's programs.
     pub fn program(name: &str) -> Launch {
         Self::at(&program::find(name))
     }
 
-    /// One of the daemons: it logs JSON and takes a free port for its health listener.
+    /// A daemon that logs JSON and takes a free port for its health listener.
     pub fn daemon(name: &str) -> Launch {
         Self::program(name).env("LOG_FORMAT", "json").env("HEALTH_PORT", "0")
     }
 
-    /// Any program, by path.
     pub fn at(path: &Path) -> Launch {
         let folder = std::env::temp_dir();
         Launch { program: path.to_owned(), arguments: Vec::new(), environment: Vec::new(), folder }
@@ -153,12 +141,11 @@ impl Process {
         read(&self.stdout)
     }
 
-    /// Its standard error so far, which includes the log of a daemon.
+    /// The standard error so far, with the log of a daemon.
     pub fn stderr(&self) -> String {
         read(&self.stderr)
     }
 
-    /// The text of `field` in the first JSON log line that has this field.
     pub fn log_field(&self, field: &str) -> Option<String> {
         self.stderr().lines().find_map(|line| {
             let line: serde_json::Value = serde_json::from_str(line).ok()?;
@@ -170,7 +157,7 @@ impl Process {
     ///
     /// # Panics
     ///
-    /// When the process ends before, or takes longer than a minute.
+    /// If the process ends before, or after a minute.
     pub async fn addr(&mut self, field: &str) -> SocketAddr {
         let what = format!("{} logs its {field}", self.name);
         let found = wait_for(&what, START_LIMIT, async || match self.log_field(field) {
@@ -188,31 +175,25 @@ impl Process {
         }
     }
 
-    /// The address of its health listener.
-    ///
     /// # Panics
     ///
-    /// When the process ends before it logs the address, or takes longer than a minute.
+    /// As [`Self::addr`].
     pub async fn health_addr(&mut self) -> SocketAddr {
         self.addr("health.address").await
     }
 
-    /// Its exit status, if it has ended.
-    ///
     /// # Panics
     ///
-    /// When the system does not report the status.
+    /// If the system does not report the status.
     pub fn exited(&mut self) -> Option<ExitStatus> {
         self.child
             .try_wait()
             .unwrap_or_else(|error| panic!("cannot ask for the end of {}: {error}", self.name))
     }
 
-    /// Waits for its end.
-    ///
     /// # Panics
     ///
-    /// When it does not end within `limit`.
+    /// If it does not end within `limit`.
     pub async fn wait_exit(&mut self, limit: Duration) -> ExitStatus {
         let what = format!("{} (process {}) ends", self.name, self.id());
         wait_for(&what, limit, async || {
@@ -221,47 +202,44 @@ impl Process {
         .await
     }
 
-    /// Kills the process itself, as a crash would, and waits for its end. Its children depend on
-    /// its own precautions.
+    /// Kills only the process itself, like a crash, and waits for its end.
     ///
     /// # Panics
     ///
-    /// When it survives.
+    /// If it survives.
     pub async fn kill9(&mut self) {
         self.signal(Signal::SIGKILL);
         self.wait_exit(Duration::from_secs(10)).await;
     }
 
-    /// Sends SIGTERM.
     pub fn term(&self) {
         self.signal(Signal::SIGTERM);
     }
 
-    /// Sends SIGTERM and waits for its end.
+    /// Sends SIGTERM and waits for the end.
     ///
     /// # Panics
     ///
-    /// When it does not end within `limit`.
+    /// If it does not end within `limit`.
     pub async fn stop_gracefully(&mut self, limit: Duration) -> ExitStatus {
         self.term();
         self.wait_exit(limit).await
     }
 
-    /// Suspends the process and its group at their current point, as a frozen machine would.
+    /// Suspends the process group, like a frozen machine.
     pub fn pause(&self) {
         self.signal_group(Signal::SIGSTOP);
     }
 
-    /// Resumes it after [`Process::pause`].
     pub fn resume(&self) {
         self.signal_group(Signal::SIGCONT);
     }
 
-    /// Sends any signal to the process itself.
+    /// Sends a signal to the process itself.
     ///
     /// # Panics
     ///
-    /// When the process has been reaped already.
+    /// If the process has been reaped.
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.id()), signal)
             .unwrap_or_else(|error| panic!("cannot send {signal} to {}: {error}", self.name));
@@ -289,7 +267,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // A group that has ended needs no signal; a reaped child returns its status again.
+        // An ended group needs no signal; a reaped child returns its status again.
         let _ = killpg(Pid::from_raw(self.id()), Signal::SIGKILL);
         drop(self.child.wait());
         if let Some(guard) = self.guard.take() {
@@ -300,7 +278,6 @@ impl Drop for Process {
             return;
         }
         for path in [&self.stdout, &self.stderr] {
-            // A leftover file in `target` is harmless.
             drop(fs::remove_file(path));
         }
     }

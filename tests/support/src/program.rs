@@ -1,8 +1,8 @@
-//! Location of the built programs.
+//! Location of the built programs: `target/<profile>/<program>`, beside
+//! `target/<profile>/deps/<test>`.
 //!
-//! They are beside the test program: `target/<profile>/deps/<test>` and
-//! `target/<profile>/<program>`. Cargo builds a package's own programs for its tests, but not those
-//! of other packages; missing programs are built here once.
+//! Cargo builds a package's own programs for its tests, but not those of other packages. Missing
+//! programs are built here once.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,7 +14,7 @@ use std::{
 ///
 /// # Panics
 ///
-/// When it is missing and cannot be built.
+/// If it is missing and cannot be built.
 pub(crate) fn find(name: &str) -> PathBuf {
     let path = folder().join(name);
     if !path.is_file() {
@@ -44,7 +44,7 @@ fn build(folder: &Path) {
     eprintln!("building the programs that this test starts: cargo build --workspace --bins --tests");
     let mut command = Command::new("cargo");
     command.args(["build", "--workspace", "--bins", "--tests"]).current_dir(env!("CARGO_MANIFEST_DIR"));
-    // The folder of the `dev` profile is `debug`; every other folder has the name of its profile.
+    // The folder of the `dev` profile is `debug`; other folders have the name of their profile.
     if let Some(profile) = folder.file_name().and_then(|name| name.to_str()).filter(|name| *name != "debug") {
         command.args(["--profile", profile]);
     }

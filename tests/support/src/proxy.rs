@@ -1,9 +1,8 @@
-//! A faulty network between a daemon and its database. The TCP proxy holds, delays or cuts traffic,
-//! either on command or at requests with given words.
+//! A faulty network between a daemon and its database: a TCP proxy that holds, delays or cuts
+//! traffic, on command or at requests with given words.
 //!
-//! It listens on a free port of loopback and forwards to the Unix socket of the test server, byte
-//! for byte. Faults affect existing connections as well as new ones. Everything ends when the value
-//! is dropped.
+//! It forwards a free port of loopback to the Unix socket of the test server. Faults affect
+//! existing and new connections. A drop ends everything.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,33 +16,29 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_postgres::config::Host;
 
-/// The state of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Weather {
-    /// Forwards everything.
     Fair,
-    /// Forwards nothing and loses nothing: held data arrives after the return to `Fair`.
+    /// Holds all data until the return to `Fair`.
     Held,
-    /// Forwards each piece of a request after this delay; forwards responses at once.
+    /// Forwards requests after this delay, and responses at once.
     Delayed(Duration),
 }
 
-/// Cuts connections at requests that contain given words.
 #[derive(Debug, Default)]
 struct Trap {
     words: &'static str,
-    /// Cuts at every `every`th such request.
+    /// Cuts at every `every`th request.
     every: u32,
     seen: AtomicU32,
     cut: AtomicU32,
 }
 
-/// The action for a connection whose request contains the words.
+/// The action at a request with the words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Around {
-    /// No cut.
     Pass,
-    /// The proxy cuts it, and the server never sees the request.
+    /// The server never sees the request.
     CutBefore,
     /// The server sees the request, but the client never sees the response.
     CutAfter,
@@ -65,7 +60,6 @@ impl Trap {
     }
 }
 
-/// A proxy in front of one database.
 #[derive(Debug)]
 pub struct Proxy {
     url: String,
@@ -76,18 +70,17 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// A proxy in front of the database at `url`, which must be on a Unix socket.
+    /// A proxy for the database at `url`, which must be on a Unix socket.
     ///
     /// # Panics
     ///
-    /// When the URL has another form or there is no free port.
+    /// If the URL has another form or there is no free port.
     pub async fn before(url: &str) -> Self {
         Self::with_trap(url, Trap::default()).await
     }
 
-    /// A proxy that cuts a connection at every `every`th request that contains `words`. It
-    /// alternates: the cut comes before the server sees the request, or after that, so that the
-    /// client never sees the response.
+    /// A proxy that cuts a connection at every `every`th request with `words`, alternately before
+    /// and after the server sees the request.
     ///
     /// # Panics
     ///
@@ -116,43 +109,36 @@ impl Proxy {
         Self { url: url_through(address, url), trap, weather, cuts, _accepting: accepting }
     }
 
-    /// The URL of the database through the proxy.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The number of connections cut at the words.
     #[must_use]
     pub fn cut_so_far(&self) -> u32 {
         self.trap.cut.load(Ordering::Relaxed)
     }
 
-    /// Forwards everything from now on, held data first.
     pub fn clear(&self) {
         self.weather.send_replace(Weather::Fair);
     }
 
-    /// Forwards nothing, in either direction.
     pub fn hold(&self) {
         self.weather.send_replace(Weather::Held);
     }
 
-    /// Forwards requests only after `delay`.
     pub fn delay_requests(&self, delay: Duration) {
         self.weather.send_replace(Weather::Delayed(delay));
     }
 
-    /// Breaks every existing connection; new ones are accepted.
     pub fn cut(&self) {
         self.cuts.send_modify(|cuts| *cuts += 1);
     }
 }
 
-/// The way of connections through the proxy, and the faults on it.
+/// The destination of connections, and the faults.
 #[derive(Debug, Clone)]
 struct Route {
-    /// Socket of the server.
     server: PathBuf,
     weather: watch::Receiver<Weather>,
     cuts: watch::Receiver<u32>,
@@ -170,13 +156,12 @@ impl Route {
         }
     }
 
-    /// Forwards one connection until either side closes it or the proxy cuts it.
     async fn carry(self, client: TcpStream) {
         let Self { server, weather, mut cuts, trap } = self;
         cuts.mark_unchanged();
-        // Without a server the client's connection ends, as it would without the proxy.
+        // Without a server, the client's connection ends.
         let Ok(server) = UnixStream::connect(server).await else { return };
-        // Otherwise a small piece waits for the acknowledgement of the previous one, which takes 40 ms.
+        // Otherwise a small piece waits 40 ms for the acknowledgement of the previous one.
         if client.set_nodelay(true).is_err() {
             return;
         }
@@ -197,7 +182,7 @@ async fn pump(
     requests: Option<&Trap>,
 ) {
     let mut buffer = vec![0; 64 * 1024];
-    // An error on either side ends the connection, as an orderly close does.
+    // An error on either side ends the connection too.
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
         let delay = match *weather.borrow() {
             Weather::Delayed(delay) if requests.is_some() => Some(delay),
@@ -217,7 +202,6 @@ async fn pump(
     }
 }
 
-/// The Unix socket in a URL, if there is one.
 #[must_use]
 pub fn socket_of(url: &str) -> Option<PathBuf> {
     let config: tokio_postgres::Config = url.parse().ok()?;
@@ -226,7 +210,6 @@ pub fn socket_of(url: &str) -> Option<PathBuf> {
     Some(folder.join(format!(".s.PGSQL.{port}")))
 }
 
-/// The same role and database at another address.
 fn url_through(address: SocketAddr, url: &str) -> String {
     let role = url.split_once("://").and_then(|(_, rest)| rest.split_once('@')).map_or("", |(role, _)| role);
     let database = url.rsplit_once('/').map_or("", |(_, database)| database);

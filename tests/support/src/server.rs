@@ -1,7 +1,5 @@
-//! A PostgreSQL server of one test, for tests that crash it.
-//!
-//! Unlike the shared one it is durable: committed data must be there after a crash. Its creation
-//! takes some seconds, and it is removed when the value is dropped.
+//! A PostgreSQL server of one test, for tests that crash it. It is durable, unlike the shared one.
+//! A drop removes it.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +8,6 @@ use tempfile::TempDir;
 
 use crate::database::{TestDatabase, blocking};
 
-/// A server that only one test uses.
 #[derive(Debug)]
 pub struct OwnServer {
     cluster: Option<Cluster>,
@@ -18,11 +15,9 @@ pub struct OwnServer {
 }
 
 impl OwnServer {
-    /// Creates and starts a server.
-    ///
     /// # Panics
     ///
-    /// When it cannot be created or started.
+    /// If the server cannot be created or started.
     pub async fn start() -> Self {
         blocking(|| {
             let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("no folder: {error}"));
@@ -32,32 +27,32 @@ impl OwnServer {
         .await
     }
 
-    /// A migrated database on the server. It stays until the server is removed.
+    /// A migrated database, which stays until the server is removed.
     ///
     /// # Panics
     ///
-    /// When it cannot be created.
+    /// If it cannot be created.
     pub async fn database(&self) -> TestDatabase {
         let Some(cluster) = &self.cluster else { panic!("the server is not running") };
         TestDatabase::on_own_server(cluster.url("postgres")).await
     }
 
-    /// Crashes the server (`stop -m immediate`) and starts it again; returns when it accepts
+    /// Crashes the server (`stop -m immediate`), restarts it and waits until it accepts
     /// connections.
     ///
     /// # Panics
     ///
-    /// When it does not restart.
+    /// If it does not restart.
     pub async fn crash(&mut self) {
         self.restart(StopMode::Immediate).await;
     }
 
-    /// Stops the server normally, which ends its sessions (`stop -m fast`), and starts it again;
-    /// returns when it accepts connections.
+    /// Stops the server normally (`stop -m fast`), restarts it and waits until it accepts
+    /// connections.
     ///
     /// # Panics
     ///
-    /// When it does not restart.
+    /// If it does not restart.
     pub async fn restart_in_order(&mut self) {
         self.restart(StopMode::Fast).await;
     }
@@ -79,8 +74,7 @@ impl OwnServer {
 impl Drop for OwnServer {
     fn drop(&mut self) {
         if let Some(cluster) = self.cluster.take() {
-            // If this fails, the server's guard stops it, and a leftover temporary folder is
-            // harmless.
+            // If this fails, the server's guard stops it; a leftover folder is harmless.
             drop(cluster.stop(StopMode::Immediate));
         }
     }

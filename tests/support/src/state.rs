@@ -1,14 +1,12 @@
-//! The state of any process, reported by the system.
-//!
-//! Linux reports it in `/proc`; other systems need `ps`, which some small Linux systems lack.
+//! The state of any process: from `/proc` on Linux, otherwise from `ps`, which some small Linux
+//! systems lack.
 
 use std::{fs, path::Path, process::Command};
 
-/// The state letter of a process, as `ps` shows it: `R`, `S`, `D`, `T`, `Z` and so on; `None` when
-/// there is no such process.
+/// The state letter of `ps`: `R`, `S`, `D`, `T`, `Z` and so on; `None` without a process.
 pub fn process_state(pid: i32) -> Option<char> {
     if Path::new("/proc/self/stat").exists() {
-        // The program's name comes first, in parentheses, and may contain any character.
+        // The program's name is first, in parentheses, and may contain any character.
         return fs::read_to_string(format!("/proc/{pid}/stat"))
             .ok()?
             .rsplit(')')
@@ -21,7 +19,7 @@ pub fn process_state(pid: i32) -> Option<char> {
     String::from_utf8_lossy(&output.stdout).trim_start().chars().next()
 }
 
-/// Whether a process is running; an ended process that was not reaped is not.
+/// Whether a process runs; a zombie does not.
 pub fn is_running(pid: i32) -> bool {
     process_state(pid).is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }

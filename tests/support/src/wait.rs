@@ -1,7 +1,5 @@
-//! Waiting for a condition.
-//!
-//! Level-triggered: the probe reads a state repeatedly, so nothing is missed between two reads.
-//! Every probe returns a status, and the time-out message contains the last one.
+//! Level-triggered waiting: the probe reads a state repeatedly and returns a status, which the
+//! timeout message contains.
 
 use std::{panic::Location, time::Duration};
 
@@ -11,8 +9,7 @@ const STEP: Duration = Duration::from_millis(25);
 ///
 /// # Panics
 ///
-/// When that takes longer than `limit`; the message has `what`, the location of the call and the
-/// last status.
+/// After `limit`, with `what`, the location of the call and the last status.
 #[track_caller]
 pub fn wait_for<T>(
     what: &str,

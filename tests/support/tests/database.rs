@@ -1,5 +1,3 @@
-//! Databases of tests are separate, migrated and removed afterwards.
-
 use test_support::TestDatabase;
 
 async fn exists(db: &TestDatabase, name: &str) -> bool {

@@ -1,4 +1,4 @@
-//! Child processes of tests start with a clean environment, are controlled and never left behind.
+//! Child processes of tests have a clean environment and end with the test.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -15,7 +15,7 @@ async fn gone(what: &str, pid: i32) {
         .await;
 }
 
-/// A process that starts a child and writes the child's id to standard output.
+/// A process that prints the id of its child.
 async fn parent_and_child() -> (Process, i32) {
     let process = shell("sleep 300 & echo $!; wait").start();
     let child = wait_for("the child's id", LIMIT, async || {
@@ -70,8 +70,8 @@ async fn a_process_ends_in_its_own_way_when_asked() {
 
 #[tokio::test]
 async fn a_paused_process_does_nothing_until_it_is_resumed() {
-    // Only the shell runs: a shell that is paused while it starts a child waits for that child, and
-    // shows a different process state.
+    // A paused shell that starts a child waits for that child, and has another state. So only the
+    // shell runs.
     let script = "n=0; while :; do n=$((n + 1)); [ $((n % 5000)) -eq 0 ] && echo tick; done";
     let process = shell(script).start();
     let more_than = async |count: usize| {
@@ -117,7 +117,7 @@ async fn a_time_out_shows_the_last_status() {
     .await;
 }
 
-/// Not a separate test: the test program that `nothing_outlives_a_killed_test_program` kills.
+/// Not a test: the program that `nothing_outlives_a_killed_test_program` kills.
 #[tokio::test]
 async fn test_program() {
     #[expect(clippy::disallowed_methods, reason = "the parent test has no other way to tell its child")]

@@ -1,5 +1,3 @@
-//! The proxy forwards, holds, delays and cuts.
-
 #![expect(clippy::unwrap_used, reason = "clippy does not see that everything in this file is test code")]
 
 use std::time::Duration;
@@ -8,7 +6,7 @@ use test_support::{Client, Proxy, TestDatabase};
 use tokio::task::JoinSet;
 use tokio_postgres::NoTls;
 
-/// Longer than a query takes, also on a slow machine.
+/// Longer than a query takes on a slow machine.
 const WHILE: Duration = Duration::from_millis(300);
 
 async fn connect(proxy: &Proxy, driving: &mut JoinSet<()>) -> Client {

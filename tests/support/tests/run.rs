@@ -1,5 +1,3 @@
-//! The server of a nextest run ends with nextest, for any kind of end.
-
 use std::{
     fs,
     path::PathBuf,
@@ -21,7 +19,7 @@ fn socket(url: &str) -> PathBuf {
 async fn the_server_of_a_run_ends_when_the_runner_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("env");
-    // Replaces nextest: a process that runs the setup script and then continues to the tests.
+    // Replaces nextest: runs the setup script and then continues to the tests.
     let mut runner = Command::new("sh")
         .args(["-c", "\"$0\" && exec sleep 300", env!("CARGO_BIN_EXE_test-postgres")])
         .env("NEXTEST_ENV", &file)

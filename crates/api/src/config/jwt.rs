@@ -1,5 +1,5 @@
-//! Settings for tokens of an identity provider. All are optional; with an issuer, the audience, the
-//! algorithm and a key are required.
+//! Settings for tokens of an identity provider. With an issuer, the audience, the algorithm and a
+//! key are required.
 
 use std::path::PathBuf;
 
@@ -62,7 +62,7 @@ pub enum JwtKeys {
     Set(Url),
 }
 
-/// Reads the settings and records every error; `None` without an issuer.
+/// `None` without an issuer.
 pub(super) fn read(values: &mut Values) -> Option<JwtSettings> {
     let issuer = values.optional_string("jwt-issuer");
     let audience = values.optional_string("jwt-audience");

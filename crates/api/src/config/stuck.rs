@@ -6,7 +6,6 @@ use std::time::Duration;
 use sched_model::recovery::stuck_attempts::Thresholds;
 use sched_runtime::config::{Setting, Values};
 
-/// Names, defaults and bounds are those of the schedulers.
 pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         "worker-offline-threshold",

@@ -1,7 +1,7 @@
-//! Converts calendars between wire and model.
+//! Converts calendars between wire and model. Pure.
 //!
-//! On the wire the fields of a definition are beside the name. The model reads them as one object,
-//! and its errors point at the fields. Pure.
+//! On the wire the fields of a definition are beside the name. The model reads them as one object;
+//! its errors point at the fields.
 
 use sched_model::definitions::calendars::{CalendarRecord, CalendarSettings};
 use sched_model::domain::FieldError as DomainError;
@@ -13,10 +13,8 @@ use super::spec::{LONGEST_DESCRIPTION, name_mistake};
 use crate::error::ApiError;
 use crate::error::field_error::{FieldError, read};
 
-/// The model's name for the object with the fields of a definition.
 const DEFINITION: &str = "definition";
 
-/// Reads and checks the calendar at `at` of the body.
 pub(crate) fn read_calendar(value: Value, at: &str) -> Result<CalendarSettings, Vec<FieldError>> {
     let mut spec: wire::CalendarSpec = read(value, at).map_err(|mistake| vec![mistake])?;
     let (name, description) = (std::mem::take(&mut spec.name), spec.description.take().unwrap_or_default());
@@ -30,21 +28,15 @@ pub(crate) fn read_calendar(value: Value, at: &str) -> Result<CalendarSettings, 
     if mistakes.is_empty() { Ok(CalendarSettings { name, description, definition }) } else { Err(mistakes) }
 }
 
-/// Compiles the definition whose fields are at `at` of the body.
 pub(crate) fn compile(definition: &Value, at: &str) -> Result<Calendar, FieldError> {
     Calendar::parse(definition).map_err(|error| of_definition(&error, at))
 }
 
-/// An error of a definition, at its field.
 fn of_definition(error: &ScheduleError, at: &str) -> FieldError {
     let field = error.field().strip_prefix(DEFINITION).unwrap_or(error.field());
     FieldError::of_field(at, &DomainError { field: field.to_owned(), message: error.message().to_owned() })
 }
 
-/// A calendar as a user writes it.
-///
-/// # Errors
-/// The stored definition has no such form.
 pub(crate) fn spec(calendar: CalendarRecord) -> Result<wire::CalendarSpec, ApiError> {
     let mut fields = crate::convert::response::object(calendar.definition);
     fields.insert("name".to_owned(), calendar.name.into());

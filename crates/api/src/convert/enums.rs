@@ -1,7 +1,6 @@
 //! The closed vocabularies, mapped one to one.
 //!
-//! The mappings are exhaustive both ways: a new variant on either side fails the build until it has
-//! a counterpart.
+//! The mappings are exhaustive both ways: a new variant needs a counterpart to compile.
 
 use sched_model::definitions::functions::Change;
 use sched_model::domain::attempt::AttemptOutcome;
@@ -16,17 +15,13 @@ use sched_model::domain::template::ParameterType;
 use sched_model::domain::timetable::{CalendarRoll, DstGap, DstOverlap, FireNote, JobType};
 use sched_model::jobs::JobStatus;
 
-/// A value of a request.
 pub(crate) trait IntoDomain {
-    /// The type in the domain.
     type Domain;
 
     fn into_domain(self) -> Self::Domain;
 }
 
-/// A value of an answer.
 pub(crate) trait IntoWire {
-    /// The type on the wire.
     type Wire;
 
     fn into_wire(self) -> Self::Wire;
@@ -98,7 +93,7 @@ answered! {
     Change as Change { Created, Updated, Unchanged }
 }
 
-/// Maps the SQL states of runs and attempts to the words of the API, in both directions. The glossary lists the pairs.
+/// Maps the SQL states of runs and attempts to the words of the API, in both directions.
 macro_rules! states {
     ($($domain:ident as $wire:ident { $($stored:ident = $shown:ident),+ $(,)? })+) => {$(
         impl IntoDomain for sched_wire::$wire {
@@ -139,7 +134,6 @@ states! {
     }
 }
 
-/// The stored states that a filter matches.
 macro_rules! filters {
     ($($wire:ident of $domain:ident {
         $($word:ident = $stored:ident),+ ; Failing = $($failure:ident)|+
@@ -179,7 +173,7 @@ filters! {
     }
 }
 
-/// The API's word for a stored state of a run or an attempt; `None` for any other text.
+/// The API's word for a stored state; `None` for any other text.
 pub(crate) fn state_word(stored: &str) -> Option<&'static str> {
     let run = stored.parse::<DispatchStatus>().ok().map(DispatchStatus::public_name);
     run.or_else(|| stored.parse::<AttemptOutcome>().ok().map(AttemptOutcome::public_name))

@@ -1,4 +1,4 @@
-//! Explanations: from the requested window to the answer with its fire times.
+//! Explanations: from the requested window to the answer.
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use sched_model::dispatching::dispatches;
@@ -13,24 +13,21 @@ use super::IntoWire;
 use super::moment::moment;
 use crate::error::ApiError;
 
-/// Default length of the window.
 const DEFAULT_LENGTH: TimeDelta = TimeDelta::days(1);
-/// Length of the window for a single instant: fire times are whole seconds.
+/// For a single instant: fire times are whole seconds.
 const INSTANT: TimeDelta = TimeDelta::seconds(1);
 
-/// The window of an explanation. It includes its beginning and excludes its end.
+/// Includes its beginning and excludes its end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
     pub(crate) from: DateTime<Utc>,
     pub(crate) to: DateTime<Utc>,
-    /// Whether the request names a single instant, at which the window begins.
     pub(crate) is_instant: bool,
     /// The instant of the request.
     pub(crate) now: DateTime<Utc>,
 }
 
 impl Window {
-    /// The requested window, at `now`, of a job in a time zone.
     pub(crate) fn of(query: &ExplainQuery, now: DateTime<Utc>, timezone: &str) -> Result<Self, ApiError> {
         let read = |name: &str, text: &Option<String>| match text {
             Some(text) => match moment(text, now, timezone) {
@@ -82,7 +79,6 @@ pub(crate) fn show(
     }
 }
 
-/// The fire times before and after an instant without a fire.
 pub(crate) fn nearest(
     at: DateTime<Utc>,
     before: Option<wire::NearestFire>,
@@ -108,7 +104,6 @@ pub(crate) fn nearest(
     }
 }
 
-/// The fire time that is nearest to the beginning, or to the end, of an explanation.
 pub(crate) fn outermost(explanation: Explanation, is_last: bool) -> Option<wire::NearestFire> {
     let mut lines: Vec<Line> = explanation.lines.into_iter().filter(Line::is_of_fire_times).collect();
     let key = |line: &Line| if is_last { line.last } else { line.first };

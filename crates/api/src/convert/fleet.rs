@@ -32,7 +32,7 @@ pub(crate) fn worker(worker: Worker) -> wire::Worker {
     }
 }
 
-/// A scheduler at `now`; a leader whose last heartbeat is older than `lease` counts as gone.
+/// A leader whose last heartbeat is older than `lease` counts as gone.
 pub(crate) fn instance(instance: Instance, now: DateTime<Utc>, lease: Duration) -> wire::SchedulerInstance {
     let asked_to_step_down_at = instance.asked_to_step_down_at();
     let silence = (now - instance.last_heartbeat).as_seconds_f64();
@@ -94,7 +94,6 @@ fn queue(waiting: Waiting) -> wire::QueueStatus {
     }
 }
 
-/// The state of the installation; a leader whose last heartbeat is older than `lease` counts as gone.
 pub(crate) fn status(
     counts: Counts,
     waiting: Vec<Waiting>,

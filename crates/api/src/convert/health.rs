@@ -1,4 +1,4 @@
-//! Health of the installation: judges each part by its measurements. Pure.
+//! Judges the health of each part of the installation by its measurements. Pure.
 
 use std::time::Duration;
 
@@ -12,38 +12,30 @@ use serde_json::{Map, Value, json};
 
 use crate::convert::enums::state_word;
 
-/// Message for a database that does not answer; the cause is in the log.
+/// The cause is in the log.
 pub(crate) const NO_ANSWER: &str = "the database cannot be reached, or does not answer in time";
 
-/// Longest delay of a due job before health degrades: dispatching takes about a second.
+/// Longest delay of a due job before health degrades. Dispatching takes about a second.
 const LATE_AFTER: Duration = Duration::from_secs(60);
 
-/// The facts, or the error, without names of hosts and roles.
+/// The error contains no names of hosts and roles.
 pub(crate) type ProbeResult = Result<DatabaseFacts, String>;
 
-/// Facts from the database about itself and the installation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DatabaseFacts {
     pub(crate) round_trip: Duration,
-    /// Version of the newest applied migration.
+    /// Newest applied migration.
     pub(crate) version: Option<String>,
-    /// Why the schema does not fit this program.
     pub(crate) misfit: Option<String>,
     pub(crate) health: Found,
 }
 
-/// Input of the judgement.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    /// Facts from the database.
     pub(crate) found: ProbeResult,
-    /// The connections of this API process.
     pub(crate) pool: PoolStatus,
-    /// Clients that follow events at this process.
     pub(crate) listeners: usize,
-    /// For how long the event stream has been held up.
     pub(crate) held_for: Option<Duration>,
-    /// A leader whose last heartbeat is older counts as gone.
     pub(crate) leader_lease: Duration,
     pub(crate) is_stopping: bool,
 }
@@ -90,7 +82,7 @@ fn database(seen: &DatabaseFacts) -> HealthComponent {
 }
 
 fn schema(seen: &DatabaseFacts) -> HealthComponent {
-    // The schema belongs to another release, so working requests may soon fail.
+    // The schema is of another release, so working requests may soon fail.
     let trouble = seen.misfit.clone().map(|reason| (HealthState::Unavailable, reason));
     component("schema", trouble, json!({"version": seen.version}))
 }

@@ -1,17 +1,14 @@
-//! Values of a configuration that may be secrets: their placeholder, and its meaning when a client
-//! sends it back. Pure.
+//! Placeholders for values of a configuration that may be secrets. Pure.
 
 use sched_model::domain::changes::differences;
 use sched_wire as wire;
 use serde_json::Value;
 
-/// Placeholder of a value that may be a secret.
 const HIDDEN: &str = "(hidden)";
-/// Pointer to the secrets that sign calls.
 const SIGNING: &str = "/sign/secrets";
 
-/// Hides the literal values of variables, headers and signing secrets of a configuration: they may
-/// be secrets. Names stay, and so do the names of secrets that are stored elsewhere.
+/// Hides the literal values of variables, headers and signing secrets. Names stay, also those of
+/// stored secrets.
 pub(crate) fn hide_variables(mut handler_config: Value) -> Value {
     if let Some(env) = handler_config.get_mut("env").and_then(Value::as_object_mut) {
         env.values_mut().for_each(hide_text);
@@ -31,7 +28,6 @@ fn hide_text(value: &mut Value) {
     }
 }
 
-/// Differences between two configurations in hidden values.
 pub(crate) fn hidden_changes(before: &Value, after: &Value) -> Vec<wire::FieldChange> {
     let shown = differences(&hide_variables(before.clone()), &hide_variables(after.clone()));
     let is_shown = |pointer: &str| shown.iter().any(|one| one.pointer == pointer);
@@ -40,7 +36,6 @@ pub(crate) fn hidden_changes(before: &Value, after: &Value) -> Vec<wire::FieldCh
     hidden.map(|one| wire::FieldChange { pointer: one.pointer, before: value(), after: value() }).collect()
 }
 
-/// Pointers to placeholders in a configuration: a client read it from the API and sends it back.
 pub(crate) fn hidden_values(handler_config: &Value) -> Vec<String> {
     let is_hidden = |value: &Value| value.as_str() == Some(HIDDEN);
     let mut found = Vec::new();
@@ -56,12 +51,9 @@ pub(crate) fn hidden_values(handler_config: &Value) -> Vec<String> {
     found
 }
 
-/// Replaces placeholders in `sent` by the stored values; returns the pointers of those without a
-/// stored value.
+/// Replaces placeholders in `sent` by the stored values. Returns the pointers of those without one.
 ///
-/// Variables and headers are identified by their names. Signing secrets have no names: they are
-/// restored by position if all of them are sent back, and none is if some are missing, because the
-/// missing ones cannot be identified.
+/// Signing secrets have no names. They are restored by position, and only if all are sent back.
 pub(crate) fn put_back_hidden(sent: &mut Value, kept: Option<&Value>) -> Vec<String> {
     let listed =
         |config: &Value| config.pointer(SIGNING).and_then(Value::as_array).cloned().unwrap_or_default();

@@ -18,7 +18,6 @@ use secrecy::{ExposeSecret as _, SecretString};
 use crate::error::field_error::FieldError;
 use crate::identity::Identity;
 
-/// The caller itself.
 pub(crate) fn me(identity: &Identity, own: TenantRecord) -> wire::Me {
     let known = identity.known();
     wire::Me {
@@ -51,10 +50,9 @@ pub(crate) fn tenant(tenant: TenantRecord) -> wire::Tenant {
     }
 }
 
-/// Largest quota: the largest integer that every JSON reader can hold.
+/// The largest integer that every JSON reader can hold.
 const LARGEST_QUOTA: i64 = 9_007_199_254_740_991;
 
-/// The quotas of a patch, checked.
 pub(crate) fn quotas(patch: &wire::QuotasPatch) -> Result<Vec<(&'static str, Option<i64>)>, Vec<FieldError>> {
     let named = [
         ("jobs", "jobs", patch.jobs),
@@ -77,7 +75,6 @@ pub(crate) fn quotas(patch: &wire::QuotasPatch) -> Result<Vec<(&'static str, Opt
     }
 }
 
-/// Usage of the quotas of a tenant.
 pub(crate) fn usage(slug: String, quotas: Quotas, used: Used) -> wire::Usage {
     let of = |limit, used| wire::QuotaUse { limit, used };
     wire::Usage {
@@ -131,7 +128,6 @@ pub(crate) fn api_key(key: ApiKeyRecord, user: Option<String>) -> wire::ApiKey {
     }
 }
 
-/// A session as its user sees it.
 pub(crate) fn session(session: SessionRecord, current: Option<SessionId>) -> wire::Session {
     wire::Session {
         id: session.id.0,
@@ -145,8 +141,8 @@ pub(crate) fn session(session: SessionRecord, current: Option<SessionId>) -> wir
     }
 }
 
-/// Checks the form of a sign-in, for any account. It applies no rule for new passwords: the
-/// password may be older than the rule.
+/// Checks the form only. The rules for new passwords do not apply: the password may be older than a
+/// rule.
 pub(crate) fn check_sign_in(asked: &wire::SignIn, password: &SecretString) -> Result<(), Vec<FieldError>> {
     let slug = asked.tenant.as_deref();
     let mistakes = collect([
@@ -157,7 +153,6 @@ pub(crate) fn check_sign_in(asked: &wire::SignIn, password: &SecretString) -> Re
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
 }
 
-/// Checks a password change.
 pub(crate) fn check_password_change(old: &SecretString, new: &SecretString) -> Result<(), Vec<FieldError>> {
     let differs = if old.expose_secret() == new.expose_secret() {
         Err(("/new_password", "must differ from the old one"))
@@ -181,13 +176,11 @@ fn check_known_password(password: &SecretString) -> Result<(), &'static str> {
     }
 }
 
-/// Checks a new tenant.
 pub(crate) fn check_tenant(spec: &wire::TenantSpec) -> Vec<FieldError> {
     let name = spec.name.as_deref().map(|name| check_display_name(name).map_err(|what| ("/name", what)));
     collect([Some(check_slug(&spec.slug).map_err(|what| ("/slug", what))), name])
 }
 
-/// Checks a new user and the password.
 pub(crate) fn check_user(
     spec: wire::UserSpec,
 ) -> Result<(wire::UserSpec, Option<SecretString>), Vec<FieldError>> {
@@ -202,7 +195,6 @@ pub(crate) fn check_user(
     if mistakes.is_empty() { Ok((spec, password)) } else { Err(mistakes) }
 }
 
-/// The name and the password of a user patch, checked.
 pub(crate) fn check_user_patch(
     patch: wire::UserPatch,
 ) -> Result<(Option<String>, Option<SecretString>), Vec<FieldError>> {
@@ -226,17 +218,17 @@ pub(crate) fn role(spec: &wire::MembershipSpec) -> Result<Role, FieldError> {
         .map_err(|error: sched_model::domain::UnknownWord| FieldError::invalid("/role", error.to_string()))
 }
 
-/// Most scopes in a request: more than exist.
+/// More than exist.
 const MOST_SCOPES: usize = 32;
 
-/// The scopes of a new key; `None` when the request names none.
+/// `None` when the request names none.
 pub(crate) fn scopes(spec: &wire::ApiKeySpec) -> Result<Option<Permissions>, Vec<FieldError>> {
     let mut mistakes = named(Some(&spec.name));
     let scopes = read_scopes(&spec.scopes, spec.of_tenant, &mut mistakes);
     if mistakes.is_empty() { Ok(scopes) } else { Err(mistakes) }
 }
 
-/// The remaining scopes of a key; `None` when the patch does not change them.
+/// `None` when the patch does not change them.
 pub(crate) fn scopes_left(patch: &wire::ApiKeyPatch) -> Result<Option<Permissions>, Vec<FieldError>> {
     let mut mistakes = named(patch.name.as_deref());
     let Some(words) = &patch.scopes else {
@@ -254,7 +246,6 @@ fn named(name: Option<&str>) -> Vec<FieldError> {
     collect([name.map(|name| check_display_name(name).map_err(|what| ("/name", what)))])
 }
 
-/// Reads scopes; adds errors to `mistakes`.
 fn read_scopes(words: &[String], is_of_tenant: bool, mistakes: &mut Vec<FieldError>) -> Option<Permissions> {
     if words.len() > MOST_SCOPES {
         mistakes.push(FieldError::invalid("/scopes", format!("names more than {MOST_SCOPES}")));

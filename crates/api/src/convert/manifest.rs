@@ -1,4 +1,4 @@
-//! Reads a manifest item by item, so that it reports the errors of all items at once.
+//! Reads a manifest item by item, to report the errors of all items at once.
 
 use std::collections::HashMap;
 
@@ -14,18 +14,16 @@ use serde_json::Value;
 use super::{calendar, notification, queue, spec, template};
 use crate::error::field_error::FieldError;
 
-/// Most items of a manifest, so that its transaction stays short.
+/// Keeps the transaction short.
 pub(crate) const MOST_ITEMS: usize = 1000;
 
-/// Most channels, and most rules, of a tenant: the leader matches all events of all tenants against
-/// all rules.
+/// Limit for channels, and for rules, of a tenant: the leader matches all events of all tenants
+/// against all rules.
 pub(crate) const MOST_NOTIFICATIONS: usize = 100;
 
-/// Lists that a manifest may contain.
 const LISTS: &str =
     "queues, calendars, task_functions, templates, jobs, notification_channels and notification_rules";
 
-/// A manifest with its valid items, each with its pointer.
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
     pub(crate) queues: Vec<(String, QueueSettings)>,
@@ -35,15 +33,11 @@ pub(crate) struct Checked {
     pub(crate) jobs: Vec<(String, JobSettings)>,
     pub(crate) channels: Vec<(String, ChannelSettings)>,
     pub(crate) rules: Vec<(String, RuleSettings)>,
-    /// Errors of the other items.
     pub(crate) mistakes: Vec<FieldError>,
-    /// Names of all calendars of the manifest, valid or not.
+    /// Of all items, valid or not.
     pub(crate) calendar_names: Vec<String>,
-    /// Names of all functions of the manifest, valid or not.
     pub(crate) function_names: Vec<String>,
-    /// Names of all jobs of the manifest, valid or not.
     pub(crate) job_names: Vec<String>,
-    /// Names of all notification channels of the manifest, valid or not.
     pub(crate) channel_names: Vec<String>,
 }
 
@@ -105,7 +99,6 @@ pub(crate) fn read(body: Value, default_timezone: &str) -> Checked {
     checked
 }
 
-/// The valid items of a list, each with its pointer.
 fn sound<T>(
     list: &str,
     items: Vec<Value>,
@@ -142,7 +135,7 @@ fn name(item: &Value) -> Option<&str> {
     item.get("name").and_then(Value::as_str)
 }
 
-/// Errors for names that occur twice in a list: a reference to them would be ambiguous.
+/// A reference to a name that occurs twice would be ambiguous.
 fn repeated(list: &str, items: &[Value]) -> Vec<FieldError> {
     let mut first: HashMap<&str, usize> = HashMap::new();
     let mut found = Vec::new();

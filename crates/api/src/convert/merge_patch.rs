@@ -1,9 +1,7 @@
-//! JSON Merge Patch (RFC 7396): the new values of some fields; `null` removes a field. Pure.
+//! JSON Merge Patch (RFC 7396). Pure.
 
 use serde_json::{Map, Value};
 
-/// Applies a patch to a document. Objects merge field by field; any other value replaces the old
-/// one.
 pub(crate) fn merged(target: Value, patch: Value) -> Value {
     let Value::Object(patch) = patch else { return patch };
     let mut fields = match target {

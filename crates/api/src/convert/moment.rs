@@ -1,12 +1,10 @@
-//! Parameters with a time expression.
-
 use chrono::{DateTime, Utc};
 
 use crate::error::ApiError;
 
 pub(crate) use sched_model::domain::time_expression::moment;
 
-/// The instant of a parameter, in UTC.
+/// In UTC.
 pub(crate) fn parameter(
     name: &str,
     text: Option<&str>,

@@ -1,4 +1,4 @@
-//! Converts notification channels, rules and deliveries between wire and model. Pure.
+//! Converts notification channels, rules and deliveries. Pure.
 
 use sched_model::domain::notification::{LONGEST_INTERVAL, Occasion};
 use sched_model::events::notifications::channels::{ChannelRecord, ChannelSettings};
@@ -12,7 +12,6 @@ use super::{IntoDomain as _, IntoWire as _};
 use crate::convert::response;
 use crate::error::field_error::{FieldError, read};
 
-/// Reads and checks the channel at `at`.
 pub(crate) fn read_channel(value: Value, at: &str) -> Result<ChannelSettings, Vec<FieldError>> {
     let spec: wire::NotificationChannelSpec = read(value, at).map_err(|mistake| vec![mistake])?;
     let settings = ChannelSettings {
@@ -26,7 +25,7 @@ pub(crate) fn read_channel(value: Value, at: &str) -> Result<ChannelSettings, Ve
     };
     let mut mistakes = common_mistakes(at, &settings.name, &settings.description);
     if let Some(secret) = &settings.secret {
-        // PostgreSQL would reject it. Whether a secret of that name exists is checked later.
+        // PostgreSQL would reject it. The existence of the secret is checked later.
         if secret.contains('\0') {
             mistakes.push(FieldError::invalid(format!("{at}/secret"), "must not contain NUL"));
         }
@@ -38,7 +37,7 @@ pub(crate) fn read_channel(value: Value, at: &str) -> Result<ChannelSettings, Ve
     if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
 }
 
-/// Reads and checks the rule at `at`, except for the existence of the resources that it names.
+/// Does not check the existence of the resources that it names.
 pub(crate) fn read_rule(value: Value, at: &str) -> Result<RuleSettings, Vec<FieldError>> {
     let spec: wire::NotificationRuleSpec = read(value, at).map_err(|mistake| vec![mistake])?;
     let asked: Vec<Occasion> = spec.on.into_iter().map(wire::Occasion::into_domain).collect();
@@ -90,7 +89,6 @@ fn common_mistakes(at: &str, name: &str, description: &str) -> Vec<FieldError> {
     mistakes
 }
 
-/// A channel as a user writes it.
 pub(crate) fn channel_spec(record: ChannelRecord) -> wire::NotificationChannelSpec {
     wire::NotificationChannelSpec {
         name: record.name,
@@ -103,7 +101,6 @@ pub(crate) fn channel_spec(record: ChannelRecord) -> wire::NotificationChannelSp
     }
 }
 
-/// A rule as a user writes it.
 pub(crate) fn rule_spec(record: RuleRecord) -> wire::NotificationRuleSpec {
     let settings = record.settings;
     wire::NotificationRuleSpec {

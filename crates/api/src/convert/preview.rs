@@ -1,7 +1,7 @@
-//! Previews: from a request, or a stored job, to its fire times.
+//! Previews: from a request or a stored job to its fire times. Pure.
 //!
-//! A [`Question`] collects all inputs first, because the computation may take long and runs outside
-//! the serving threads. Database rows are passed in. Pure.
+//! A [`Question`] collects all inputs first, because the computation may be long and runs outside
+//! the serving threads.
 
 use chrono::{DateTime, Utc};
 use sched_model::definitions::calendars::CalendarRecord;
@@ -34,7 +34,6 @@ pub(crate) struct Defaults<'a> {
     pub(crate) after: DateTime<Utc>,
 }
 
-/// A schedule, and the requested range of its fire times.
 #[derive(Debug)]
 pub(crate) struct Question {
     job_type: JobType,
@@ -46,13 +45,12 @@ pub(crate) struct Question {
     hash_key: String,
     start_at: Option<DateTime<Utc>>,
     end_at: Option<DateTime<Utc>>,
-    /// Definitions of calendars, each with its pointer.
     calendars: Vec<(String, Value)>,
     roll: CalendarRoll,
     range: Range,
 }
 
-/// Reads a request. The computation checks its schedule.
+/// Does not check the schedule; the computation does.
 pub(crate) fn request(body: Value) -> Result<PreviewRequest, Vec<FieldError>> {
     let request: PreviewRequest = read(body, "").map_err(|mistake| vec![mistake])?;
     let mut mistakes = Vec::new();
@@ -64,7 +62,6 @@ pub(crate) fn request(body: Value) -> Result<PreviewRequest, Vec<FieldError>> {
     if mistakes.is_empty() { Ok(request) } else { Err(mistakes) }
 }
 
-/// The number of fire times, or the error of the number.
 pub(crate) fn count(asked: Option<usize>) -> Result<usize, String> {
     let count = asked.unwrap_or(DEFAULT_PREVIEW);
     if (1..=MAX_PREVIEW).contains(&count) {
@@ -73,7 +70,6 @@ pub(crate) fn count(asked: Option<usize>) -> Result<usize, String> {
     Err(format!("must be between 1 and {MAX_PREVIEW}, not {count}"))
 }
 
-/// The names of stored calendars in a request.
 pub(crate) fn named(request: &PreviewRequest) -> Vec<String> {
     let names = request.calendars.iter().filter_map(|choice| match choice {
         CalendarChoice::Named(name) => Some(name.clone()),
@@ -124,8 +120,7 @@ impl Question {
         })
     }
 
-    /// The question of a stored job, with the calendars that it names from `kept`: at most the
-    /// fires that `max_runs` leaves.
+    /// At most the fires that `max_runs` leaves. `kept` has the calendars that the job names.
     pub(crate) fn of_job(tenant: TenantId, job: Job, kept: Vec<CalendarRecord>, range: Range) -> Self {
         let count = fires_left(&job).map_or(range.count, |left| range.count.min(left));
         let JobSettings { name, job_type, schedule_config, timezone, dst_gap, dst_overlap, .. } =
@@ -149,7 +144,7 @@ impl Question {
         }
     }
 
-    /// Computes the answer. May take a good part of a second.
+    /// May take a good part of a second.
     pub(crate) fn answer(&self) -> Result<wire::Preview, FieldError> {
         let calendars: Result<Vec<Calendar>, FieldError> =
             self.calendars.iter().map(|(at, definition)| calendar::compile(definition, at)).collect();
@@ -179,7 +174,7 @@ impl Question {
     }
 }
 
-/// How many fires `max_runs` leaves a job; `None` without a limit.
+/// `None` without a limit.
 fn fires_left(job: &Job) -> Option<usize> {
     let left = job.settings.max_runs?.saturating_sub(job.state.fired_count);
     Some(usize::try_from(left).unwrap_or(0))

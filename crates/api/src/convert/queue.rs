@@ -1,4 +1,4 @@
-//! Converts queues between wire and model. Pure.
+//! Converts queues. Pure.
 
 use sched_model::definitions::queues::{Queue, QueueSettings};
 use sched_wire as wire;
@@ -7,18 +7,15 @@ use serde_json::Value;
 use super::spec::{LONGEST_DESCRIPTION, name_mistake};
 use crate::error::field_error::{FieldError, read};
 
-/// Longest period of a rate: one day.
 const LONGEST_PERIOD: i32 = 24 * 60 * 60;
-/// Priority of runs whose job and queue name none.
+/// For runs whose job and queue set none.
 const STANDARD_PRIORITY: i16 = 50;
 
-/// Reads and checks the queue of that name.
 pub(crate) fn read_queue(name: &str, value: Value) -> Result<QueueSettings, Vec<FieldError>> {
     let spec: wire::QueueSpec = read(value, "").map_err(|mistake| vec![mistake])?;
     settings(name, spec, "")
 }
 
-/// Reads and checks the queue at `at` of a manifest, which sets no pause.
 pub(crate) fn read_definition(value: Value, at: &str) -> Result<QueueSettings, Vec<FieldError>> {
     let spec: wire::QueueDefinition = read(value, at).map_err(|mistake| vec![mistake])?;
     let wire::QueueDefinition { name, description, max_running, rate, default_priority } = spec;
@@ -32,7 +29,6 @@ pub(crate) fn read_definition(value: Value, at: &str) -> Result<QueueSettings, V
     }
 }
 
-/// The settings of a queue, if they are valid.
 fn settings(name: &str, spec: wire::QueueSpec, at: &str) -> Result<QueueSettings, Vec<FieldError>> {
     let mut mistakes = Vec::new();
     let mut check = |is_sound: bool, pointer: &str, message: &str| {
@@ -72,7 +68,6 @@ fn settings(name: &str, spec: wire::QueueSpec, at: &str) -> Result<QueueSettings
     })
 }
 
-/// A queue as a user writes it.
 pub(crate) fn definition(settings: QueueSettings) -> wire::QueueDefinition {
     wire::QueueDefinition {
         rate: rate(&settings),

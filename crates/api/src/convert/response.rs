@@ -19,7 +19,7 @@ use super::IntoWire;
 use super::hidden::hide_variables;
 use crate::error::ApiError;
 
-/// A column that holds an object by a CHECK of the schema.
+/// A CHECK of the schema guarantees an object.
 pub(super) fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,
@@ -42,7 +42,6 @@ fn after(after: Vec<After>) -> Vec<wire::AfterSpec> {
     after.into_iter().map(|after| wire::AfterSpec { job: after.job, on: after.on.into_wire() }).collect()
 }
 
-/// The settings of a job, in the form of a request.
 pub(crate) fn spec(settings: JobSettings) -> wire::JobSpec {
     wire::JobSpec {
         name: settings.name,
@@ -79,7 +78,6 @@ pub(crate) fn spec(settings: JobSettings) -> wire::JobSpec {
     }
 }
 
-/// A job, with the jobs that run after it.
 pub(crate) fn job(job: Job, followed_by: Vec<After>) -> wire::Job {
     let status = JobStatus::of(&job).into_wire();
     let Job { id, settings, state } = job;
@@ -121,7 +119,7 @@ pub(crate) fn job(job: Job, followed_by: Vec<After>) -> wire::Job {
         is_enabled: settings.is_enabled,
         disabled_reason: state.disabled_reason,
         is_paused: state.is_paused,
-        // They are still stored after a pause has expired.
+        // Still stored after a pause has expired.
         pause_reason: state.pause_reason.filter(|_| state.is_paused),
         paused_until: state.paused_until.filter(|_| state.is_paused),
         next_run_at: state.next_run_at,
@@ -140,10 +138,7 @@ pub(crate) fn job(job: Job, followed_by: Vec<After>) -> wire::Job {
     }
 }
 
-/// A task function as a user writes it, with hidden values.
-///
-/// # Errors
-/// The handler type cannot be written by users.
+/// Shows no hidden values. Fails for a handler type that users cannot write.
 pub(crate) fn function_spec(settings: FunctionSettings) -> Result<wire::FunctionSpec, ApiError> {
     let handler_type = serde_json::from_value(settings.handler_type.as_str().into());
     Ok(wire::FunctionSpec {
@@ -225,8 +220,8 @@ pub(crate) fn dead_letter(letter: DeadLetter) -> wire::DeadLetter {
         died_at: row.died_at,
         attempts: dispatch.attempt,
         lost_count: dispatch.lost_count,
-        // Every other attempt failed or was lost. Each of those was followed by a retry, except for
-        // the last.
+        // Every other attempt failed or was lost, and a retry followed each of those except the
+        // last.
         handed_back: (dispatch.attempt - dispatch.retry_count - 1).max(0),
         error_class: row.error_class,
         error_message: dispatch.error_message,

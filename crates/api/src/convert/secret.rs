@@ -1,7 +1,7 @@
-//! Converts secrets between wire and model.
+//! Converts secrets. Pure.
 //!
-//! A value is read by hand: the generic reader quotes unexpected input in its errors, and that
-//! could be the value. Pure.
+//! The generic reader quotes unexpected input in its errors, which could be the value. So this
+//! module reads values by hand.
 
 use sched_model::definitions::secrets::SecretRecord;
 use sched_model::domain::secret::SecretValue;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::error::field_error::FieldError;
 
-/// Reads the body of a write. Errors contain none of it except names of unknown fields.
+/// Errors contain nothing of the body except names of unknown fields.
 pub(crate) fn read_value(body: Value) -> Result<SecretValue, FieldError> {
     let Value::Object(mut fields) = body else {
         return Err(FieldError::invalid("", "must be an object with the field value"));

@@ -1,7 +1,7 @@
 //! Requests for jobs and functions: read, completed and checked.
 //!
-//! An error of shape (a wrong type, an unknown field) hides the rest of its item, because there is
-//! nothing to check then. All errors of meaning are reported together.
+//! An error of shape (a wrong type, an unknown field) hides the rest of its item. All errors of
+//! meaning are reported together.
 
 use chrono::{DateTime, SubsecRound as _, Utc};
 use sched_model::definitions::functions::FunctionSettings;
@@ -20,14 +20,13 @@ use super::IntoDomain;
 use super::hidden::hidden_values;
 use crate::error::field_error::{FieldError, read};
 
-/// Longest name of a function, a calendar or a queue; their columns have the same limit.
+/// As in the columns.
 pub(crate) const LONGEST_NAME: usize = 100;
-/// Longest display name, in characters.
+/// In characters.
 const LONGEST_DISPLAY_NAME: usize = 200;
-/// Longest free text, in characters.
+/// In characters.
 pub(crate) const LONGEST_DESCRIPTION: usize = 2000;
 
-/// Reads and checks the job at `at` of the body.
 pub(crate) fn job(value: Value, at: &str, default_timezone: &str) -> Result<JobSettings, Vec<FieldError>> {
     let spec: JobSpec = read(value, at).map_err(|mistake| vec![mistake])?;
     let settings = job_settings(spec, default_timezone);
@@ -39,7 +38,6 @@ pub(crate) fn job(value: Value, at: &str, default_timezone: &str) -> Result<JobS
     if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
 }
 
-/// Reads and checks the task function at `at` of the body.
 pub(crate) fn function(value: Value, at: &str) -> Result<FunctionSettings, Vec<FieldError>> {
     let (settings, mut mistakes) = function_with_hidden(value, at)?;
     let hidden = hidden_values(&settings.handler_config);
@@ -47,14 +45,13 @@ pub(crate) fn function(value: Value, at: &str) -> Result<FunctionSettings, Vec<F
     if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
 }
 
-/// Rejects a placeholder of a hidden value when no stored value is known.
 pub(crate) fn sent_back(at: &str, pointer: &str) -> FieldError {
     let message =
         "is the placeholder of a hidden value; send the value, or name a secret: {\"secret\": \"NAME\"}";
     FieldError::invalid(format!("{at}/handler_config{pointer}"), message)
 }
 
-/// Like [`function`], where placeholders may refer to stored hidden values.
+/// Like [`function`]; placeholders may refer to stored hidden values.
 ///
 /// # Errors
 /// The body does not have the shape of a function. Other errors are returned beside it.
@@ -78,8 +75,7 @@ pub(crate) fn function_with_hidden(
     Ok((settings, mistakes))
 }
 
-/// The rules of the configuration. Built-in handlers are for built-in functions only: they act for
-/// all tenants.
+/// Built-in handlers act for all tenants, so they are for built-in functions only.
 fn check_native(config: &NativeConfig) -> Result<(), Vec<DomainError>> {
     config.validate()?;
     if built_in::is_reserved(&config.handler) {
@@ -129,7 +125,7 @@ fn after(spec: AfterSpec) -> After {
     After { job: spec.job, on: spec.on.into_domain() }
 }
 
-/// Truncates an instant to the precision of the database, so that a repeated apply changes nothing.
+/// Truncates to the precision of the database, so that a repeated apply changes nothing.
 fn stored(at: DateTime<Utc>) -> DateTime<Utc> {
     at.trunc_subsecs(6)
 }
@@ -159,7 +155,6 @@ fn retry_policy(spec: RetryPolicySpec) -> RetryPolicy {
     }
 }
 
-/// Checks the configuration of a handler by the rules of its type.
 fn config_mistakes<C: DeserializeOwned>(
     at: &str,
     config: &Map<String, Value>,

@@ -1,18 +1,15 @@
-//! Stored JSON of events and audit entries, with the public names of fields, states and resources.
-//!
-//! SQL statements store column names and SQL states. The glossary lists the pairs. Pure.
+//! Translates column names and SQL states in stored JSON of events and audit entries to public
+//! names. Pure.
 
 use serde_json::{Map, Value};
 
 use super::enums::state_word;
 
-/// Renames the members of a stored object, and translates the states among them. Nested objects are
-/// the user's or have public names already.
+/// Nested objects are the user's or have public names already.
 pub(crate) fn public_members(stored: Map<String, Value>) -> Map<String, Value> {
     stored.into_iter().map(public_member).collect()
 }
 
-/// Like [`public_members`], for a value of any type.
 pub(crate) fn public_value(stored: Value) -> Value {
     match stored {
         Value::Object(members) => Value::Object(public_members(members)),
@@ -20,7 +17,7 @@ pub(crate) fn public_value(stored: Value) -> Value {
     }
 }
 
-/// The public name of a kind of resource. Earlier versions stored `dispatch` for a run.
+/// Earlier versions stored `dispatch` for a run.
 pub(crate) fn public_target_type(stored: String) -> String {
     if stored == "dispatch" { "run".to_owned() } else { stored }
 }

@@ -1,7 +1,6 @@
-//! Converts templates between wire and model, and fills templates to jobs. Pure.
+//! Converts templates, and fills templates to jobs. Pure.
 //!
-//! An error of the resulting job is reported at the parameter that fills the field, where the user
-//! can fix it.
+//! An error of the resulting job is reported at the parameter that fills the field.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +17,8 @@ use crate::convert::response;
 use crate::error::ApiError;
 use crate::error::field_error::{FieldError, escaped, read};
 
-/// Name of a job that is only created for a check.
 const SAMPLE: &str = "sample";
 
-/// Reads and checks the template at `at` of the body.
 pub(crate) fn read_template(
     value: Value,
     at: &str,
@@ -62,7 +59,6 @@ fn kept(parameters: &Parameters) -> Result<Value, String> {
     serde_json::to_value(parameters).map_err(|error| error.to_string())
 }
 
-/// Errors in the job of a template, as far as they are known without values.
 fn job_mistakes(template: &Template, at: &str, default_timezone: &str) -> Vec<FieldError> {
     let fields = wire::JobSpec::json_schema(&mut SchemaGenerator::default());
     let fields = fields.get("properties").and_then(Value::as_object);
@@ -81,7 +77,7 @@ fn job_mistakes(template: &Template, at: &str, default_timezone: &str) -> Vec<Fi
         job.entry("name").or_insert_with(|| SAMPLE.into());
         return spec::job(Value::Object(job), at, default_timezone).err().unwrap_or_default();
     }
-    // The values of fields with placeholders are unknown; all other fields are checked.
+    // Checks all fields without placeholders.
     let mut job = template.job.clone();
     job.entry("name").or_insert_with(|| SAMPLE.into());
     for (key, value) in &template.job {
@@ -97,7 +93,6 @@ fn job_mistakes(template: &Template, at: &str, default_timezone: &str) -> Vec<Fi
     read::<wire::JobSpec>(Value::Object(job), at).err().into_iter().collect()
 }
 
-/// A job from a template and values.
 #[derive(Debug)]
 pub(crate) struct Made {
     template: Template,
@@ -108,10 +103,7 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    /// Fills a template with the values of a request, and checks the resulting job.
-    ///
-    /// # Errors
-    /// The errors, with pointers into the request.
+    /// Fills a template with values, and checks the resulting job. Errors point into the request.
     pub(crate) fn of(
         record: &TemplateRecord,
         asked: &wire::InstantiateRequest,
@@ -140,7 +132,6 @@ impl Made {
         Ok(Self { template, is_named, settings, made_from })
     }
 
-    /// Moves the errors of a refusal to their parameters.
     pub(crate) fn refused(&self, error: ApiError) -> ApiError {
         match error {
             ApiError::Refused(mistakes) => {
@@ -151,8 +142,8 @@ impl Made {
     }
 }
 
-/// Moves errors of a job to the parameters that fill the fields. Errors of the template itself get
-/// no pointer.
+/// Moves errors of a job to the parameters that fill the fields. Errors of the template get no
+/// pointer.
 fn at_their_source(template: &Template, is_named: bool, mistakes: Vec<FieldError>) -> Vec<FieldError> {
     let moved = |mistake: FieldError| {
         if mistake.pointer.is_empty() || (is_named && mistake.pointer == "/name") {
@@ -179,10 +170,6 @@ fn moved(at: &str, wrong: Wrong) -> FieldError {
     FieldError::invalid(format!("{at}{}", wrong.pointer), wrong.message)
 }
 
-/// A template as a user writes it.
-///
-/// # Errors
-/// The stored template cannot be read.
 pub(crate) fn spec(record: TemplateRecord) -> Result<wire::TemplateSpec, ApiError> {
     let Template { parameters, job } = record.template()?;
     Ok(wire::TemplateSpec {
@@ -221,14 +208,12 @@ fn shown(parameter: Parameter) -> wire::ParameterSpec {
     }
 }
 
-/// The stored origin of a job.
 pub(crate) fn made_from(kept: Value) -> Option<wire::MadeFrom> {
-    // A CHECK of the schema holds its shape.
+    // A CHECK guarantees the shape.
     let MadeFrom { template, version, parameters } = serde_json::from_value(kept).ok()?;
     Some(wire::MadeFrom { template, version, parameters })
 }
 
-/// The settings of a filled job, in the form of a request.
 pub(crate) fn spec_of(made: Made) -> wire::JobSpec {
     response::spec(made.settings)
 }

@@ -22,38 +22,33 @@ use sched_model::{
 
 use crate::database::pools::Pools;
 
-/// Time limit of a survey. The client has given up after that.
+/// The client has given up after that.
 const SURVEY_WITHIN: Duration = Duration::from_secs(5);
 
-/// The connections, with the role that row-level security applies to.
+/// Row-level security applies to their role.
 #[derive(Debug, Clone)]
 pub(crate) struct Sessions {
     pub(super) lanes: Pools,
 }
 
 impl Sessions {
-    /// Creates the pools; opens no connection yet.
     pub(crate) fn new(settings: DatabaseSettings) -> Result<Self, InvalidDatabaseSettings> {
         Ok(Self { lanes: Pools::new(DatabaseSettings { role: Some(API_ROLE), ..settings })? })
     }
 
-    /// Number of threads that serve requests. Each of them calls [`Self::serve_here`].
     pub(crate) fn threads(&self) -> usize {
         self.lanes.threads()
     }
 
-    /// Marks this thread as one that serves requests.
     pub(crate) fn serve_here(&self) {
         self.lanes.open();
     }
 
-    /// Waits for the database, then checks its schema and that row-level security applies to the
-    /// role.
+    /// Waits for the database. Checks its schema, and that row-level security applies to the role.
     pub(crate) async fn wait_until_usable(&self) -> Result<(), SchemaError> {
         startup::wait_until_usable(self.lanes.common()).await
     }
 
-    /// The default tenant, which every installation has.
     pub(crate) async fn default_tenant(&self) -> DbResult<TenantId> {
         self.run(Scope::tenant(DEFAULT_TENANT).read_only(), "find_default_tenant", async |conn: &mut Conn| {
             tenants::by_slug(conn, tenants::DEFAULT_TENANT).await
@@ -61,7 +56,6 @@ impl Sessions {
         .await
     }
 
-    /// Checks that the database answers.
     pub(crate) async fn look(&self) -> DbResult<()> {
         database_clock::now(&*self.lanes.conn().await?).await.map(drop)
     }
@@ -70,7 +64,7 @@ impl Sessions {
         self.lanes.status()
     }
 
-    /// Reads the installation as a whole; sees no row of a tenant.
+    /// Sees no row of a tenant.
     pub(crate) async fn survey<T, F>(&self, work: F) -> DbResult<T>
     where
         T: Send,
@@ -80,7 +74,7 @@ impl Sessions {
         self.run(Scope::nobody().read_only().within(SURVEY_WITHIN), "survey_installation", work).await
     }
 
-    /// Reads the events of all tenants, for the one stream reader ([`crate::events::hub`]) only.
+    /// Reads the events of all tenants, for [`crate::events::hub`] only.
     pub(crate) async fn follow<T, F>(&self, name: &'static str, work: F) -> DbResult<T>
     where
         T: Send,
@@ -90,13 +84,11 @@ impl Sessions {
         self.run(Scope::nobody().following().read_only(), name, work).await
     }
 
-    /// A connection outside the pools for [`Self::follow_on`], so that the stream reader never
-    /// waits for requests.
+    /// Outside the pools, so that the stream reader never waits for requests.
     pub(crate) async fn own(&self) -> DbResult<Conn> {
         self.lanes.common().dedicated().await
     }
 
-    /// Like [`Self::follow`], on such a connection.
     pub(crate) async fn follow_on<T, F>(&self, conn: &mut Conn, name: &'static str, work: F) -> DbResult<T>
     where
         T: Send,
@@ -111,7 +103,6 @@ impl Sessions {
         notify::dispatches_waiting(&mut *self.lanes.conn().await?, queues).await
     }
 
-    /// Listens for notifications forever.
     pub(crate) async fn listen(&self, channels: &[&'static str], on_hint: impl FnMut(Hint)) {
         notify::listen(self.lanes.common(), channels, on_hint).await;
     }
@@ -121,9 +112,6 @@ impl Sessions {
     }
 
     /// Triggers jobs of one tenant in one transaction. Each trigger was authorized separately.
-    ///
-    /// # Errors
-    /// Those of [`trigger::trigger_batch`].
     pub(crate) async fn trigger(
         &self,
         tenant: TenantId,

@@ -2,9 +2,9 @@
 //!
 //! A thread does the I/O of the connections that it opened. A request on a connection of another
 //! thread wakes that thread for each message, both ways. So each serving thread has a lane: a small
-//! own pool. If its lane is empty, a request takes a shared connection, or a free one of another
-//! lane; so no request waits while a connection is free. Background tasks use the shared pool. The
-//! setting bounds the sum. Nothing here is lost with the process.
+//! own pool. If its lane is empty, a request takes a free shared connection or one of another lane.
+//! No request waits while a connection is free. Background tasks use the shared pool. The setting
+//! bounds the sum. Nothing here is lost with the process.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,10 +17,9 @@ use thread_local::ThreadLocal;
 
 /// One more serving thread per this many connections.
 const CONNECTIONS_OF_A_THREAD: usize = 4;
-/// Minimum of serving threads, so that a computation does not block the health pages.
+/// A computation must not block the health pages.
 const FEWEST_THREADS: usize = 2;
 
-/// All connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Pools {
     common: Database,
@@ -29,11 +28,9 @@ pub(crate) struct Pools {
     settings: DatabaseSettings,
 }
 
-/// How the connections are divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Plan {
     threads: usize,
-    /// Connections of one lane.
     lane: usize,
     common: usize,
 }
@@ -50,7 +47,6 @@ impl Plan {
 }
 
 impl Pools {
-    /// Creates the pools; opens no connection yet.
     pub(crate) fn new(settings: DatabaseSettings) -> Result<Self, InvalidDatabaseSettings> {
         let plan = Plan::of(settings.pool_size, available_parallelism().map_or(1, usize::from));
         Self::of(plan, settings)
@@ -62,12 +58,11 @@ impl Pools {
         Ok(Self { common, of_threads: Arc::default(), plan, settings })
     }
 
-    /// Number of threads that have a lane once each has called [`Self::open`].
+    /// Number of threads that call [`Self::open`].
     pub(crate) fn threads(&self) -> usize {
         self.plan.threads
     }
 
-    /// Creates the lane of this thread.
     pub(crate) fn open(&self) {
         if self.plan.lane == 0 {
             return;
@@ -78,18 +73,15 @@ impl Pools {
         }
     }
 
-    /// Returns a connection: a free one of this thread, else a free shared one, else a free one of
-    /// another thread. When all are in use, it waits for the first own or shared one.
-    ///
-    /// # Errors
-    /// No connection was free in time.
+    /// Returns a free connection of this thread, else a shared one, else one of another thread. If
+    /// none is free, waits for the first own or shared one.
     pub(crate) async fn conn(&self) -> DbResult<Pooled> {
         let own = self.of_threads.get();
         let mut refused = None;
         let ours = own.into_iter().chain([&self.common]).map(|pool| (pool, true));
         for (pool, may_grow) in ours.chain(self.of_threads.iter().map(|pool| (pool, false))) {
-            // This thread serves the connections that it opens here. After one failed attempt it
-            // opens no other.
+            // This thread serves the connections that it opens here. It opens none after a failed
+            // attempt.
             let is_asked = has_idle(pool) || (may_grow && refused.is_none());
             if !is_asked {
                 continue;
@@ -109,12 +101,10 @@ impl Pools {
         }
     }
 
-    /// The shared pool.
     pub(crate) fn common(&self) -> &Database {
         &self.common
     }
 
-    /// Usage of all pools.
     pub(crate) fn status(&self) -> PoolStatus {
         self.of_threads.iter().map(Database::pool_status).fold(self.common.pool_status(), |sum, one| {
             PoolStatus {
@@ -132,7 +122,6 @@ impl Pools {
     }
 }
 
-/// Reports whether the pool has an idle connection.
 fn has_idle(pool: &Database) -> bool {
     let PoolStatus { open, in_use, .. } = pool.pool_status();
     open > in_use
@@ -146,7 +135,6 @@ mod tests {
 
     use super::*;
 
-    /// Longest wait for a connection in these tests, on a busy machine.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
@@ -164,7 +152,6 @@ mod tests {
         }
     }
 
-    /// Lanes of one connection and a shared pool of two. This thread opens one lane.
     fn lanes(url: &str) -> Pools {
         let settings = DatabaseSettings { connect_timeout: PATIENCE, ..DatabaseSettings::new(url, "lanes") };
         let lanes = Pools::of(Plan { threads: 2, lane: 1, common: 2 }, settings).unwrap();
@@ -185,7 +172,7 @@ mod tests {
         assert_eq!(used(&lanes), (1, 0, 1));
         let common = [lanes.conn().await.unwrap(), lanes.conn().await.unwrap()];
         assert_eq!(used(&lanes), (1, 2, 3));
-        // All are in use: the first one that returns is taken, from any pool.
+        // All are in use: the first that returns is taken, from any pool.
         let back = async {
             tokio::task::yield_now().await;
             drop(own);

@@ -31,8 +31,8 @@ fn operator(who: &Identity) -> Result<Scope, ApiError> {
 }
 
 impl ApiState {
-    /// Identifies the sender of a request, before a tenant is known. Sees no rows but those of the
-    /// database's own lookup functions.
+    /// Identifies a sender before a tenant is known. Sees only rows of the database's lookup
+    /// functions.
     pub(crate) async fn recognise<T, F>(
         &self,
         _: &BeforeTenant,
@@ -49,8 +49,7 @@ impl ApiState {
         self.sessions.run(Scope::nobody().read_only(), name, work).await
     }
 
-    /// Like [`Self::recognise`], for lookups that are recorded themselves: sign-in attempts are
-    /// counted.
+    /// Like [`Self::recognise`], for lookups that write: sign-in attempts are counted.
     pub(crate) async fn count<T, F>(
         &self,
         _: &BeforeTenant,
@@ -67,7 +66,6 @@ impl ApiState {
         self.sessions.run(Scope::nobody(), name, work).await
     }
 
-    /// Records something about an identified caller, in the tenant of the caller.
     pub(crate) async fn note<F>(&self, tenant: TenantOfCaller, name: &'static str, work: F) -> DbResult<()>
     where
         for<'r> F:
@@ -76,8 +74,8 @@ impl ApiState {
         self.sessions.run(Scope::tenant(tenant.id()), name, work).await
     }
 
-    /// Notifies another daemon of a committed change. A notification may be lost: the receiver also
-    /// polls. Sees no rows: it runs in no tenant.
+    /// Notifies another daemon of a committed change. The notification may be lost: the receiver
+    /// also polls. Runs in no tenant and sees no rows.
     pub(crate) async fn hint<F>(&self, whom: &'static str, work: F)
     where
         F: AsyncFn(&mut Conn) -> DbResult<()>,

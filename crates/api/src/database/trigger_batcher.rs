@@ -1,20 +1,23 @@
 //! Batches concurrent triggers of a tenant into shared transactions.
 //!
-//! A commit waits for the disk and a statement for a round trip, so a transaction with a hundred
-//! triggers costs little more than one with a single trigger. No trigger waits for company: the first
-//! starts a transaction at once, and triggers that arrive meanwhile share the next one. Two concurrent
-//! transactions of a tenant would each be half as large and cost more than they save. Each trigger is
-//! answered after the commit of its transaction, with its own run or its own rejection, and has its own
-//! entry in the audit log. The next transaction is sent before these answers, so PostgreSQL does not
-//! wait for them.
+//! The costs of a transaction are the disk flush of its commit and its round trips, so a hundred
+//! triggers cost little more than one. The first trigger starts a transaction at once; triggers
+//! that arrive meanwhile share the next one. A second concurrent transaction of a tenant would cost
+//! more than it saves. Each trigger is answered after the commit of its transaction, with its own
+//! run or rejection, and has its own audit entry. The next transaction is sent before these
+//! answers, so PostgreSQL does not wait for them.
 //!
-//! Triggers do not affect each other. A trigger whose job is locked by another transaction returns as
-//! [`Fate::Busy`], and so do all triggers of a transaction that fails before its commit. The route then
-//! runs each in its own transaction, where it waits for the lock. If a batch times out, every trigger in
-//! it gets that error; retrying one by one would wait just as long. If the connection breaks or the
-//! commit fails, the outcome is unknown; every trigger gets that answer, and nothing is retried. A
-//! trigger whose client has left, or whose time is over, is not written. A process that dies has
-//! answered no trigger that it did not commit.
+//! Triggers do not affect each other:
+//!
+//! - A trigger whose job is locked returns as [`Fate::Busy`], and so do all triggers of a
+//!   transaction that fails before its commit. The route then runs each in its own transaction,
+//!   where it waits for the lock.
+//! - If a batch times out, every trigger gets that error; retrying one by one would wait just as
+//!   long.
+//! - If the connection breaks or the commit fails, the outcome is unknown. Every trigger gets that
+//!   answer, and nothing is retried.
+//! - A trigger whose client has left, or whose time is over, is not written.
+//! - A process that dies has answered no trigger that it did not commit.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -35,14 +38,13 @@ use crate::database::access::Sessions;
 use crate::error::ApiError;
 use crate::identity::{actor::Actor, caller::Identity};
 
-/// Limit of triggers in one transaction. Beyond it the work costs more than the commit.
+/// Beyond it the work costs more than the commit.
 const MOST: usize = 100;
-/// Largest body, in bytes, of a trigger in a batch: a shared transaction stays small.
+/// In bytes: a shared transaction stays small.
 pub(crate) const LONGEST_ARGS: usize = 16 * 1024;
-/// Capacity of the channel to the batcher; each entry is a waiting request.
+/// Each entry is a waiting request.
 const ON_THEIR_WAY: usize = 1000;
 
-/// A trigger for a batch.
 #[derive(Debug)]
 pub(crate) struct Order {
     tenant: TenantId,
@@ -81,30 +83,24 @@ impl Order {
 
 type Answer = Result<Fate, Arc<ApiError>>;
 
-/// A trigger and the channel to the request that waits for it.
 #[derive(Debug)]
 struct Waiting {
     order: Order,
     answer: oneshot::Sender<Answer>,
 }
 
-/// The entrance of the batcher.
 #[derive(Debug)]
 pub(crate) struct TriggerBatcher {
     orders: mpsc::Sender<Waiting>,
 }
 
 impl TriggerBatcher {
-    /// The entrance, and the task that writes.
     pub(crate) fn new(sessions: Sessions) -> (Self, BatchWriter) {
         let (sender, orders) = mpsc::channel(ON_THEIR_WAY);
         (Self { orders: sender }, BatchWriter { orders, sessions })
     }
 
-    /// Runs a trigger in a batch; [`Fate::Busy`] if it needs its own transaction.
-    ///
-    /// # Errors
-    /// The database cannot be reached, or the outcome is unknown.
+    /// [`Fate::Busy`] if the trigger needs its own transaction.
     pub(crate) async fn trigger(&self, order: Order) -> Result<Fate, ApiError> {
         let (answer, fate) = oneshot::channel();
         // The batcher ends after the last request, or with the daemon.
@@ -113,10 +109,9 @@ impl TriggerBatcher {
     }
 }
 
-/// Tenants with a transaction in flight, each with the triggers that wait for its end, in order of arrival.
+/// By tenant with a transaction in flight: the triggers that wait for its end.
 type Lines = HashMap<TenantId, Vec<Waiting>>;
 
-/// The task that writes the batches.
 #[derive(Debug)]
 pub(crate) struct BatchWriter {
     orders: mpsc::Receiver<Waiting>,
@@ -124,7 +119,7 @@ pub(crate) struct BatchWriter {
 }
 
 impl BatchWriter {
-    /// Writes until `stop`, which comes after the last request.
+    /// `stop` comes after the last request.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), BoxError> {
         let mut lines = Lines::new();
         let mut under_way: FuturesUnordered<Writing> = FuturesUnordered::new();
@@ -136,7 +131,6 @@ impl BatchWriter {
                     under_way.extend(self.take(&mut lines, one));
                 }
                 Some((tenant, answers)) = under_way.next() => {
-                    // Triggers that have just arrived join the next batch.
                     while let Ok(one) = self.orders.try_recv() {
                         under_way.extend(self.take(&mut lines, one));
                     }
@@ -152,7 +146,6 @@ impl BatchWriter {
         }
     }
 
-    /// Queues a trigger behind its tenant's transaction, or starts a transaction if none is in flight.
     fn take(&self, lines: &mut Lines, one: Waiting) -> Option<Writing> {
         match lines.entry(one.order.tenant) {
             Entry::Occupied(mut line) => {
@@ -167,8 +160,6 @@ impl BatchWriter {
         }
     }
 
-    /// Writes a batch, and answers the previous batch `before` once this one is sent, so that PostgreSQL
-    /// does not wait for the answers.
     fn write(&self, tenant: TenantId, batch: Vec<Waiting>, before: Answers) -> Writing {
         let sessions = self.sessions.clone();
         async move {
@@ -186,10 +177,8 @@ impl BatchWriter {
     }
 }
 
-/// A transaction in flight; yields its tenant and its answers.
 type Writing = BoxFuture<'static, (TenantId, Answers)>;
 
-/// Outcomes with the channels to the waiting requests.
 #[derive(Debug, Default)]
 struct Answers(Vec<(oneshot::Sender<Answer>, Answer)>);
 
@@ -202,13 +191,12 @@ impl Answers {
     }
 }
 
-/// Takes the next batch of a queue, without triggers whose client has left.
+/// Omits triggers whose client has left.
 fn next(line: &mut Vec<Waiting>) -> Vec<Waiting> {
     line.retain(|one| !one.answer.is_closed());
     line.drain(..line.len().min(MOST)).collect()
 }
 
-/// Writes a batch and returns the outcome of each trigger.
 async fn fates(sessions: &Sessions, tenant: TenantId, orders: &[Order]) -> Vec<Answer> {
     let asked: Vec<trigger::Order<'_>> = orders.iter().map(Order::as_order).collect();
     match sessions.trigger(tenant, &asked).await {
@@ -218,9 +206,7 @@ async fn fates(sessions: &Sessions, tenant: TenantId, orders: &[Order]) -> Vec<A
     }
 }
 
-/// The outcomes of a batch that failed before its commit.
 fn undone(orders: &[Order], error: DbError) -> Vec<Answer> {
-    // Retrying one by one would wait just as long.
     if matches!(error, DbError::TimedOut(_)) {
         return all_failed(orders, error);
     }

@@ -1,9 +1,9 @@
-//! Notifies workers that runs wait, with one notification for several commits.
+//! Notifies workers of waiting runs, with one notification for several commits.
 //!
-//! A request that has committed a run adds its queue here and continues. The notification is sent
-//! at once if none was sent for a moment, else with the next ones after [`PAUSE`]. A notification
-//! wakes every listener of the database, so one per trigger would cost more than the triggers. A
-//! notification may be lost with the process or the connection: workers also poll.
+//! A request that has committed a run adds its queue and continues. The notification is sent at
+//! once, or together with others [`PAUSE`] after the previous one. Each wakes every listener of the
+//! database, so one per trigger would cost more than the triggers. A notification may be lost with
+//! the process or the connection: workers also poll.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,14 +15,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::database::access::Sessions;
 
-/// Time between two notifications. A trigger while none is pending is notified at once; one right
-/// after another waits this long at most.
+/// Time between two notifications.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Counts committed runs. The leader counts runs of schedules and dependencies under the same name.
+/// The leader counts runs of schedules and dependencies under the same name.
 const MADE: &str = "sched_dispatches_created_total";
 
-/// Queues with new runs that the workers were not notified of yet.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerNotifier {
     queues: Mutex<BTreeSet<String>>,
@@ -30,7 +28,6 @@ pub(crate) struct WorkerNotifier {
 }
 
 impl WorkerNotifier {
-    /// Counts committed runs, one per named queue, and adds the queues.
     pub(crate) fn made_in<'a>(&self, queues: impl IntoIterator<Item = &'a String>) {
         let made = metrics::counter!(MADE);
         let mut untold = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,7 +48,7 @@ impl WorkerNotifier {
     }
 }
 
-/// Notifies the workers until `stop`, and then of the remaining queues.
+/// Runs until `stop`, then notifies of the remaining queues.
 pub(crate) async fn tell(
     hints: Arc<WorkerNotifier>,
     sessions: Sessions,

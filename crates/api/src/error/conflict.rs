@@ -1,12 +1,11 @@
-//! Why a run cannot be cancelled, retried or discarded in its present state.
+//! The states that prevent a cancellation, a retry or a discard of a run. Pure.
 //!
-//! Pure. Each answer is 409 with an own code, because clients continue differently after each.
+//! Each is a 409 with its own code, because clients continue differently.
 
 use sched_model::dispatching::retries::JobBar;
 use sched_model::domain::ids::DispatchId;
 use sched_model::domain::run_state::DispatchStatus;
 
-/// The state that conflicts with a command.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Conflict {
     #[error("the run has already ended as {}, so it cannot be cancelled", .0.public_name())]
@@ -17,7 +16,6 @@ pub(crate) enum Conflict {
     Succeeded,
     #[error("the dead letter was already retried as run {0}, so it cannot be discarded")]
     AlreadyRetried(DispatchId),
-    /// The job prevents a retry.
     #[error("{}", barred(.job, *.bar))]
     Barred { job: String, bar: JobBar },
 }
@@ -35,7 +33,6 @@ fn barred(job: &str, bar: JobBar) -> String {
 }
 
 impl Conflict {
-    /// The code of the problem.
     pub(crate) const fn code(&self) -> &'static str {
         match self {
             Self::Finished(_) => "finished",
@@ -47,7 +44,6 @@ impl Conflict {
     }
 }
 
-/// The code for a job whose runs cannot be retried.
 pub(crate) const fn code_of(bar: JobBar) -> &'static str {
     match bar {
         JobBar::Deleted => "job_deleted",

@@ -1,7 +1,6 @@
-//! Errors in one field of a request, and their conversion from domain rules and database refusals.
+//! Errors in one field of a request, from domain rules and database refusals. Pure.
 //!
-//! Pure. An error names its field by a JSON pointer into the body, or by the plain name of a
-//! parameter or header.
+//! A JSON pointer into the body names the field, or the plain name of a parameter or header.
 
 use sched_model::domain::FieldError as DomainError;
 use sched_model::domain::args_schema::Misfit;
@@ -14,34 +13,26 @@ use serde_path_to_error::{Path, Segment};
 use crate::error::ApiError;
 use crate::http::by_name::ByName;
 
-/// Machine-readable reason of a refused request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// The value is never valid.
+    /// Never valid.
     Invalid,
     AlreadyExists,
-    /// Only one such resource may exist, and it exists.
+    /// The only allowed resource of this kind exists.
     SingletonTaken,
     /// The named resource accepts no new references.
     Inactive,
     /// A concurrent request wrote the same resource.
     Concurrent,
-    /// Other resources refer to it.
     InUse,
-    /// The idempotency key was used for a request with other content.
     KeyReused,
-    /// A tenant must keep an owner to manage its members.
     LastOwner,
-    /// The installation must keep a system operator.
     LastOperator,
-    /// It is part of every installation or tenant.
     BuiltIn,
-    /// The quota of the tenant is used up.
     QuotaExceeded,
 }
 
 impl Reason {
-    /// The code of the problem.
     pub(crate) const fn code(self) -> &'static str {
         match self {
             Self::Invalid => "invalid",
@@ -75,7 +66,6 @@ impl Reason {
     }
 }
 
-/// An error in one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FieldError {
     pub(crate) reason: Reason,
@@ -84,14 +74,12 @@ pub(crate) struct FieldError {
 }
 
 impl FieldError {
-    /// A value that is never valid.
     pub(crate) fn invalid(pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self { reason: Reason::Invalid, pointer: pointer.into(), message: message.into() }
     }
 
-    /// Converts a domain error in the resource at `at`.
     pub(crate) fn of_field(at: &str, error: &DomainError) -> Self {
-        // Names of variables are the user's: they may contain dots. A list has no keys to point at.
+        // Names of variables are the user's and may contain dots. A list has no keys to point at.
         if let Some(name) = error.field.strip_prefix("headers.") {
             return Self::invalid(format!("{at}/headers/{}", escaped(name)), &*error.message);
         }
@@ -114,7 +102,6 @@ impl FieldError {
     }
 }
 
-/// Reads the object at `at` of a body.
 pub(crate) fn read<T: DeserializeOwned>(value: Value, at: &str) -> Result<T, FieldError> {
     serde_path_to_error::deserialize(ByName(value)).map_err(|error| {
         let mut pointer = format!("{at}{}", pointer_of(error.path()));
@@ -127,7 +114,6 @@ pub(crate) fn read<T: DeserializeOwned>(value: Value, at: &str) -> Result<T, Fie
     })
 }
 
-/// Escapes a key for a JSON pointer.
 pub(crate) fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
@@ -141,7 +127,6 @@ fn pointer_of(path: &Path) -> String {
     segments.collect()
 }
 
-/// Converts the refusal of the job at `at` of the body.
 pub(crate) fn save_refused(error: SaveError, at: &str) -> ApiError {
     let (reason, field, message) = match error {
         SaveError::Missing { field, kind, name } => {
@@ -190,12 +175,10 @@ pub(crate) fn save_refused(error: SaveError, at: &str) -> ApiError {
     ApiError::Refused(vec![FieldError { reason, pointer: format!("{at}/{field}"), message }])
 }
 
-/// Rejects the arguments of the job or the trigger at `at` of the body.
 pub(crate) fn args_refused(misfits: Vec<Misfit>, at: &str) -> ApiError {
     ApiError::Refused(misfits.into_iter().map(|misfit| unfit(misfit, at)).collect())
 }
 
-/// The error at one position of the arguments.
 pub(crate) fn unfit(misfit: Misfit, at: &str) -> FieldError {
     FieldError::invalid(format!("{at}/task_args{}", misfit.pointer), misfit.message)
 }

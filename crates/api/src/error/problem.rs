@@ -8,11 +8,9 @@ use sched_wire::{PROBLEM_JSON, Problem};
 use super::ApiError;
 use super::field_error::FieldError;
 
-/// `Retry-After` for temporary failures: about the time of a database restart.
+/// About the time of a database restart.
 const RETRY_AFTER_SECONDS: &str = "2";
-/// `WWW-Authenticate` for a request without a token.
 const NO_TOKEN: &str = "Bearer realm=\"sched\"";
-/// `WWW-Authenticate` for a rejected token.
 const INVALID_TOKEN: &str = "Bearer realm=\"sched\", error=\"invalid_token\"";
 
 impl ApiError {
@@ -24,7 +22,7 @@ impl ApiError {
         }
     }
 
-    /// The problem document, without the fields that depend on the request.
+    /// Without the fields that depend on the request.
     pub(crate) fn problem(&self) -> Problem {
         let (status, code) = self.kind();
         let title = status.canonical_reason().unwrap_or("Error");
@@ -33,7 +31,6 @@ impl ApiError {
         problem
     }
 
-    /// The answer with `problem`.
     pub(crate) fn respond(&self, problem: &Problem) -> HttpResponse {
         let mut response = HttpResponse::build(self.kind().0);
         if let Self::MethodNotAllowed { allow } = self {
@@ -67,8 +64,7 @@ impl ApiError {
         if self.kind().0 == StatusCode::SERVICE_UNAVAILABLE || matches!(self, Self::TooManyStreams { .. }) {
             response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
         }
-        // Strings and numbers only: this cannot fail, and an empty body would still carry the
-        // status.
+        // Strings and numbers only: this cannot fail.
         let body = serde_json::to_string(problem).unwrap_or_default();
         response.content_type(PROBLEM_JSON).body(body)
     }

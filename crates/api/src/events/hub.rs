@@ -1,16 +1,15 @@
 //! The only reader of the event stream in this process. It serves all listeners.
 //!
 //! While a client listens, the reader polls the database a few times a second, and at once after a
-//! notification of a commit. Notifications are hints: without any, events are late by one poll
-//! interval. The reader sends events to the listeners in batches with their range, so a listener
-//! notices a gap and reads it from the table. A ring of fixed size holds the batches: a slow
-//! listener misses some and delays no other. The reader stores nothing: a process that dies loses
-//! nothing.
+//! notification of a commit. A lost notification delays events by one poll interval. Listeners get
+//! events in batches with their range, so a listener notices a gap and reads it from the table. A
+//! ring of fixed size holds the batches: a slow listener misses some and delays no other. The
+//! reader stores nothing: a process that dies loses nothing.
 //!
 //! The position of the reader is the last event that it read. Each poll checks that this event
-//! still exists. If it is gone, the database was replaced by another one or by an earlier state of
-//! it. The reader then restarts and ends all listeners, so that their clients reconnect and learn
-//! whether their positions are still valid.
+//! still exists. If it is gone, the database was replaced by another one or by an earlier state.
+//! The reader then restarts and ends all listeners, so that their clients reconnect and check their
+//! positions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,23 +26,19 @@ use crate::database::access::Sessions;
 
 /// Poll interval without notifications.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Shortest time between two polls: one poll finds all commits in it, however many notifications
-/// arrive.
+/// Shortest time between two polls: one poll finds all commits in it.
 const LOOK_AFTER: Duration = Duration::from_millis(30);
-/// Pause after a failed poll.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 const BATCH: i64 = 256;
-/// Size of the ring of batches, none of them empty: at least one second of events, at most about
-/// ten megabytes.
+/// Size of the ring: at least one second of events, at most about ten megabytes. No batch is empty.
 const KEPT: usize = 32;
-/// How long the stream may be held up before the reader queries the running transactions; our own
-/// transactions are shorter.
+/// The reader queries the running transactions when the stream is held up for longer. Transactions
+/// of this project are shorter.
 const ASK_AFTER: Duration = Duration::from_secs(1);
-/// How long the stream may be held up before clients and the log report it.
+/// Clients and the log report a stream that is held up for longer.
 const TELL_AFTER: Duration = Duration::from_secs(5);
 /// Added to [`WRITES_WITHIN`] for clock differences.
 const MARGIN: Duration = Duration::from_secs(10);
-/// Channels whose notifications follow a commit.
 const CHANNELS: &[&str] = &[
     notify::DISPATCH_CHANNEL,
     notify::JOBS_CHANNEL,
@@ -55,22 +50,17 @@ const CHANNELS: &[&str] = &[
 /// A section of the stream.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// The event before the section.
     pub(crate) after: EventKey,
-    /// The last event of the section.
     pub(crate) upto: Mark,
-    /// See [`Frontier::epoch`].
     pub(crate) epoch: u64,
-    /// Events of all tenants.
+    /// Of all tenants.
     pub(crate) events: Vec<Event>,
 }
 
-/// Progress of the stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frontier {
     /// The last event that was sent, after all earlier ones.
     pub(crate) mark: Mark,
-    /// Identifies the database server.
     pub(crate) server: i64,
     /// Number of database replacements in the life of this process.
     pub(crate) epoch: u64,
@@ -79,13 +69,12 @@ pub(crate) struct Frontier {
 }
 
 impl Frontier {
-    /// For how long the stream has been held up, if that is long enough to report.
+    /// `None` unless it is long enough to report.
     pub(crate) fn held_for(&self) -> Option<Duration> {
         self.held_since.map(|since| since.elapsed()).filter(|held| *held >= TELL_AFTER)
     }
 }
 
-/// State that listeners share.
 #[derive(Debug)]
 pub(crate) struct Hub {
     batches: broadcast::Sender<Arc<Batch>>,
@@ -104,7 +93,7 @@ impl Default for Hub {
     }
 }
 
-/// A subscription. The reader runs while one exists.
+/// The reader runs while a subscription exists.
 #[derive(Debug)]
 pub(crate) struct Listening {
     hub: Arc<Hub>,
@@ -122,12 +111,11 @@ impl Hub {
         }
     }
 
-    /// For how long the stream has been held up, if that is long enough to report.
+    /// `None` unless it is long enough to report.
     pub(crate) fn held_for(&self) -> Option<Duration> {
         self.frontier.borrow().as_ref().and_then(Frontier::held_for)
     }
 
-    /// Number of listeners.
     pub(crate) fn listeners(&self) -> usize {
         *self.listeners.borrow()
     }
@@ -152,7 +140,6 @@ pub(crate) struct Reader {
     seen: HashMap<i64, Instant>,
     /// The reader's own connection, while it works.
     conn: Option<Conn>,
-    /// The position and its server; `None` at the beginning.
     at: Option<(Mark, i64)>,
     epoch: u64,
     held: HoldUp,
@@ -172,7 +159,6 @@ impl Reader {
         }
     }
 
-    /// Reads while clients listen, until `stop`.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), BoxError> {
         let mut listeners = self.hub.listeners.subscribe();
         let (sessions, hint) = (self.sessions.clone(), Notify::new());
@@ -193,7 +179,6 @@ impl Reader {
         }
     }
 
-    /// Reads forever, beginning with new events.
     async fn read(&mut self, hint: &Notify) {
         (self.at, self.held) = (None, HoldUp::default());
         loop {
@@ -220,7 +205,7 @@ impl Reader {
         }
     }
 
-    /// Polls once. Returns whether there are more events.
+    /// Returns whether there are more events.
     async fn look(&mut self) -> Result<bool, DbError> {
         let mut conn = match self.conn.take() {
             Some(conn) => conn,
@@ -262,14 +247,13 @@ impl Reader {
         let upto = look.events.last().map_or(last, |event| Mark { key: event.key, at: event.at });
         if !look.events.is_empty() {
             let batch = Batch { after: last.key, upto, epoch: self.epoch, events: look.events };
-            // Without listeners the send fails, which is fine.
+            // Fails without listeners.
             let _ = self.hub.batches.send(Arc::new(batch));
         }
         self.stand(upto, server);
         Ok(is_full)
     }
 
-    /// Finds the newest event. The stream continues after it.
     async fn begin(&mut self, conn: &mut Conn, look: &Look) -> Result<bool, DbError> {
         if look.has_foreign {
             return Ok(false);
@@ -305,7 +289,6 @@ impl Reader {
     }
 }
 
-/// Whether the stream is held up.
 #[derive(Debug, Default)]
 struct HoldUp {
     /// The oldest running transaction, and since when it has been the oldest.
@@ -321,7 +304,6 @@ impl HoldUp {
         }
     }
 
-    /// For how long the stream has waited for the same transaction.
     fn stands(&mut self, look: &Look) -> Duration {
         let waits_for = Some(look.settled.transaction).filter(|oldest| *oldest < look.next_transaction);
         if waits_for.is_none() || waits_for != self.at {
@@ -335,7 +317,6 @@ impl HoldUp {
         self.since.map(|since| monotonic().saturating_duration_since(since)).unwrap_or_default()
     }
 
-    /// Reports the transaction that holds up the stream.
     fn tell(&mut self, running: &[Running], ignored: &[i64]) {
         let Some(by) = running.iter().find(|one| Some(one.transaction) == self.at) else { return };
         if ignored.contains(&by.transaction) {

@@ -1,10 +1,10 @@
 //! One client of the event stream.
 //!
-//! It has a position and receives the events after it: in pages from the table while it is behind,
-//! and from the shared reader ([`super::hub`]) afterwards. A slow client falls behind and then
-//! reads from the table again; it delays no other and misses no event. The listener checks
-//! periodically that the client may still read, and whether the daemon stops. It stores nothing:
-//! the client gets the position with each message.
+//! A listener sends the events after its position: in pages from the table while it is behind, and
+//! from the shared reader ([`super::hub`]) afterwards. A slow client falls behind and reads from
+//! the table again; it delays no other and misses no event. The listener checks periodically that
+//! the client may still read, and whether the daemon stops. It stores nothing: each message
+//! contains the position.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,6 @@ use crate::http::stream_limits::StreamSlot;
 use crate::identity::{self, Identity};
 use crate::state::ApiState;
 
-/// Interval of the checks that the stream may continue.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Keeps the connection open through proxies, and gives the client a position to continue from.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -37,23 +36,17 @@ const TELL_PROGRESS: Duration = Duration::from_secs(1);
 const OPEN_WITHIN: Duration = Duration::from_secs(10);
 const PAGE: i64 = 200;
 
-/// The first event of a stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Start {
-    /// Events from now on.
     Now,
-    /// Events after this position.
     After(Position),
-    /// Events since an instant.
     At(DateTime<Utc>),
 }
 
-/// The request for a stream.
 #[derive(Debug)]
 pub(crate) struct StreamRequest {
     pub(crate) state: web::Data<ApiState>,
     pub(crate) identity: Identity,
-    /// The headers of the request, to check its key periodically.
     pub(crate) headers: HeaderMap,
     pub(crate) filter: EventFilter,
     pub(crate) start: Start,
@@ -70,7 +63,6 @@ pub(crate) struct Listener {
     epoch: u64,
     /// All events up to this key were sent.
     key: EventKey,
-    /// The last event up to `key`, of any tenant.
     mark: Mark,
     is_behind: bool,
     stretch: Stretch,
@@ -83,10 +75,6 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Opens a stream.
-    ///
-    /// # Errors
-    /// No slot is free, or the database fails.
     pub(crate) async fn open(asked: StreamRequest) -> Result<Self, ApiError> {
         let StreamRequest { state, identity, headers, filter, start } = asked;
         let place = state.listeners.take(&identity)?;
@@ -125,8 +113,7 @@ impl Listener {
         })
     }
 
-    /// The next messages; `None` when the stream is over. Cancel-safe: a dropped call has sent
-    /// nothing.
+    /// `None` when the stream is over. Cancel-safe: a dropped call has sent nothing.
     pub(crate) async fn next(&mut self) -> Option<Vec<StreamMessage>> {
         if !self.opening.is_empty() {
             return Some(std::mem::take(&mut self.opening));
@@ -202,7 +189,6 @@ impl Listener {
         None
     }
 
-    /// A page of events between the position and the frontier of the shared reader.
     async fn read_table(&mut self) -> Result<Vec<StreamMessage>, ApiError> {
         let frontier = *self.listening.frontier.borrow();
         let Some(last) = frontier.map(|frontier| frontier.mark).filter(|last| last.key > self.key) else {
@@ -237,7 +223,6 @@ impl Listener {
         Ok(self.messages(&found))
     }
 
-    /// The next events of the shared reader.
     async fn live(&mut self) -> Vec<StreamMessage> {
         let received = tokio::time::timeout(CHECK_EVERY, self.listening.batches.recv()).await;
         let batch = match received {
@@ -277,7 +262,6 @@ impl Listener {
     }
 }
 
-/// Where a client with a position continues, and why that position is invalid.
 async fn resume(
     state: &ApiState,
     position: Position,
@@ -306,7 +290,6 @@ async fn resume(
     Ok((mark, fault))
 }
 
-/// The position of the first event since an instant.
 async fn written_at(state: &ApiState, identity: &Identity, since: DateTime<Utc>) -> Result<Mark, ApiError> {
     let work =
         async |conn: &mut Conn| Ok::<_, ApiError>(stream::position_at(conn, identity.tenant(), since).await?);

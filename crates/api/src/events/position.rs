@@ -1,10 +1,10 @@
-//! A position in the event stream, as clients keep it. Pure.
+//! A position in the event stream, opaque to clients. Pure.
 //!
-//! It is the key of the last sent event, or the beginning. It contains the server whose transaction
-//! ids it counts and the time of the event. So the API can detect a position of another database,
-//! of a lost event, and one whose following events were removed. Lists show events before the
-//! stream may send them. The position of such an event also has the point from which the stream
-//! must be read so that no event is missed. Positions are opaque to clients.
+//! It is the key of the last sent event, or the beginning, with the time of the event and the
+//! server whose transaction ids it counts. So the API detects a position of another database, of a
+//! lost event, and one whose following events were removed. Lists show events before the stream may
+//! send them. The position of such an event also has the point from which the stream must be read,
+//! so that no event is missed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,43 +23,39 @@ pub(crate) struct Position {
     floor: Option<i64>,
 }
 
-/// The text is not a position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("is not the id of an event or of another stream message")]
 pub(crate) struct NotAPosition;
 
 impl Position {
-    /// The position of `key`, which was written, or reached, at an instant.
     pub(crate) fn new(server: i64, key: EventKey, at: DateTime<Utc>) -> Self {
         let [a, b, c, d, e, f, g, h] = server.to_be_bytes();
         let server = u32::from_be_bytes([a ^ e, b ^ f, c ^ g, d ^ h]);
         Self { server, key, micros: at.timestamp_micros(), floor: None }
     }
 
-    /// The same for an event that was shown while transactions ran that may write earlier events.
-    /// `floor` is the oldest of them.
+    /// For an event that was shown while transactions ran that may write earlier events. `floor` is
+    /// the oldest of them.
     pub(crate) fn above(self, floor: i64) -> Self {
         Self { floor: Some(floor).filter(|floor| *floor <= self.key.transaction), ..self }
     }
 
-    /// The event of the position.
     pub(crate) fn mark(&self) -> Mark {
         Mark { key: self.key, at: self.at() }
     }
 
-    /// The stream must be read again from before this key so that no event is missed; `None` when
-    /// it continues after the event.
+    /// The stream must be read again from before this key; `None` when it continues after the
+    /// event.
     pub(crate) fn floor(&self) -> Option<EventKey> {
         self.floor.map(EventKey::before)
     }
 
-    /// When the event was written or reached.
     pub(crate) fn at(&self) -> DateTime<Utc> {
         DateTime::from_timestamp_micros(self.micros).unwrap_or_default()
     }
 
-    /// Why the stream cannot continue here without a gap; `None` when it can. `now` is the state of
-    /// the database for the mark.
+    /// The reason why the stream cannot continue here without a gap. `now` is the state of the
+    /// database for the mark.
     pub(crate) fn fault(&self, now: &Origin) -> Option<ResetReason> {
         let here = Self::new(now.server, self.key, DateTime::UNIX_EPOCH);
         if self.server != here.server || self.key.transaction > now.next_transaction {
@@ -89,8 +85,7 @@ impl FromStr for Position {
 
     fn from_str(text: &str) -> Result<Self, NotAPosition> {
         let number = |part: &str| -> Option<i64> {
-            // Only the digits that `Display` writes; `from_str_radix` also accepts signs and upper
-            // case.
+            // `from_str_radix` also accepts signs and upper case.
             let is_plain = part.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
             i64::from_str_radix(part, 16).ok().filter(|_| is_plain)
         };

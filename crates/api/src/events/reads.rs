@@ -1,9 +1,8 @@
 //! Reads of old events, bounded so that they do not slow other requests.
 //!
-//! Few reads run at once, and fewer per tenant: a stream whose filter matches nothing, or a list of
-//! rare events, waits for other such reads and does not delay them. Each read covers a section of
-//! the stream whose length adapts ([`Stretch`]): longer where events are rare, shorter where a read
-//! takes too long. The only state is the permits, which return when their holder is dropped.
+//! Few reads run at once, and fewer per tenant, so a slow read delays only other such reads. Each
+//! read covers a section of the stream whose length adapts ([`Stretch`]): longer where events are
+//! rare, shorter where a read takes too long. Permits return when their holder is dropped.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -14,26 +13,23 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Concurrent reads of all tenants, and so connections of the pool.
 const ALL: usize = 3;
-/// Concurrent reads of one tenant: one fewer, so that one is always left for other tenants.
+/// One fewer, so that one is always left for other tenants.
 const OF_TENANT: usize = 2;
-/// Time limit of one statement. After it, the section shrinks.
+/// Of one statement. After it, the section shrinks.
 pub(crate) const STATEMENT_WITHIN: Duration = Duration::from_secs(2);
 /// After a faster read, the next section is twice as long.
 const QUICK: Duration = Duration::from_millis(200);
-/// Transactions in the first section.
 const FIRST: i64 = 50_000;
 /// Divisor of a section that was too long: it may have doubled over an idle time, and busy times
 /// are much denser.
 const SHORTER: i64 = 16;
 
-/// Permits for reads.
 #[derive(Debug)]
 pub(crate) struct Reads {
     all: Arc<Semaphore>,
     tenants: Mutex<HashMap<TenantId, Weak<Semaphore>>>,
 }
 
-/// Held while reading.
 #[derive(Debug)]
 pub(crate) struct Permit {
     _tenant: OwnedSemaphorePermit,
@@ -47,7 +43,7 @@ impl Default for Reads {
 }
 
 impl Reads {
-    /// Waits for a permit. `None` never happens: the semaphores are never closed.
+    /// `None` never happens: the semaphores are never closed.
     pub(crate) async fn turn(&self, tenant: TenantId) -> Option<Permit> {
         let own = self.of(tenant);
         // The permit of the tenant first: a tenant that waits for it blocks no other.
@@ -67,7 +63,6 @@ impl Reads {
     }
 }
 
-/// Number of transactions that the next read covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stretch(i64);
 
@@ -82,7 +77,6 @@ impl Stretch {
         self.0
     }
 
-    /// The length after a read that found this many events in that time.
     pub(crate) fn after(self, found: usize, took: Duration) -> Self {
         match (found, took < QUICK) {
             (0, true) => Self(self.0.saturating_mul(2)),
@@ -91,7 +85,7 @@ impl Stretch {
         }
     }
 
-    /// The length after a read that took too long; `None` at the minimum.
+    /// `None` at the minimum.
     pub(crate) fn after_too_long(self) -> Option<Self> {
         (self.0 > 1).then_some(Self((self.0 / SHORTER).max(1)))
     }

@@ -1,16 +1,14 @@
-//! Deserializes objects by field names only.
+//! Deserializes objects by field names only. Pure.
 //!
-//! Derived readers of structs also accept a list with the fields in declaration order, so the
-//! meaning of a list would change between releases. A value in [`ByName`] rejects such a list at
-//! any depth. Untagged enums are an exception: serde copies their input before it selects a
-//! variant. Pure.
+//! Derived readers of structs also accept a list with the fields in declaration order, so its
+//! meaning would change between releases. [`ByName`] rejects such a list at any depth, except in
+//! untagged enums: serde copies their input before it selects a variant.
 
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{Deserializer, Error as _, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 use serde_json::{Error, Value};
 
-/// A value that is read by name.
 #[derive(Debug, Clone)]
 pub(crate) struct ByName(pub(crate) Value);
 

@@ -1,7 +1,6 @@
-//! A request of a known caller: everything a handler needs besides its path, its query and its body.
+//! A request of a known caller: everything a handler needs besides path, query and body.
 //!
-//! The route ([`crate::http::route`]) checks the permission and rejects unexpected query parameters
-//! before this is built.
+//! The route ([`crate::http::route`]) has checked the permission and the query parameters.
 
 use std::future::{Ready, ready};
 
@@ -23,7 +22,6 @@ use crate::state::ApiState;
 pub(crate) struct Call {
     pub(crate) state: web::Data<ApiState>,
     pub(crate) identity: Identity,
-    /// The actor of changes, with the id of the request.
     pub(crate) by: Actor,
     preconditions: Preconditions,
 }
@@ -33,17 +31,16 @@ impl Call {
         self.identity.tenant()
     }
 
-    /// The version that `If-Match` requires; `None` for any.
+    /// `None` for any version.
     pub(crate) fn if_match(&self) -> Result<Option<i64>, ApiError> {
         self.preconditions.version()
     }
 
-    /// The requirement of `If-Match` and `If-None-Match`.
     pub(crate) fn condition(&self) -> Result<Condition, ApiError> {
         self.preconditions.condition()
     }
 
-    /// Like [`Self::condition`], for a resource whose entity tag is its version.
+    /// For a resource whose entity tag is its version.
     pub(crate) fn expected(&self) -> Result<Expected, ApiError> {
         self.preconditions.expected()
     }

@@ -1,20 +1,17 @@
-//! The address of the client of a request, also behind proxies, and whether the client is on this
-//! machine.
+//! The address of the client, also behind proxies, and whether the client is on this machine. Pure.
 //!
 //! A proxy reports its client in `X-Forwarded-For`, which any client can write too. The API trusts
-//! the header from proxies on this machine and from those in `api-trusted-proxies`, and of each
-//! only the last address, which that proxy added itself. Pure.
+//! the header only from proxies on this machine and in `api-trusted-proxies`. Of each it trusts
+//! only the last address, which that proxy added itself.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use actix_web::http::header::HeaderMap;
 
-/// Headers that proxies add.
 const OF_PROXIES: [&str; 6] =
     ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"];
 
-/// An address range, by its prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -52,7 +49,6 @@ impl Network {
     }
 }
 
-/// The address of the client.
 pub(crate) fn address(peer: Option<SocketAddr>, headers: &HeaderMap, proxies: &[Network]) -> Option<IpAddr> {
     let mut client = peer?.ip().to_canonical();
     let is_proxy =
@@ -74,7 +70,6 @@ pub(crate) fn address(peer: Option<SocketAddr>, headers: &HeaderMap, proxies: &[
     Some(client)
 }
 
-/// Reports whether a request comes from this machine and was not forwarded by a proxy.
 pub(crate) fn is_local(peer: Option<SocketAddr>, headers: &HeaderMap) -> bool {
     peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback())
         && !OF_PROXIES.iter().any(|name| headers.contains_key(*name))

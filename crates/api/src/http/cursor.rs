@@ -1,8 +1,7 @@
-//! Cursors of lists that can be sorted and filtered: the end of a page, and its list.
+//! Cursors of lists that can be sorted and filtered. Pure.
 //!
-//! A cursor is opaque to clients and valid for its own list only: with other filters or another
-//! order it has no meaning and is rejected. It contains only data that the last item of the page
-//! showed. Pure.
+//! A cursor is opaque to clients and rejected for other filters or another order. It contains only
+//! data that the last item of the page showed.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -12,7 +11,6 @@ use uuid::Uuid;
 
 use crate::error::ApiError;
 
-/// Content of a cursor.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SortedCursor {
@@ -23,14 +21,14 @@ struct SortedCursor {
     i: Uuid,
 }
 
-/// The cursor after an item of a list; `list` identifies the list and its filters.
+/// `list` identifies the list and its filters.
 pub(crate) fn seal(list: &impl Serialize, key: Option<String>, id: Uuid) -> String {
     let held = SortedCursor { l: mark(list), k: key, i: id };
     // Strings only: this cannot fail.
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&held).unwrap_or_default())
 }
 
-/// The sort key and the id of the item after which the page of `list` begins.
+/// The sort key and the id of the item after which the page begins.
 pub(crate) fn open(list: &impl Serialize, cursor: &str) -> Result<(Option<String>, Uuid), ApiError> {
     let bytes = URL_SAFE_NO_PAD.decode(cursor).ok();
     let held: Option<SortedCursor> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
@@ -42,7 +40,6 @@ pub(crate) fn open(list: &impl Serialize, cursor: &str) -> Result<(Option<String
     Ok((held.k, held.i))
 }
 
-/// Content of a cursor for a list that is ordered by one key.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KeyCursor {
@@ -52,13 +49,11 @@ struct KeyCursor {
     p: String,
 }
 
-/// The cursor after the item with this key, in the list with this mark.
 pub(crate) fn seal_key(mark: &str, key: String) -> String {
     let place = KeyCursor { l: mark.to_owned(), p: key };
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&place).unwrap_or_default())
 }
 
-/// The key of the item after which a page of the list with this mark begins.
 pub(crate) fn open_key(mark: &str, cursor: &str) -> Result<String, ApiError> {
     let bytes = URL_SAFE_NO_PAD.decode(cursor).ok();
     let place: Option<KeyCursor> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
@@ -71,12 +66,10 @@ pub(crate) fn open_key(mark: &str, cursor: &str) -> Result<String, ApiError> {
     Ok(place.p)
 }
 
-/// The error for a malformed cursor.
 pub(crate) fn broken() -> ApiError {
     ApiError::parameter("cursor", "must be the next_cursor of the previous page")
 }
 
-/// Identifies a serialized value: the start of its hash.
 pub(crate) fn mark(thing: &impl Serialize) -> String {
     let text = serde_json::to_string(thing).unwrap_or_default();
     digest(text.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()

@@ -1,7 +1,6 @@
 //! Extractors: bodies, query parameters and headers.
 //!
-//! Unlike the extractors of the framework, they fail with a problem document that names the place of
-//! the mistake. They do not judge values.
+//! Errors are problem documents that name the place of the mistake. Values are not judged here.
 
 mod body;
 mod headers;
@@ -15,7 +14,6 @@ pub(crate) use query::{NoParameters, Query, no_parameters};
 
 use crate::error::ApiError;
 
-/// An id in a path.
 pub(crate) fn id(text: &str) -> Result<uuid::Uuid, ApiError> {
     text.parse().map_err(|error| ApiError::parameter("id", format!("is not a UUID: {error}")))
 }

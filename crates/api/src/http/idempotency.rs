@@ -21,7 +21,6 @@ use crate::error::ApiError;
 /// passwords against a hash is cheap.
 const SECRET: [&str; 5] = ["/api-keys", "/me/password", "/secrets", "/sessions", "/users"];
 
-/// A request with a key.
 #[derive(Debug, Clone)]
 pub(crate) struct IdempotentRequest {
     caller: String,
@@ -32,10 +31,10 @@ pub(crate) struct IdempotentRequest {
     body: Arc<OnceLock<[u8; 32]>>,
 }
 
-/// The key of a request; `None` without one, and for methods that change nothing.
+/// `None` without a key, and for methods that change nothing.
 ///
 /// # Errors
-/// The key is malformed, or the path accepts no key.
+/// The key is malformed, or the path accepts none.
 pub(crate) fn key(method: &Method, path: &str, headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     if method.is_safe() {
         return Ok(None);
@@ -57,7 +56,6 @@ pub(crate) fn key(method: &Method, path: &str, headers: &HeaderMap) -> Result<Op
     }
 }
 
-/// Reports whether requests for this path, below the base, accept no key.
 pub(crate) fn is_about_secrets(path: &str) -> bool {
     SECRET
         .iter()
@@ -65,7 +63,6 @@ pub(crate) fn is_about_secrets(path: &str) -> bool {
 }
 
 impl IdempotentRequest {
-    /// A request that `caller` sends with a key.
     pub(crate) fn new(caller: &str, key: String, method: &Method, uri: &Uri) -> Self {
         Self {
             caller: caller.to_owned(),
@@ -86,7 +83,6 @@ impl IdempotentRequest {
         self.body.get_or_init(|| digest(bytes));
     }
 
-    /// The request in the form of the database.
     pub(crate) fn asked(&self, tenant: TenantId) -> Asked<'_> {
         let body = self.body.get_or_init(|| digest(b""));
         let fingerprint = Fingerprint::of(&self.method, &self.path, &self.query, body);

@@ -1,9 +1,9 @@
 //! The middleware of every request: id, caller, time limit, headers of the answer, log line and
 //! metrics.
 //!
-//! This is the only place that logs errors of requests: internal causes at `warn` or `error`,
-//! refusals at `debug`. When a request exceeds its time limit, it is dropped where it waits. Its
-//! database connection is discarded, so the server rolls back its open transaction.
+//! Only this module logs errors of requests: internal causes at `warn` or `error`, refusals at
+//! `debug`. A request that exceeds its time limit is dropped where it waits. Its database
+//! connection is discarded, so the server rolls back its open transaction.
 
 use std::time::{Duration, Instant};
 
@@ -38,16 +38,13 @@ use crate::{
     identity,
 };
 
-/// Longest time of a request: the default limit of a statement.
+/// The default limit of a statement.
 const REQUEST_WITHIN: Duration = Duration::from_secs(30);
-/// Longest request id that is accepted from the client.
 const LONGEST_ID: usize = 100;
 
-/// The id of a request, for its answer, the log and the audit log.
 #[derive(Debug)]
 struct RequestId(String);
 
-/// Runs a request.
 pub(crate) async fn around(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
@@ -71,7 +68,6 @@ pub(crate) async fn around(
     Ok(ServiceResponse::new(request, facts.finish(response)))
 }
 
-/// Admits the request, or rejects it.
 async fn serve(
     mut request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
@@ -86,7 +82,6 @@ async fn serve(
     }
 }
 
-/// Authenticates the caller, where the path requires it, and stores the identity for the handler.
 async fn admitted(request: &ServiceRequest, facts: &Facts) -> Result<(), ApiError> {
     let state = request.app_data::<web::Data<ApiState>>();
     let allowed = state.map(|state| state.allowed_hosts.as_slice()).unwrap_or_default();
@@ -137,14 +132,12 @@ fn needs(method: &Method, path: &str, is_local: bool) -> Option<Needs> {
     (!is_local && !is_for_all).then_some(Needs::Permission(Permission::FleetRead))
 }
 
-/// Facts of a request that are needed after the service has consumed it.
+/// Needed after the service has consumed the request.
 struct Facts {
     id: RequestId,
     trace: TraceContext,
-    /// The parent span that the request names.
     caller: Option<TraceContext>,
     span: Span,
-    /// Receives the span of the request.
     traces: Traces,
     method: String,
     path: String,
@@ -157,7 +150,6 @@ impl Facts {
         let (id, caller) = (id_of(request.headers()), caller_of(request.headers()));
         let trace = trace_of(caller);
         let state = request.app_data::<web::Data<ApiState>>();
-        // Unknown values are recorded later.
         let span = tracing::info_span!(
             "request",
             trace_id = trace.trace_id(),
@@ -185,7 +177,6 @@ impl Facts {
         Self { route, ..self }
     }
 
-    /// Logs the causes of a failed request and returns its answer.
     fn refuse(&self, error: &ApiError) -> HttpResponse {
         let mut problem: Problem = error.problem();
         problem.request_id.clone_from(&self.id.0);
@@ -206,7 +197,6 @@ impl Facts {
         error.respond(&problem)
     }
 
-    /// Adds the headers of every answer, and records the request.
     fn finish(&self, mut response: HttpResponse) -> HttpResponse {
         let headers = response.headers_mut();
         for (name, value) in &HEADERS {
@@ -223,7 +213,7 @@ impl Facts {
 
     fn record(&self, status: StatusCode) {
         let took = monotonic_clock::monotonic().saturating_duration_since(self.started);
-        // Unknown paths are chosen by the client: one label for all of them bounds the metric.
+        // Clients choose unknown paths: one label for all bounds the metric.
         let route = self.route.clone().unwrap_or_else(|| "none".to_owned());
         let (method, status) = (&self.method, status.as_u16());
         self.span.record("http.route", &route).record("http.status", status);
@@ -243,15 +233,14 @@ impl Facts {
         }
     }
 
-    /// The span for a trace collector, with the names of OpenTelemetry's conventions for servers
-    /// and those of the log.
+    /// Has the names of OpenTelemetry's conventions for servers and those of the log.
     fn told(&self, status: u16) -> traces::Span {
         let mut attributes: Vec<(&'static str, traces::Value)> = vec![
             ("http.request.method", self.method.as_str().into()),
             ("http.response.status_code", i64::from(status).into()),
             ("request.id", self.id.0.as_str().into()),
         ];
-        // An unrouted path could be anything, so it is not sent.
+        // An unrouted path could contain anything, so it is not sent.
         if let Some(route) = &self.route {
             attributes
                 .extend([("http.route", route.as_str().into()), ("url.path", self.path.as_str().into())]);
@@ -269,8 +258,7 @@ impl Facts {
 
 static REQUEST_ID_HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Headers of every answer that does not set them: the answer is not a page, and must not be
-/// stored.
+/// Defaults for every answer: it is not a page, and must not be stored.
 static HEADERS: [(HeaderName, &str); 6] = [
     (CACHE_CONTROL, "no-store"),
     (CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
@@ -297,7 +285,6 @@ fn caller_of(headers: &HeaderMap) -> Option<TraceContext> {
     given.and_then(TraceContext::parse)
 }
 
-/// The span of the request: in the trace of its parent, or in a new one.
 fn trace_of(caller: Option<TraceContext>) -> TraceContext {
     let random = Uuid::new_v4().as_u128();
     // Random as well, and different from the id of the trace.

@@ -1,10 +1,11 @@
-//! Protects against pages of other sites that use a browser against this API.
+//! Protects against pages of other sites that use a browser against this API. Pure.
 //!
-//! A request with the header `Authorization` does not come from such a page: only a program, or a
-//! page that knows the key anyway, can set it. Two rules hold for all other requests. The request
-//! must name a loopback host or one of `api-allowed-hosts`, so that a foreign name that resolves to
-//! our address (DNS rebinding) does not get through. And a request that changes something must not
-//! come from a page of another origin. Pure functions over headers.
+//! Only a program, or a page that knows the key, can set the header `Authorization`. Two rules hold
+//! for requests without it:
+//!
+//! - The request must name a loopback host or one of `api-allowed-hosts`. This rejects a foreign
+//!   name that resolves to our address (DNS rebinding).
+//! - A request that changes something must not come from a page of another origin.
 
 use std::net::IpAddr;
 
@@ -13,7 +14,6 @@ use actix_web::http::{Method, Uri};
 
 use crate::error::ApiError;
 
-/// Checks a request by its target and headers.
 pub(crate) fn check(
     method: &Method,
     uri: &Uri,
@@ -35,14 +35,13 @@ pub(crate) fn check(
     Err(ApiError::CrossSite)
 }
 
-/// Rejects requests of pages of other origins, also reads: for requests that browsers send with
-/// cookies automatically, such as a WebSocket.
+/// Rejects pages of other origins, also reads: for requests that browsers send with cookies
+/// automatically, such as a WebSocket.
 pub(crate) fn check_page(headers: &HeaderMap) -> Result<(), ApiError> {
     let host = headers.get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if is_same_origin(headers, host) { Ok(()) } else { Err(ApiError::CrossSite) }
 }
 
-/// Reports whether `authority`, a host with or without a port, is a loopback host.
 fn is_loopback(authority: &str) -> bool {
     let Some(host) = host_of(authority) else { return false };
     let name = host.strip_suffix('.').unwrap_or(host);
@@ -53,13 +52,12 @@ fn is_loopback(authority: &str) -> bool {
     literal.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Reports whether `authority` names one of these hosts.
 fn is_one_of(authority: &str, hosts: &[String]) -> bool {
     let name = host_of(authority).map(|host| host.strip_suffix('.').unwrap_or(host));
     name.is_some_and(|name| hosts.iter().any(|host| host.eq_ignore_ascii_case(name)))
 }
 
-/// The host of an authority, with brackets; `None` when the authority has other parts.
+/// With brackets; `None` when the authority has other parts.
 fn host_of(authority: &str) -> Option<&str> {
     let end_of_literal = authority.find(']').map_or(0, |position| position + 1);
     let colon = authority.get(end_of_literal..)?.find(':').map(|position| position + end_of_literal);
@@ -69,8 +67,7 @@ fn host_of(authority: &str) -> Option<&str> {
     port.bytes().all(|byte| byte.is_ascii_digit()).then_some(host)
 }
 
-/// Reports whether the request comes from no page, or from a page of this API. Browsers set these
-/// headers; pages cannot.
+/// True for no page, or a page of this API. Browsers set these headers; pages cannot.
 fn is_same_origin(headers: &HeaderMap, host: &str) -> bool {
     let is_own_site = |value: &str| value == "same-origin" || value == "none";
     // Pages are served without TLS on this machine only.

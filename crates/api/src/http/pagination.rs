@@ -1,8 +1,8 @@
 //! Splits lists into pages.
 //!
-//! A read returns one row more than the page shows. The extra row means that there is a next page.
-//! The cursor is the key of the last shown row, so rows that appear or disappear in between neither
-//! repeat nor hide a row.
+//! A read returns one row more than the page shows: the extra row means that there is a next page.
+//! The cursor is the key of the last shown row, so rows that appear or disappear neither repeat nor
+//! hide a row.
 
 use std::str::FromStr;
 
@@ -12,12 +12,10 @@ use serde::Serialize;
 use crate::error::ApiError;
 use crate::http::cursor;
 
-/// Items per page.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit(u32);
 
 impl Limit {
-    /// The limit of a request.
     pub(crate) fn new(asked: Option<u32>) -> Result<Self, ApiError> {
         let limit = asked.unwrap_or(DEFAULT_PAGE);
         if (1..=MAX_PAGE).contains(&limit) {
@@ -26,12 +24,10 @@ impl Limit {
         Err(ApiError::parameter("limit", format!("must be between 1 and {MAX_PAGE}, not {limit}")))
     }
 
-    /// Number of rows to read.
     pub(crate) fn rows(self) -> i64 {
         i64::from(self.0) + 1
     }
 
-    /// The page of the rows that were read.
     pub(crate) fn page<R, T>(
         self,
         mut rows: Vec<R>,
@@ -51,7 +47,6 @@ impl Limit {
     }
 }
 
-/// Pages of a list that is ordered by one key: the requested page, and its cursors.
 #[derive(Debug, Clone)]
 pub(crate) struct Pages {
     limit: Limit,
@@ -60,7 +55,7 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// The requested page of a list; `list` identifies the list and its filters.
+    /// `list` identifies the list and its filters.
     pub(crate) fn of(
         list: &impl Serialize,
         limit: Option<u32>,
@@ -71,12 +66,11 @@ impl Pages {
         Ok(Self { limit: Limit::new(limit)?, mark, after })
     }
 
-    /// The key after which the page begins.
     pub(crate) fn after(&self) -> Option<&str> {
         self.after.as_deref()
     }
 
-    /// The same, for keys that are not strings.
+    /// For keys that are not strings.
     pub(crate) fn after_as<T: FromStr>(&self) -> Result<Option<T>, ApiError> {
         self.after().map(str::parse).transpose().map_err(|_other| cursor::broken())
     }
@@ -99,7 +93,6 @@ impl Pages {
     }
 }
 
-/// A whole list as one page.
 pub(crate) fn whole<R, T>(rows: Vec<R>, show: impl Fn(R) -> T) -> Page<T> {
     Page {
         items: rows.into_iter().map(show).collect(),
@@ -112,11 +105,10 @@ pub(crate) fn whole<R, T>(rows: Vec<R>, show: impl Fn(R) -> T) -> Page<T> {
 /// Largest exact total.
 const MOST_COUNTED: usize = 10_000;
 
-/// Rows to count at most for a total: one more means that there are more.
+/// One more means that there are more.
 pub(crate) const ROWS_COUNTED: i64 = 10_001;
 
-/// Adds the total to a page, if the client requested one. At most [`ROWS_COUNTED`] rows were
-/// counted.
+/// At most [`ROWS_COUNTED`] rows were counted.
 pub(crate) fn with_total<T>(page: Page<T>, counted: Option<usize>) -> Page<T> {
     let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
     Page {

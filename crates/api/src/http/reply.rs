@@ -1,8 +1,8 @@
 //! Answers that can be stored, and returned again for a repeated request
 //! ([`crate::http::idempotency`]).
 //!
-//! The transaction of a change creates the reply, and the HTTP answer is built after the commit. So
-//! the stored answer equals the sent one. This module stores nothing.
+//! The transaction of a change creates the reply, and the HTTP answer is built from it after the
+//! commit. So the stored answer equals the sent one.
 
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
@@ -14,7 +14,6 @@ use serde_json::Value;
 
 use crate::error::ApiError;
 
-/// An answer that can be stored: exactly what the client receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reply {
     status: StatusCode,
@@ -25,19 +24,16 @@ pub(crate) struct Reply {
     again: Option<Value>,
 }
 
-/// Marks an answer as repeated.
 pub(crate) fn note_replay(response: &mut HttpResponse) {
     let name = HeaderName::from_static("idempotency-replayed");
     response.headers_mut().insert(name, HeaderValue::from_static("true"));
 }
 
 impl Reply {
-    /// 200 with a body.
     pub(crate) fn ok(body: &impl Serialize) -> Result<Self, ApiError> {
         Self::with(StatusCode::OK, body)
     }
 
-    /// 201 with a body. Set its URL with [`Self::location`].
     pub(crate) fn created(body: &impl Serialize) -> Result<Self, ApiError> {
         Self::with(StatusCode::CREATED, body)
     }
@@ -51,28 +47,24 @@ impl Reply {
         Self { status: StatusCode::NO_CONTENT, location: None, etag: None, body: None, again: None }
     }
 
-    /// Sets the header `Location` of a new resource.
     pub(crate) fn location(self, location: String) -> Self {
         Self { location: Some(location), ..self }
     }
 
-    /// Sets the `ETag` of the shown resource, with its quotes.
+    /// `etag` includes its quotes.
     pub(crate) fn etag(self, etag: String) -> Self {
         Self { etag: Some(etag), ..self }
     }
 
-    /// Sets another body for repeated requests.
     pub(crate) fn or_again(self, body: &impl Serialize) -> Result<Self, ApiError> {
         let again = serde_json::to_value(body).map_err(ApiError::Unwritten)?;
         Ok(Self { again: Some(again), ..self })
     }
 
-    /// Reports whether the status means success.
     pub(crate) fn is_success(&self) -> bool {
         self.status.is_success()
     }
 
-    /// The answer in its stored form.
     pub(crate) fn to_kept(&self) -> KeptAnswer {
         KeptAnswer {
             // Below 1000 by its type.
@@ -83,7 +75,6 @@ impl Reply {
         }
     }
 
-    /// Reads a stored answer.
     pub(crate) fn of_kept(kept: KeptAnswer) -> Result<Self, ApiError> {
         let corrupt = |reason: String| DbError::Corrupt { what: "a kept answer".to_owned(), reason };
         let status = u16::try_from(kept.status).ok().and_then(|status| StatusCode::from_u16(status).ok());
@@ -97,7 +88,6 @@ impl Reply {
         })
     }
 
-    /// The HTTP answer, without storing it.
     pub(crate) fn into_response(self) -> HttpResponse {
         let mut response = HttpResponse::build(self.status);
         if let Some(location) = self.location {

@@ -1,9 +1,9 @@
 //! Routes: paths, and the requirement of each of their methods.
 //!
-//! A [`Path`] takes a handler only together with its requirement and its description in the OpenAPI
-//! document. So a route without a permission or without documentation does not compile. The
-//! middleware ([`crate::http::middleware`]) has authenticated the caller before; here its permission
-//! is checked. A route that declares no query parameters rejects every query.
+//! A [`Path`] takes a handler only together with its requirement and its OpenAPI description. So a
+//! route without a permission or documentation does not compile. The middleware
+//! ([`crate::http::middleware`]) has authenticated the caller; this module checks the permission. A
+//! route without query parameters rejects every query.
 
 use actix_web::body::BoxBody;
 use actix_web::dev::{AppService, HttpServiceFactory, ServiceRequest, ServiceResponse};
@@ -17,7 +17,6 @@ use crate::http::extract::no_parameters;
 use crate::identity::caller::Identity;
 use crate::openapi::OperationDoc;
 
-/// The requirement of a method of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Needs {
     /// The answer is the same for every caller.
@@ -25,17 +24,15 @@ pub(crate) enum Needs {
     /// A page for browsers, served without a key. A page that needs a session reads its cookie
     /// itself. Pages set their own `Content-Security-Policy`.
     Page,
-    /// A known caller.
     Identity,
     Permission(Permission),
 }
 
-/// Roots of pages: each path at or below them is served without a key ([`Needs::Page`]). `/ui` is
-/// reserved for a dashboard.
+/// Each path at or below these roots is served without a key ([`Needs::Page`]). `/ui` is reserved
+/// for a dashboard.
 pub(crate) const PAGES: [&str; 2] = ["/api/docs", "/ui"];
 
-/// Reports whether a path is at or below a root of pages. Actor exact name: a path in another encoding
-/// is no page.
+/// Compares the exact name: a path in another encoding is no page.
 pub(crate) fn is_page(path: &str) -> bool {
     let is_below =
         |root| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -75,7 +72,6 @@ impl Operation {
     }
 }
 
-/// A path without methods. Paths of the API are relative to [`sched_wire::BASE_PATH`].
 pub(crate) fn at(pattern: &'static str) -> Path {
     Path { pattern, resource: web::resource(pattern), operations: Vec::new() }
 }
@@ -99,7 +95,6 @@ macro_rules! methods {
 impl Path {
     methods! { get = GET, post = POST, put = PUT, patch = PATCH, delete = DELETE }
 
-    /// The path, with its variable parts in braces.
     pub(crate) const fn pattern(&self) -> &'static str {
         self.pattern
     }
@@ -149,7 +144,6 @@ async fn check(
     }
 }
 
-/// Checks that the caller meets the requirement.
 pub(crate) fn allowed(needs: Needs, identity: Option<&Identity>) -> Result<(), ApiError> {
     if matches!(needs, Needs::Nothing | Needs::Page) {
         return Ok(());

@@ -1,8 +1,7 @@
 //! Streamed answers that last as long as the client reads.
 //!
-//! A separate task produces the stream, one piece ahead of the client. If the client does not
-//! accept a piece in time, the task ends and releases its resources, also if the connection is
-//! still open. The task also ends when the client disconnects.
+//! A separate task produces the stream, one piece ahead of the client. It ends and releases its
+//! resources when the client does not accept a piece in time, or disconnects.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -14,7 +13,7 @@ use futures_util::{Stream, StreamExt};
 use sched_runtime::tasks::spawn_owned;
 use tokio::sync::mpsc;
 
-/// Server-sent events from `pieces`. The client must accept each within `patience`.
+/// The client must accept each piece within `patience`.
 pub(crate) fn server_sent<S>(pieces: S, patience: Duration) -> HttpResponse
 where
     S: Stream<Item = String> + Send + 'static,

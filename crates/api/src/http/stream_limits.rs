@@ -1,8 +1,8 @@
 //! Limits of long-running reads, shared fairly.
 //!
 //! A process has a fixed number of slots. One key, and all keys of one tenant together, may hold
-//! only a part of them, so that no caller takes all. A [`StreamSlot`] holds its slot while it lives.
-//! Nothing waits: a request without a slot is rejected and the client retries later.
+//! only a part. A [`StreamSlot`] holds its slot while it lives. A request without a slot is
+//! rejected at once; the client retries later.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,16 +12,13 @@ use sched_model::domain::ids::TenantId;
 use crate::error::ApiError;
 use crate::identity::caller::Identity;
 
-/// Numbers of slots.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// For all callers together.
     pub(crate) all: usize,
     pub(crate) tenant: usize,
     pub(crate) key: usize,
 }
 
-/// Slots of one kind.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamSlots {
     limits: Limits,
@@ -35,7 +32,6 @@ struct TakenSlots {
     keys: HashMap<String, usize>,
 }
 
-/// A taken slot.
 #[derive(Debug)]
 pub(crate) struct StreamSlot {
     taken: Arc<Mutex<TakenSlots>>,
@@ -44,15 +40,11 @@ pub(crate) struct StreamSlot {
 }
 
 impl StreamSlots {
-    /// All slots are free.
     pub(crate) fn new(limits: Limits) -> Self {
         Self { limits, taken: Arc::default() }
     }
 
-    /// Takes a slot for a caller.
-    ///
-    /// # Errors
-    /// The share of the key or of the tenant, or the whole limit, is used up.
+    /// Fails if the share of the key or of the tenant, or the whole limit, is used up.
     pub(crate) fn take(&self, who: &Identity) -> Result<StreamSlot, ApiError> {
         self.take_for(who.tenant(), who.budget())
     }

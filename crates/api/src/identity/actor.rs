@@ -10,16 +10,13 @@ use crate::http::idempotency::IdempotentRequest;
 #[derive(Debug, Clone)]
 pub(crate) struct RequestContext {
     pub(crate) id: String,
-    /// Network address of the client.
     pub(crate) address: Option<String>,
-    /// Span of the request: effects of the request belong to it.
+    /// Effects of the request belong to this span.
     pub(crate) trace: TraceContext,
 }
 
-/// The actor of a change.
 #[derive(Debug, Clone)]
 pub(crate) struct Actor {
-    /// The tenant in which the request acts.
     pub(crate) tenant: TenantId,
     /// Name in the audit log.
     pub(crate) actor: String,
@@ -27,23 +24,20 @@ pub(crate) struct Actor {
     pub(crate) source: String,
     /// Id of the request.
     pub(crate) request: String,
-    /// Network address of the client.
     pub(crate) address: Option<String>,
-    /// Span of the request: effects of the request belong to it.
+    /// Effects of the request belong to this span.
     pub(crate) trace: TraceContext,
     /// Set for a request with an idempotency key.
     pub(crate) once: Option<IdempotentRequest>,
 }
 
 impl Actor {
-    /// The idempotency key of the request.
     pub(crate) fn key(&self) -> Option<&str> {
         self.once.as_ref().map(IdempotentRequest::key)
     }
 }
 
 impl Identity {
-    /// The actor of the changes of a request.
     pub(crate) fn signs(&self, request: RequestContext, once: Option<IdempotentRequest>) -> Actor {
         Actor {
             tenant: self.tenant(),
@@ -57,6 +51,5 @@ impl Identity {
     }
 }
 
-/// The actor as a request extension.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestActor(pub(crate) Actor);

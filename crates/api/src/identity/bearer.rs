@@ -1,14 +1,14 @@
-//! The bearer token of a request (RFC 6750), from its header only: a token in the path or the
-//! parameters would end up in logs. Pure.
+//! The bearer token (RFC 6750), from the header only: a token in the path or the parameters would
+//! be in logs. Pure.
 
 use actix_web::http::header::{AUTHORIZATION, HeaderMap};
 
 use crate::error::ApiError;
 
-/// Longest accepted token, in bytes.
+/// In bytes.
 const LONGEST: usize = 8 * 1024;
 
-/// The token. A request must have exactly one.
+/// A request must have exactly one.
 pub(super) fn token(headers: &HeaderMap) -> Result<&str, ApiError> {
     let mut values = headers.get_all(AUTHORIZATION);
     let wrong = |message: &str| ApiError::Unauthenticated(Some(message.to_owned()));

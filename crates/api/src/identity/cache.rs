@@ -1,9 +1,8 @@
 //! Cache of authenticated tokens, for a few seconds.
 //!
-//! It saves one database read per request. A cached token may have been revoked since, so the cache
-//! time bounds the delay of a revocation. A rejected token is cached for a moment only, by its
-//! exact text: a client that repeats it costs nothing, and a newly created key works at once. The
-//! size is bounded: when the cache is full of valid tokens, it is cleared.
+//! It saves one database read per request. The cache time bounds the delay of a revocation. A
+//! rejected token is cached for a moment only, by its exact text: repeating it costs nothing, and a
+//! newly created key works at once. A cache that is full of valid tokens is cleared.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,16 +10,14 @@ use std::time::{Duration, Instant};
 
 use super::caller::{Caller, Identity};
 
-/// Cache time of a valid token. Together with the time of a lookup, a revocation takes effect
-/// within five seconds.
+/// With the time of a lookup, a revocation takes effect within five seconds.
 pub(crate) const FOR: Duration = Duration::from_secs(4);
 const REFUSED_FOR: Duration = Duration::from_secs(1);
 const MOST: usize = 10_000;
 
-/// SHA-256 of the token. The cache never stores the token itself.
+/// SHA-256. The cache never stores the token itself.
 pub(crate) type Fingerprint = [u8; 32];
 
-/// Valid tokens, and recently rejected ones.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     known: Mutex<HashMap<Fingerprint, (Identity, Instant)>>,
@@ -28,7 +25,6 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// The identity of a token, if its entry is still valid.
     pub(super) fn get(&self, token: &Fingerprint, now: Instant) -> Option<Identity> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let (identity, since) = known.get(token)?;
@@ -40,14 +36,12 @@ impl Cache {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).contains_key(token)
     }
 
-    /// Why the token was rejected a moment ago.
     pub(super) fn refusal(&self, token: &Fingerprint, now: Instant) -> Option<String> {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let (why, since) = refused.get(token)?;
         (now.saturating_duration_since(*since) < REFUSED_FOR).then(|| why.clone())
     }
 
-    /// Caches a rejection, from `since` on.
     pub(super) fn refuse(&self, token: Fingerprint, why: String, since: Instant) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         if refused.len() >= MOST {
@@ -56,7 +50,6 @@ impl Cache {
         refused.insert(token, (why, since));
     }
 
-    /// Caches an identity, from `since` on.
     pub(super) fn put(&self, token: Fingerprint, identity: Identity, since: Instant) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MOST {

@@ -15,39 +15,33 @@ use sched_model::identity::users::FoundMember;
 
 use crate::error::ApiError;
 
-/// The authenticated caller and its tenant.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity(Arc<Caller>);
 
-/// Facts about a caller.
 #[derive(Debug)]
 pub(crate) struct Caller {
     pub(crate) tenant: TenantId,
     pub(crate) user: Option<UserId>,
     pub(crate) email: Option<String>,
     pub(crate) role: Option<Role>,
-    /// The public prefix of the API key of the request.
+    /// Public prefix.
     pub(crate) api_key: Option<String>,
-    /// The session of the request's cookie.
     pub(crate) session: Option<SessionId>,
     pub(crate) permissions: Permissions,
     /// Whether scopes narrow the permissions of the user or the tenant.
     pub(crate) is_bounded: bool,
-    /// When the key of the request expires.
     pub(crate) expires_at: Option<DateTime<Utc>>,
-    /// The caller's name in the audit log.
     actor: String,
 }
 
 impl Caller {
-    /// Reports whether an external token identifies the caller: neither an API key nor a session.
     pub(crate) const fn is_by_token(&self) -> bool {
         self.api_key.is_none() && self.session.is_none()
     }
 }
 
 impl Identity {
-    /// The identity of a stored key, after its check.
+    /// The key was checked.
     pub(super) fn of_key(found: FoundKey, prefix: &str, permissions: Permissions) -> Self {
         let actor = match &found.email {
             Some(email) => format!("{email} via {prefix}"),
@@ -68,7 +62,7 @@ impl Identity {
         }))
     }
 
-    /// The identity of a member that something other than an API key identifies.
+    /// Something other than an API key identifies the member.
     pub(super) fn of_member(found: FoundMember, permissions: Permissions, is_bounded: bool) -> Self {
         Self(Arc::new(Caller {
             tenant: found.tenant,
@@ -84,7 +78,7 @@ impl Identity {
         }))
     }
 
-    /// The identity of a stored session, after its check.
+    /// The session was checked.
     pub(super) fn of_session(found: FoundSession, permissions: Permissions) -> Self {
         Self(Arc::new(Caller {
             tenant: found.tenant,
@@ -101,7 +95,7 @@ impl Identity {
         }))
     }
 
-    /// The identity of a new session, after the password was verified.
+    /// The password was verified.
     pub(crate) fn of_new_session(
         account: &Account,
         membership: &AccountMembership,
@@ -123,7 +117,6 @@ impl Identity {
         }))
     }
 
-    /// The same caller in another session.
     pub(crate) fn with_session(&self, session: SessionId) -> Self {
         let known = &self.0;
         Self(Arc::new(Caller {
@@ -135,12 +128,10 @@ impl Identity {
         }))
     }
 
-    /// The tenant in which the request acts.
     pub(crate) fn tenant(&self) -> TenantId {
         self.0.tenant
     }
 
-    /// Reports whether the caller is a system operator.
     pub(crate) fn operates(&self) -> bool {
         self.0.permissions.has(Permission::SystemOperate)
     }
@@ -149,12 +140,11 @@ impl Identity {
         &self.0
     }
 
-    /// The caller's name in the audit log.
     pub(crate) fn actor(&self) -> &str {
         &self.0.actor
     }
 
-    /// The caller's name in rows: an e-mail, or the prefix of a key of the tenant.
+    /// Stored in rows: an e-mail, or the prefix of a key of the tenant.
     pub(super) fn source(&self) -> &str {
         self.0.email.as_deref().or(self.0.api_key.as_deref()).unwrap_or(&self.0.actor)
     }

@@ -1,8 +1,8 @@
-//! Tokens of an identity provider: the user that a token identifies.
+//! Tokens of an identity provider.
 //!
-//! A token names the user and the tenant. The permissions come from the user's membership in the
-//! database, so a provider can grant no more than the owners of the tenant have granted. A claim
-//! `sched_scope` limits a token as scopes limit an API key.
+//! A token names the user and the tenant. The permissions come from the user's membership, so a
+//! provider can grant no more than the owners of the tenant. A claim `sched_scope` limits a token
+//! as scopes limit an API key.
 
 mod key_set;
 mod look_up;
@@ -16,7 +16,6 @@ use crate::config::{JwtKeys, JwtSettings};
 use key_set::KeySet;
 pub(super) use look_up::look_up;
 
-/// The rules and the keys that verify tokens.
 #[derive(Debug)]
 pub(crate) struct Tokens {
     rules: JwtRules,
@@ -31,9 +30,6 @@ enum Keys {
 
 impl Tokens {
     /// Reads the secret, if tokens are signed with one. Fetches no keys yet.
-    ///
-    /// # Errors
-    /// If the file cannot be used, or TLS cannot be set up.
     pub(crate) fn new(settings: JwtSettings) -> Result<Self, BoxError> {
         let keys = match settings.keys {
             JwtKeys::SecretFile(path) => {

@@ -1,9 +1,9 @@
 //! Checks the password of a sign-in: counts attempts, delays them after many failures, and takes as
 //! long for an unknown account.
 //!
-//! The database counts an attempt before the password is checked. A right password takes the count
-//! back. So all API processes count together, and a process that dies has counted a failure. A
-//! wrong password reveals nothing of the account: neither its existence nor whether it may sign in.
+//! The database counts an attempt before the check, and a right password takes the count back. So
+//! all API processes count together, and a process that dies has counted a failure. A wrong
+//! password reveals nothing of the account: neither its existence nor whether it may sign in.
 
 use std::net::IpAddr;
 
@@ -21,11 +21,9 @@ use crate::error::ApiError;
 use crate::routes::compute;
 use crate::state::ApiState;
 
-/// After this many failures of an account, each further attempt waits for a pause. This bounds the
-/// number of attempts.
+/// After this many failures of an account, each further attempt waits for a pause.
 const FEW: i32 = 5;
 
-/// The credentials of a sign-in.
 #[derive(Debug)]
 pub(crate) struct Claim<'a> {
     pub(crate) email: &'a str,
@@ -40,30 +38,23 @@ impl Claim<'_> {
     }
 }
 
-/// The outcome of a password check.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// The password is right. Whether the account may sign in is not checked yet.
+    /// Whether the account may sign in is not checked yet.
     Right {
         account: Account,
-        /// The stored hash that was verified.
         verified: String,
         /// The counters to reset with [`forgive`].
         subjects: Subjects,
     },
-    /// The password is wrong, or the account does not exist. Clients must not see the difference.
+    /// Clients must not see whether the account exists.
     Wrong {
         /// `None` if the account does not exist.
         account: Option<Account>,
-        /// Consecutive failed attempts of the account.
         failures: i32,
     },
 }
 
-/// Checks a password.
-///
-/// # Errors
-/// Too many attempts failed before, or the database fails.
 pub(crate) async fn verify(state: &ApiState, claim: Claim<'_>) -> Result<Verdict, ApiError> {
     if !state.is_open() {
         return Err(ApiError::Starting);
@@ -94,7 +85,6 @@ pub(crate) async fn verify(state: &ApiState, claim: Claim<'_>) -> Result<Verdict
     }
 }
 
-/// Takes back the count of an attempt.
 pub(crate) async fn forgive(state: &ApiState, subjects: &Subjects) -> Result<(), ApiError> {
     state
         .count(&BeforeTenant(()), "forgive_sign_in", async |conn: &mut Conn| {
@@ -103,11 +93,10 @@ pub(crate) async fn forgive(state: &ApiState, subjects: &Subjects) -> Result<(),
         .await
 }
 
-/// A sign-in that created no session.
 #[derive(Debug)]
 pub(crate) struct FailedSignIn {
     pub(crate) account: Account,
-    /// Consecutive failures of the account, including this one; `None` when the password was right.
+    /// Including this one; `None` when the password was right.
     pub(crate) failures: Option<i32>,
     pub(crate) address: Option<IpAddr>,
     /// Id of the request.
@@ -115,8 +104,10 @@ pub(crate) struct FailedSignIn {
 }
 
 /// Writes an audit event for a sign-in without a session. Of failed attempts it writes the first
-/// one and each one that a pause follows. The request does not wait for it: the response time would
-/// reveal whether the account exists. A process that dies at this moment has not written it.
+/// one and each one that a pause follows.
+///
+/// The request does not wait: the response time would reveal whether the account exists. A process
+/// that dies now has not written it.
 pub(crate) async fn record_failed_sign_in(state: &ApiState, tenants: &[TenantId], attempt: &FailedSignIn) {
     if attempt.failures.is_some_and(|failures| (2..FEW).contains(&failures)) {
         return;

@@ -1,8 +1,7 @@
 //! Rate limit per key: one token bucket each, in this process.
 //!
-//! A bucket holds two seconds of requests and fills at the configured rate. Each API process has
-//! its own buckets, because a database query would cost what the limit saves. The size is bounded:
-//! full buckets are removed, which changes nothing.
+//! Each API process has its own buckets, because a database query would cost what the limit saves.
+//! Full buckets are removed, which changes nothing and bounds the size.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,14 +10,12 @@ use std::time::Instant;
 
 use crate::error::ApiError;
 
-/// Capacity of a bucket, in seconds of its rate.
 const BURST_SECONDS: f64 = 2.0;
 const MOST: usize = 10_000;
 
-/// The buckets of all keys.
 #[derive(Debug)]
 pub(crate) struct Rates {
-    /// Requests per second; `None` for no limit.
+    /// Per second; `None` for no limit.
     rate: Option<f64>,
     buckets: Mutex<HashMap<String, Bucket>>,
 }
@@ -30,15 +27,12 @@ struct Bucket {
 }
 
 impl Rates {
-    /// `rate` requests per second for each key; 0 for no limit.
+    /// Per second and key; 0 for no limit.
     pub(crate) fn new(rate: u32) -> Self {
         Self { rate: (rate > 0).then(|| f64::from(rate)), buckets: Mutex::default() }
     }
 
-    /// Takes one request from a bucket.
-    ///
-    /// # Errors
-    /// The bucket is empty. The error has the time until the next token.
+    /// The error has the time until the next token.
     pub(super) fn take(&self, whose: &str, now: Instant) -> Result<(), ApiError> {
         let Some(rate) = self.rate else { return Ok(()) };
         let capacity = (rate * BURST_SECONDS).max(1.0);
@@ -70,7 +64,6 @@ impl Rates {
 }
 
 impl Rates {
-    /// Returns a token that was not needed after all.
     pub(super) fn give_back(&self, whose: &str) {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bucket) = buckets.get_mut(whose) {
@@ -80,7 +73,7 @@ impl Rates {
     }
 }
 
-/// Groups client addresses: IPv6 addresses by the part that a provider assigns to one customer.
+/// Groups IPv6 addresses by the part that a provider assigns to one customer.
 pub(super) fn address_of(address: Option<IpAddr>) -> String {
     match address {
         Some(IpAddr::V4(address)) => address.to_string(),

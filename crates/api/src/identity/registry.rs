@@ -10,32 +10,26 @@ use super::jwt::Tokens;
 use super::rate::{Rates, address_of};
 use crate::error::ApiError;
 
-/// State of authentication.
 #[derive(Debug)]
 pub(crate) struct Identities {
-    /// The environment whose keys are accepted.
     pub(crate) environment: String,
     pub(super) tokens: Option<Tokens>,
     pub(super) cache: Cache,
     pub(super) rates: Rates,
-    /// Lookups of unknown tokens, by client address.
+    /// By client address.
     unauthenticated: Rates,
 }
 
-/// Lookups of unknown tokens per second and client address; the burst is twice as many.
+/// Lookups of unknown tokens per second and client address. The burst is twice as many.
 const UNAUTHENTICATED_PER_SECOND: u32 = 50;
 
 impl Identities {
-    /// An empty cache. `rate` is the limit of requests per second and key; 0 for no limit.
     pub(crate) fn new(environment: String, rate: u32, tokens: Option<Tokens>) -> Self {
         let unauthenticated = Rates::new(UNAUTHENTICATED_PER_SECOND);
         Self { environment, tokens, cache: Cache::default(), rates: Rates::new(rate), unauthenticated }
     }
 
     /// Counts a request with an unknown token from this address.
-    ///
-    /// # Errors
-    /// Too many such requests.
     pub(crate) fn admit_unauthenticated(&self, address: Option<IpAddr>) -> Result<(), ApiError> {
         let taken = self.unauthenticated.take(&address_of(address), monotonic());
         taken.map_err(|_too_many| ApiError::TooManyUnauthenticated { after_seconds: 1 })
@@ -46,22 +40,20 @@ impl Identities {
         self.unauthenticated.give_back(&address_of(address));
     }
 
-    /// Removes a key that this process revoked from the cache.
+    /// This process revoked the key.
     pub(crate) fn forget(&self, prefix: &str) {
         self.cache.forget(|known| known.api_key.as_deref() == Some(prefix));
     }
 
-    /// Removes a session that this process ended from the cache.
+    /// This process ended the session.
     pub(crate) fn forget_session(&self, session: SessionId) {
         self.cache.forget(|known| known.session == Some(session));
     }
 
-    /// Removes all identities of a tenant from the cache.
     pub(crate) fn forget_tenant(&self, tenant: TenantId) {
         self.cache.forget(|known| known.tenant == tenant);
     }
 
-    /// Removes all identities of a user from the cache.
     pub(crate) fn forget_user(&self, user: UserId) {
         self.cache.forget(|known| known.user == Some(user));
     }

@@ -1,9 +1,9 @@
 //! Sessions in requests: the cookie, and the CSRF token.
 //!
 //! A browser sends a cookie whichever page caused the request. So a request with a cookie must not
-//! come from a page of another origin ([`crate::http::origin`]). A request that changes something
-//! must also show a token that only our own pages can read. The only write is the time of the
-//! session's last use.
+//! come from a page of another origin ([`crate::http::origin`]). One that changes something must
+//! also show a token that only our own pages can read. The only write is the time of the session's
+//! last use.
 
 use actix_web::http::Method;
 use actix_web::http::header::{COOKIE, HeaderMap, HeaderValue, InvalidHeaderValue, SET_COOKIE};
@@ -17,11 +17,11 @@ use super::{BeforeTenant, Identity, TenantOfCaller};
 use crate::error::ApiError;
 use crate::state::ApiState;
 
-/// Attributes of every cookie: no script reads it, it is sent over TLS (or on this machine) only,
-/// to this host only, and not with cross-site subrequests.
+/// No script reads the cookie. Browsers send it over TLS (or on this machine) only, to this host
+/// only, and not with cross-site subrequests.
 const ATTRIBUTES: &str = "Path=/; Secure; HttpOnly; SameSite=Lax";
 
-/// The session token of the cookie; `None` without a cookie.
+/// `None` without a cookie.
 ///
 /// # Errors
 /// The token is malformed, or there are two cookies. The `__Host-` prefix prevents other hosts from
@@ -38,10 +38,6 @@ pub(crate) fn cookie(headers: &HeaderMap) -> Result<Option<SessionToken>, ApiErr
     }
 }
 
-/// Sets the cookie of a session.
-///
-/// # Errors
-/// Never for a valid token.
 pub(crate) fn set_cookie(
     headers: &mut HeaderMap,
     token: &SessionToken,
@@ -55,14 +51,12 @@ pub(crate) fn set_cookie(
     Ok(())
 }
 
-/// Removes the cookie of a session.
 pub(crate) fn clear_cookie(headers: &mut HeaderMap) -> Result<(), InvalidHeaderValue> {
     let value = HeaderValue::from_str(&format!("{SESSION_COOKIE}=; {ATTRIBUTES}; Max-Age=0"))?;
     headers.append(SET_COOKIE, value);
     Ok(())
 }
 
-/// Rejects a request that changes something and does not show the CSRF token of its session.
 pub(super) fn check_csrf(token: &SessionToken, method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
     if method.is_safe() {
         return Ok(());
@@ -74,10 +68,6 @@ pub(super) fn check_csrf(token: &SessionToken, method: &Method, headers: &Header
     }
 }
 
-/// Resolves a session token.
-///
-/// # Errors
-/// The session is unknown or has ended, or the database fails.
 pub(super) async fn look_up(state: &ApiState, token: &SessionToken) -> Result<Identity, ApiError> {
     let id = token.id();
     let found = state.recognise(&BeforeTenant(()), "find_session", async |conn: &mut Conn| {

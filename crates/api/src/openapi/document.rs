@@ -18,7 +18,6 @@ use crate::http::idempotency::is_about_secrets;
 use crate::http::route::{Needs, Operation, Path};
 use crate::openapi::operation::{EVENT_STREAM, OperationDoc, RequestBody, ResponseDoc};
 
-/// The document for these routes, which are below [`BASE_PATH`].
 pub(crate) fn document(table: &[Path]) -> Value {
     let mut writing = Writing::new();
     let mut paths = Map::new();
@@ -53,7 +52,6 @@ pub(crate) fn document(table: &[Path]) -> Value {
     document
 }
 
-/// Generates the schemas of the document.
 struct Writing {
     taken: SchemaGenerator,
     answered: SchemaGenerator,
@@ -140,7 +138,6 @@ impl Writing {
         parameters
     }
 
-    /// The fields of a type as parameters.
     fn of_query(&mut self, schema: fn(&mut SchemaGenerator) -> schemars::Schema) -> Vec<Value> {
         let object = schema(&mut self.taken).to_value();
         let required: Vec<&str> = match object.get("required").and_then(Value::as_array) {
@@ -198,7 +195,6 @@ impl Writing {
         }
     }
 
-    /// The components. References of answers in the document are changed to the schemas of answers.
     fn components(mut self, document: &mut Value) -> Value {
         let problem = self.answered.subschema_for::<Problem>().to_value();
         let taken: Schemas = self.taken.take_definitions(true);
@@ -244,7 +240,6 @@ impl Writing {
     }
 }
 
-/// One event of a stream, whose data is JSON of this schema.
 fn event(data: &Value) -> Value {
     json!({
         "type": "object",
@@ -306,12 +301,10 @@ fn header(description: &str) -> Value {
     json!({"description": description, "schema": {"type": "string"}})
 }
 
-/// Reports whether an operation accepts `Idempotency-Key`.
 fn takes_key(path: &Path, method: &Method, says: &OperationDoc) -> bool {
     says.is_repeatable || !method.is_safe() && !is_about_secrets(path.pattern())
 }
 
-/// The headers of an answer.
 fn headers(path: &Path, method: &Method, says: &OperationDoc, status: StatusCode) -> Map<String, Value> {
     let mut headers = Map::new();
     // A resource with conditional requests returns its tag, unless the answer reports its deletion.
@@ -329,12 +322,10 @@ fn headers(path: &Path, method: &Method, says: &OperationDoc, status: StatusCode
     headers
 }
 
-/// The names in braces of a pattern.
 pub(super) fn placeholders(pattern: &str) -> impl Iterator<Item = &str> {
     pattern.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
 }
 
-/// Schema and description of a path parameter.
 fn placeholder(name: &str) -> (Value, &'static str) {
     let text = json!({"type": "string", "minLength": 1});
     match name {
@@ -348,12 +339,11 @@ fn placeholder(name: &str) -> (Value, &'static str) {
     }
 }
 
-/// The tag of a path: its first segment.
 fn tag(pattern: &str) -> &str {
     pattern.trim_start_matches('/').split('/').next().unwrap_or_default()
 }
 
-/// The operation id, from method and path: `GET /jobs/{job}/versions` is `get_jobs_job_versions`.
+/// `GET /jobs/{job}/versions` is `get_jobs_job_versions`.
 fn id(method: &Method, pattern: &str) -> String {
     let path = pattern.replace(['{', '}'], "").replace(['/', '-', '.'], "_");
     format!("{}{path}", word(method))

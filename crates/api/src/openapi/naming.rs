@@ -1,21 +1,18 @@
-//! Names of schemas that differ between requests and answers.
+//! Names of schemas that differ between requests and answers. Pure.
 //!
-//! A request may omit a field with a default; an answer always has it. Such a type has two schemas,
-//! and so has every type that refers to it; all other types have one. Pure.
+//! A request may omit a field with a default; an answer always has it. Such a type, and every type
+//! that refers to it, has two schemas.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// Prefix of references to schemas.
 pub(super) const SCHEMAS: &str = "#/components/schemas/";
-/// Suffix of a schema for answers, if the same type has another schema for requests.
 const ANSWERED: &str = "Answer";
 
-/// Schemas by name.
+/// By name.
 pub(super) type Schemas = Map<String, Value>;
 
-/// All schemas under unique names, and the names that answers must replace.
 pub(super) fn joined(taken: Schemas, answered: Schemas) -> (Schemas, BTreeSet<String>) {
     let renamed = renamed(&taken, &answered);
     let mut all = taken;
@@ -27,7 +24,6 @@ pub(super) fn joined(taken: Schemas, answered: Schemas) -> (Schemas, BTreeSet<St
     (all, renamed)
 }
 
-/// Names whose meaning differs between requests and answers.
 fn renamed(taken: &Schemas, answered: &Schemas) -> BTreeSet<String> {
     let differs = |(name, schema): (&String, &Value)| {
         taken.get(name).is_some_and(|other| other != schema).then(|| name.clone())
@@ -48,7 +44,6 @@ fn renamed(taken: &Schemas, answered: &Schemas) -> BTreeSet<String> {
     }
 }
 
-/// Names that a schema refers to.
 fn references(schema: &Value) -> Vec<&str> {
     match schema {
         Value::Object(fields) => fields
@@ -63,7 +58,6 @@ fn references(schema: &Value) -> Vec<&str> {
     }
 }
 
-/// Changes references to names in `renamed` to the schemas of answers.
 pub(super) fn rename(schema: &mut Value, renamed: &BTreeSet<String>) {
     match schema {
         Value::Object(fields) => {

@@ -1,6 +1,4 @@
-//! Description of an operation: its input and its answers, by the types that are read and written.
-//!
-//! The table of routes ([`crate::routes::table`]) accepts no handler without it. Plain data.
+//! Description of an operation: its input and its answers, by their types. Plain data.
 
 use actix_web::http::StatusCode;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -8,7 +6,6 @@ use serde_json::{Value, json};
 
 use crate::http::extract::MERGE_PATCH_JSON;
 
-/// Generates the schema of a type.
 pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 #[derive(Debug, Clone)]
@@ -20,7 +17,6 @@ pub(crate) struct OperationDoc {
     pub(super) is_conditional: bool,
     pub(super) is_repeatable: bool,
     pub(super) is_resumable: bool,
-    /// Returns 404 although the path has no parameter.
     pub(super) may_be_missing: bool,
 }
 
@@ -35,16 +31,13 @@ pub(super) struct RequestBody {
 pub(super) struct ResponseDoc {
     pub(super) status: StatusCode,
     pub(super) media_type: &'static str,
-    /// `None` for an answer without a body.
     pub(super) schema: Option<SchemaOf>,
 }
 
-/// Server-sent events.
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
-/// Default content type of bodies.
 const JSON: &[&str] = &["application/json"];
 
-/// An operation with this summary: an imperative sentence without a full stop.
+/// `summary` is an imperative sentence without a full stop.
 pub(crate) const fn operation(summary: &'static str) -> OperationDoc {
     OperationDoc {
         summary,
@@ -59,7 +52,7 @@ pub(crate) const fn operation(summary: &'static str) -> OperationDoc {
 }
 
 impl OperationDoc {
-    /// Has query parameters: the fields of `T`.
+    /// The fields of `T` are the query parameters.
     pub(crate) fn query<T: JsonSchema>(self) -> Self {
         // Its fields become parameters, so it has no own schema.
         Self { query: Some(T::json_schema), ..self }
@@ -69,22 +62,18 @@ impl OperationDoc {
         self.query.is_some()
     }
 
-    /// Requires a body.
     pub(crate) fn takes<T: JsonSchema>(self) -> Self {
         self.body(schema_of::<T>, true, JSON)
     }
 
-    /// Requires a merge patch of a `T`: any of its fields.
     pub(crate) fn merges<T: JsonSchema>(self) -> Self {
         self.body(patch_of::<T>, true, &["application/json", MERGE_PATCH_JSON])
     }
 
-    /// Requires a body. Its name is in the path, so the body may omit it.
     pub(crate) fn takes_named<T: JsonSchema>(self) -> Self {
         self.body(without_name::<T>, true, JSON)
     }
 
-    /// Accepts an optional body.
     pub(crate) fn may_take<T: JsonSchema>(self) -> Self {
         self.body(schema_of::<T>, false, JSON)
     }
@@ -93,33 +82,27 @@ impl OperationDoc {
         Self { body: Some(RequestBody { schema, is_required, media_types }), ..self }
     }
 
-    /// Returns a `T` with this status.
     pub(crate) fn gives<T: JsonSchema>(self, status: StatusCode) -> Self {
         self.given(ResponseDoc { status, media_type: "application/json", schema: Some(schema_of::<T>) })
     }
 
-    /// Returns a `T`.
     pub(crate) fn ok<T: JsonSchema>(self) -> Self {
         self.gives::<T>(StatusCode::OK)
     }
 
-    /// Returns a new `T`.
     pub(crate) fn created<T: JsonSchema>(self) -> Self {
         self.gives::<T>(StatusCode::CREATED)
     }
 
-    /// Creates or replaces a `T` under its name.
     pub(crate) fn put<T: JsonSchema>(self) -> Self {
         self.ok::<T>().created::<T>()
     }
 
-    /// Returns no body.
     pub(crate) fn no_content(self) -> Self {
         self.given(ResponseDoc { status: StatusCode::NO_CONTENT, media_type: "", schema: None })
     }
 
-    /// Returns a stream of server-sent events with `T` as data, and continues after
-    /// `Last-Event-ID`.
+    /// Returns server-sent events with `T` as data, and continues after `Last-Event-ID`.
     pub(crate) fn streams<T: JsonSchema>(self) -> Self {
         let given =
             ResponseDoc { status: StatusCode::OK, media_type: EVENT_STREAM, schema: Some(schema_of::<T>) };
@@ -131,12 +114,10 @@ impl OperationDoc {
         self
     }
 
-    /// Accepts `If-Match`.
     pub(crate) fn if_match(self) -> Self {
         Self { is_conditional: true, ..self }
     }
 
-    /// Returns 404 although the path has no parameter.
     pub(crate) fn may_be_missing(self) -> Self {
         Self { may_be_missing: true, ..self }
     }
@@ -170,7 +151,6 @@ fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// The schema of a type with an optional `name`.
 fn without_name<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = T::json_schema(generator);
     if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {

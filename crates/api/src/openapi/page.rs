@@ -1,8 +1,8 @@
 //! Serves the document, and a page to read it.
 //!
-//! Both are the same for every caller and reveal nothing of the installation, so they need no key.
-//! The page is Swagger UI, served from this binary: it loads nothing from other hosts, and a key
-//! that a user types into it stays in the browser.
+//! Both reveal nothing of the installation, so they need no key. The page is Swagger UI from this
+//! binary: it loads nothing from other hosts, and a key that a user types into it stays in the
+//! browser.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ use crate::routes::table;
 
 pub(crate) const DOCUMENT: &str = "/api/v1/openapi.json";
 
-/// The page may load its own files and call this API. Its library writes styles into elements.
+/// The page loads only its own files and calls this API. Its library writes styles into elements.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
                       font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

@@ -1,14 +1,13 @@
 //! The page behind the `type` of every problem: each code, its meaning and its fix.
 //!
-//! Built once from docs/reference/problems.md, whose few forms it knows: headings and paragraphs
-//! with inline code. It is the same for every caller.
+//! Built once from docs/reference/problems.md, of which it knows headings and paragraphs with
+//! inline code.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use actix_web::HttpResponse;
 
-/// The source of the page.
 pub(crate) const TEXT: &str = include_str!("../../../../docs/reference/problems.md");
 
 static PAGE: LazyLock<String> = LazyLock::new(|| html(TEXT));
@@ -36,7 +35,6 @@ fn html(text: &str) -> String {
     page
 }
 
-/// Text with inline code.
 fn inline(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
     let marked = text.split('`').enumerate().map(|(index, part)| match index % 2 {

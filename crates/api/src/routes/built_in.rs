@@ -1,6 +1,5 @@
 //! Permission for built-in functions. They belong to the installation, whichever tenant their jobs
-//! are in: only an operator may change, switch, run or stop such a job. Every caller that sees the
-//! tenant's jobs sees them.
+//! are in: only an operator may change, switch, run or stop such a job.
 
 use sched_model::domain::identity::Permission;
 use sched_model::domain::ids::DispatchId;
@@ -9,17 +8,16 @@ use sched_model::{Conn, definitions::functions};
 use crate::error::ApiError;
 use crate::identity::Identity;
 
-/// Checks that the caller may have these functions run.
 pub(super) async fn functions(conn: &mut Conn, who: &Identity, names: &[&str]) -> Result<(), ApiError> {
     judge(!who.operates() && functions::any_is_system(conn, who.tenant(), names).await?)
 }
 
-/// Checks that the caller may change these jobs. Some may not exist.
+/// Some may not exist.
 pub(super) async fn jobs(conn: &mut Conn, who: &Identity, names: &[&str]) -> Result<(), ApiError> {
     judge(!who.operates() && !functions::system_jobs_among(conn, who.tenant(), names).await?.is_empty())
 }
 
-/// Checks that the caller may retry or cancel these runs. Some may not exist.
+/// Some may not exist.
 pub(super) async fn dispatches(conn: &mut Conn, who: &Identity, ids: &[DispatchId]) -> Result<(), ApiError> {
     judge(!who.operates() && functions::any_runs_system(conn, who.tenant(), ids).await?)
 }

@@ -11,17 +11,15 @@ use crate::error::ApiError;
 use crate::error::field_error::{FieldError, Reason};
 use crate::identity::Identity;
 
-/// The entity tag of a resource without a version number: the time of its last change.
+/// The time of the last change, for a resource without a version number.
 pub(super) fn tag(updated_at: chrono::DateTime<chrono::Utc>) -> String {
     format!("\"{}\"", version_of(updated_at))
 }
 
-/// The entity tag of a resource with a version number.
 pub(super) fn version_tag(version: i64) -> String {
     format!("\"{version}\"")
 }
 
-/// Adds the name of the path to a body that omits it.
 pub(super) fn named(name: &str, mut body: Value) -> Result<Value, ApiError> {
     if let Value::Object(fields) = &mut body {
         let given = fields.entry("name").or_insert_with(|| name.into());
@@ -63,7 +61,6 @@ pub(super) fn refused(error: ChangeError, kind: &'static str, name: &str) -> Api
     }
 }
 
-/// Only operators may change built-in resources.
 pub(super) fn may_touch_built_in(identity: &Identity, is_built_in: bool) -> Result<(), ApiError> {
     if is_built_in && !identity.operates() {
         return Err(ApiError::Forbidden(Permission::SystemOperate));
@@ -71,7 +68,6 @@ pub(super) fn may_touch_built_in(identity: &Identity, is_built_in: bool) -> Resu
     Ok(())
 }
 
-/// Reports whether the built-in jobs use this queue.
 pub(super) fn is_system_queue(tenant: TenantId, queue: &str) -> bool {
     tenant == DEFAULT_TENANT && queue == built_in::QUEUE
 }

@@ -98,8 +98,7 @@ pub(crate) async fn list(
     Ok(web::Json(with_total(limit.page(rows, cursor, shown), counted)))
 }
 
-/// Converts a query to a list of the model. Also returns the query that identifies the list in
-/// cursors.
+/// Also returns the query that identifies the list in cursors.
 fn meant(query: JobsQuery) -> Result<(List, JobsQuery), ApiError> {
     let which = JobsQuery { limit: None, cursor: None, total: None, ..query.clone() };
     let order = order(query.sort.unwrap_or(JobSort::Name));
@@ -184,7 +183,6 @@ pub(crate) async fn get(
     Ok(reply.into_response())
 }
 
-/// Shows a job, with its version as the entity tag for a later `If-Match`.
 pub(super) async fn shown(conn: &Conn, tenant: TenantId, job: Job) -> Result<Reply, ApiError> {
     let followed_by = dependencies::followers(conn, tenant, &[job.id]).await?.remove(&job.id);
     shown_with(job, followed_by.unwrap_or_default())
@@ -199,7 +197,7 @@ fn entity_tag(job: &Job) -> String {
     format!("\"{}\"", job.state.version)
 }
 
-/// The job with this id or name. For a name that is also an id, the id wins.
+/// For a name that is also an id, the id wins.
 pub(super) async fn find(conn: &Conn, tenant: TenantId, text: &str) -> DbResult<Option<Job>> {
     if text.contains('\0') {
         return Ok(None);
@@ -222,8 +220,7 @@ async fn find_ever(conn: &Conn, tenant: TenantId, text: &str) -> DbResult<Option
     find(conn, tenant, text).await
 }
 
-/// The job of a list: `of` must exist, deleted or not; `filter` may be purged, see
-/// [`self::filter`].
+/// `of` must exist, deleted or not; `filter` may be purged, see [`self::filter`].
 pub(super) async fn listed_of(
     conn: &Conn,
     tenant: TenantId,
@@ -237,7 +234,6 @@ pub(super) async fn listed_of(
     }
 }
 
-/// Like [`find_ever`], for the id only.
 async fn id_ever(conn: &Conn, tenant: TenantId, text: &str) -> Result<JobId, ApiError> {
     if let Ok(id) = text.parse()
         && jobs::is_there(conn, tenant, JobId(id)).await?
@@ -247,7 +243,7 @@ async fn id_ever(conn: &Conn, tenant: TenantId, text: &str) -> Result<JobId, Api
     Ok(find(conn, tenant, text).await?.ok_or_else(|| no_such_job(text))?.id)
 }
 
-/// The id of the job in a filter. A deleted job keeps its history under its id.
+/// A deleted job keeps its history under its id.
 pub(super) async fn filter(conn: &Conn, tenant: TenantId, text: &str) -> Result<JobId, ApiError> {
     match find(conn, tenant, text).await? {
         Some(job) => Ok(job.id),

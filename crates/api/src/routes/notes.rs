@@ -1,6 +1,6 @@
-//! Audit entries and events of a change of several resources. They are collected during the change
-//! and written last, because the audit log and the events are last in the lock order. All in one
-//! transaction: a process that dies has written nothing.
+//! Audit entries and events of a change of several resources. They are written last, because the
+//! audit log and the events are last in the lock order. All in one transaction: a process that dies
+//! has written nothing.
 
 use sched_model::domain::changes::differences;
 use sched_model::events::append::NewEvent;
@@ -16,8 +16,7 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
-    /// The changed fields of the last noted change, as the audit log shows them. Empty unless it
-    /// was an update.
+    /// Of the last noted change. Empty unless it was an update.
     pub(super) fn fields(&self, change: Change) -> Vec<FieldChange> {
         let entry = self.entries.last().filter(|_| change == Change::Updated);
         let both = entry.and_then(|entry| entry.before.as_ref().zip(entry.after.as_ref()));
@@ -30,7 +29,6 @@ impl Notes {
     }
 }
 
-/// The difference between two forms of a resource, by field.
 pub(super) fn field_changes(before: &Value, after: &Value) -> Vec<FieldChange> {
     let differences = differences(before, after).into_iter();
     differences

@@ -1,7 +1,7 @@
 //! Pausing and resuming jobs, functions, queues, projects and tenants.
 //!
-//! A change is one transaction with its audit entry and its event. Repeating it is harmless and
-//! writes nothing. A pause changes no run: runs that wait keep waiting, and running ones continue.
+//! A change is one transaction with its audit entry and event. A repetition writes nothing. A pause
+//! changes no run: waiting runs keep waiting, and running ones continue.
 
 use actix_web::{Handler, HttpResponse, web};
 use sched_model::definitions::pauses::{self, Target, Turn, TurnRequest};
@@ -23,7 +23,6 @@ use crate::routes::jobs::switches;
 use crate::routes::operations::auditing::plain;
 use crate::routes::runs::cancellations::reason;
 
-/// A kind of resource that can be paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pausable {
     /// Its pause is a version of the job and may have an end ([`switches`]).
@@ -59,7 +58,7 @@ pub(crate) fn resume(kind: Pausable) -> impl Handler<(Call, web::Path<String>, B
 }
 
 impl Pausable {
-    /// The name of the kind in messages.
+    /// In messages.
     const fn name(self) -> &'static str {
         match self {
             Self::Job => "job",
@@ -70,7 +69,6 @@ impl Pausable {
         }
     }
 
-    /// The name of the transaction.
     const fn transaction(self) -> &'static str {
         match self {
             Self::Job => "turn_job",
@@ -121,7 +119,6 @@ struct Subject<'a> {
     target: Target<'a>,
 }
 
-/// The start or the end of a pause.
 struct Change<'a> {
     kind: Pausable,
     name: &'a str,
@@ -162,7 +159,7 @@ impl Change<'_> {
         }
     }
 
-    /// Writes the pause, its audit entry and its event, unless the pause is as requested already.
+    /// Writes nothing if the pause is as requested already.
     async fn save(&self, conn: &mut Conn, subject: Subject<'_>, by: &Actor) -> Result<(), ApiError> {
         let Subject { tenant, project, target } = subject;
         // The operator names a tenant by its slug; its own event and entry do not.
@@ -203,7 +200,6 @@ const fn target_is_tenant(target: Target<'_>) -> bool {
     matches!(target, Target::Tenant)
 }
 
-/// The names of a change in the audit log and in the stream of events.
 struct Words {
     action: &'static str,
     target_type: &'static str,

@@ -1,7 +1,6 @@
 //! The table of routes: every path below [`sched_wire::BASE_PATH`], and for each method its
-//! requirement, its handler and its description in the OpenAPI document.
-//!
-//! Tests walk this table: there is no other way to a route.
+//! requirement, its handler and its OpenAPI description. Tests walk this table; it contains every
+//! route.
 
 mod identity;
 mod resources;
@@ -31,8 +30,7 @@ pub(crate) fn table() -> Vec<Path> {
         .collect()
 }
 
-/// The WebSocket of events. It is outside the base path, and not in the OpenAPI document, which
-/// cannot describe `WebSockets`.
+/// Outside the base path, and not in the OpenAPI document, which cannot describe `WebSockets`.
 pub(crate) fn socket() -> Path {
     at(wire::EVENTS_SOCKET).get(
         P::RunsRead,
@@ -41,7 +39,7 @@ pub(crate) fn socket() -> Path {
     )
 }
 
-/// Pages for browsers. Their roots are in [`crate::http::route::PAGES`]. Not in the OpenAPI document.
+/// Their roots are in [`crate::http::route::PAGES`]. Not in the OpenAPI document.
 pub(crate) fn pages() -> Vec<Path> {
     vec![
         at("/api/docs").get(Needs::Page, openapi::page, operation("Show the documentation of the API")),

@@ -1,8 +1,6 @@
-//! Compares every answer of every test with the OpenAPI document: the status, the content type and
-//! each field.
+//! Compares every answer of every test with the OpenAPI document: status, content type and fields.
 //!
-//! The document is that of the API under test. Objects with listed fields are closed: an additional
-//! field is an undocumented one.
+//! Objects with listed fields are closed: an additional field is undocumented.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -14,8 +12,7 @@ use serde_json::{Map, Value, json};
 use test_support::http::{self, Answer};
 use tokio::sync::OnceCell;
 
-/// The document and its index. Each test process requests it once: all APIs are built from the same
-/// sources.
+/// Requested once per test process: all APIs are built from the same sources.
 static DOCUMENT: OnceCell<Document> = OnceCell::const_new();
 
 struct Document {
@@ -24,8 +21,6 @@ struct Document {
     schemas: Mutex<HashMap<String, Arc<Validator>>>,
 }
 
-/// Compares an answer with the document.
-///
 /// # Panics
 /// The answer differs from the document.
 pub(crate) async fn check(addr: SocketAddr, method: &str, path: &str, answer: &Answer) {
@@ -40,7 +35,7 @@ pub(crate) async fn check(addr: SocketAddr, method: &str, path: &str, answer: &A
     let document = DOCUMENT.get_or_try_init(async || {
         http::get(addr, &format!("{BASE_PATH}/openapi.json")).await.map(|served| Document::new(served.json()))
     });
-    // If this API does not answer any more, the next answer requests the document again.
+    // If this API has ended, the next answer requests the document again.
     let Ok(document) = document.await else { return };
     if let Err(wrong) = document.judge(method, path, answer) {
         panic!("{method} {path} {}: {wrong}: {}", answer.status, answer.body);
@@ -57,7 +52,7 @@ impl Document {
     }
 
     fn judge(&self, method: &str, path: &str, answer: &Answer) -> Result<(), String> {
-        // Undocumented paths are refused before any documented handler runs.
+        // Undocumented paths are rejected before any documented handler runs.
         let Some((pattern, methods)) = self.find(path) else { return Ok(()) };
         let Some(operation) = methods.get(method.to_lowercase()) else { return Ok(()) };
         let responses = &operation["responses"];
@@ -96,7 +91,6 @@ impl Document {
         if told.is_empty() { Ok(()) } else { Err(told.join("; ")) }
     }
 
-    /// The matching path of the document with the fewest parameters.
     fn find(&self, path: &str) -> Option<(&str, &Value)> {
         let fits = |pattern: &str| {
             let (parts, asked) = (pattern.split('/'), path.split('/'));
@@ -122,8 +116,7 @@ impl Document {
     }
 }
 
-/// Closes objects with listed fields, unless they are parts of a schema with more fields
-/// (`is_whole`).
+/// Closes objects with listed fields, unless they are parts of a larger schema (`is_whole`).
 fn close(value: &mut Value, is_whole: bool) {
     match value {
         Value::Object(fields) => {
@@ -136,7 +129,6 @@ fn close(value: &mut Value, is_whole: bool) {
             }
             for (name, inner) in fields.iter_mut() {
                 match (name.as_str(), inner) {
-                    // The keys below are field names.
                     ("properties", Value::Object(named)) => {
                         named.values_mut().for_each(|one| close(one, true))
                     }

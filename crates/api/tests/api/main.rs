@@ -1,5 +1,3 @@
-//! The API from outside: HTTP requests against a real database.
-
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -36,12 +36,11 @@ pub(crate) struct TestApp {
 }
 
 impl TestApp {
-    /// A ready API.
     pub(crate) async fn start() -> Self {
         Self::on(Fixture::bare().await, &["test"], &[]).await
     }
 
-    /// Stops the API, and starts one on the same database with secret keys of these ids.
+    /// Restarts the API on the same database with secret keys of these ids.
     pub(crate) async fn restart_with_keys(&mut self, ids: &[&str]) {
         self.ask_to_stop();
         tokio::time::timeout(LIMIT, &mut self.task).await.unwrap().unwrap().unwrap();
@@ -50,12 +49,10 @@ impl TestApp {
         self.wait_ready().await;
     }
 
-    /// A ready API with more settings.
     pub(crate) async fn start_with(settings: &[(&str, &str)]) -> Self {
         Self::on(Fixture::bare().await, &[], settings).await
     }
 
-    /// Another ready API on the same database.
     pub(crate) async fn twin(&self) -> Twin {
         let (addr, shutdown, task, keys) = launch(&self.fixture.db, &["test"]);
         wait_for("the other API is ready", LIMIT, async || {
@@ -74,7 +71,6 @@ impl TestApp {
         app
     }
 
-    /// Waits until the API is ready.
     pub(crate) async fn wait_ready(&self) {
         wait_for("the API is ready", LIMIT, async || {
             let answer = self.get("/health/ready").await;
@@ -83,17 +79,14 @@ impl TestApp {
         .await;
     }
 
-    /// Stops the API as a first signal does.
     pub(crate) fn ask_to_stop(&self) {
         self.shutdown.trigger();
     }
 
-    /// Kills the API without a clean stop.
     pub(crate) fn killed(self) -> Fixture {
         self.fixture
     }
 
-    /// Waits until the API has ended.
     pub(crate) async fn ended(self) -> Result<(), StartError> {
         tokio::time::timeout(LIMIT, self.task).await.unwrap().unwrap()
     }
@@ -111,8 +104,6 @@ impl TestApp {
         send(self.addr, request).await
     }
 
-    /// Applies a manifest that must be accepted, and returns the changes as `kind name change`
-    /// lines.
     pub(crate) async fn apply(&self, manifest: &Value) -> Vec<String> {
         let answer = self.post("/api/v1/apply", manifest).await;
         assert_eq!(answer.status, 200, "{}", answer.body);
@@ -123,14 +114,12 @@ impl TestApp {
         answer.json()["results"].as_array().unwrap().iter().map(line).collect()
     }
 
-    /// Creates the function `f` and manual jobs of it.
     pub(crate) async fn with_jobs(&self, names: &[&str]) {
         let jobs: Vec<Value> = names.iter().map(|name| manual(name)).collect();
         self.apply(&json!({"task_functions": [function("f")], "jobs": jobs})).await;
     }
 }
 
-/// An API beside that of a test; dropping it ends it.
 pub(crate) struct Twin {
     pub(crate) addr: SocketAddr,
     _shutdown: Shutdown,
@@ -140,7 +129,7 @@ pub(crate) struct Twin {
 
 type Task = OwnedTask<Result<(), StartError>>;
 
-/// An API that may not be ready yet, and the folder of its keys: one for each id.
+/// An API that may not be ready yet, and the folder with one key per id.
 fn launch(db: &TestDatabase, ids: &[&str]) -> (SocketAddr, Shutdown, Task, TempDir) {
     launch_with(db, ids, &[])
 }
@@ -186,17 +175,14 @@ fn launch_with(
     (addr, shutdown, task, keys)
 }
 
-/// A task function of a manifest.
 pub(crate) fn function(name: &str) -> Value {
     json!({"name": name, "handler_type": "process", "handler_config": {"program": "true"}})
 }
 
-/// A manual job of the function `f`.
 pub(crate) fn manual(name: &str) -> Value {
     json!({"name": name, "function": "f", "job_type": "manual"})
 }
 
-/// The pointers of a problem, sorted.
 pub(crate) fn pointers(problem: &Value) -> Vec<String> {
     let errors = problem["errors"].as_array().cloned().unwrap_or_default();
     let mut found: Vec<String> =
@@ -205,7 +191,6 @@ pub(crate) fn pointers(problem: &Value) -> Vec<String> {
     found
 }
 
-/// A request as a test sends it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
@@ -215,7 +200,6 @@ pub(crate) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// A request without a body and without headers.
     pub(crate) const fn new(method: &'a str, path: &'a str) -> Self {
         Self { method, path, headers: &[], body: None }
     }
@@ -253,8 +237,8 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Sends one request as given. Adds `Host` and, for paths of the API, the key of the tests, unless
-/// the headers contain them.
+/// Sends one request. Adds `Host` and, for paths of the API, the key of the tests, unless the
+/// headers contain them.
 pub(crate) async fn send(addr: SocketAddr, request: Request<'_>) -> Answer {
     let Request { method, path, headers, body } = request;
     let mut text = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
@@ -283,15 +267,14 @@ pub(crate) async fn send(addr: SocketAddr, request: Request<'_>) -> Answer {
 async fn exchange(addr: SocketAddr, text: &str) -> Answer {
     let (mut from, mut to) = TcpStream::connect(addr).await.unwrap().into_split();
     let mut bytes = Vec::new();
-    // A request that is refused for its length gets its answer, and the connection closes, before
-    // all of it was sent.
+    // A request with an excessive length gets its answer, and the connection closes, before all of
+    // it was sent.
     let (written, read) = tokio::join!(to.write_all(text.as_bytes()), from.read_to_end(&mut bytes));
     let seen = String::from_utf8_lossy(&bytes);
     assert!(seen.starts_with("HTTP/1.1 "), "no answer: {written:?} {read:?} {seen:?}");
     answer(&seen)
 }
 
-/// Parses an answer.
 pub(crate) fn answer(text: &str) -> Answer {
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
     let mut lines = head.lines();
@@ -303,7 +286,7 @@ pub(crate) fn answer(text: &str) -> Answer {
     Answer { status, headers: lines.map(header).collect(), body: body.to_owned() }
 }
 
-/// Like [`send`], with a body whose length the headers do not contain.
+/// Like [`send`], for a body without a length header.
 pub(crate) async fn send_unsized(
     addr: SocketAddr,
     path: &str,

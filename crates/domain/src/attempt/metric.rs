@@ -1,12 +1,11 @@
 //! The numbers that an attempt may report about itself.
 
-/// Most numbers of one attempt.
 pub const MOST: usize = 20;
 
-/// Longest name of a number, in characters.
+/// In characters.
 const LONGEST_NAME: usize = 64;
 
-/// Whether it may name a number: up to 64 small letters, digits and `_`.
+/// Up to 64 small letters, digits and `_`.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     let is_fit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';

@@ -6,40 +6,34 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 text_enum! {
-    /// How the delay grows from one retry to the next.
     pub enum BackoffType {
         Fixed = "fixed",
-        /// Base times the number of the retry.
         Linear = "linear",
-        /// Base doubled with every retry.
         Exponential = "exponential",
     }
 }
 
-/// Most error classes that a policy names.
 pub const MOST_CLASSES: usize = 50;
-/// Longest of them, in characters.
+/// In characters.
 pub const LONGEST_CLASS: usize = 100;
 
-/// How often and after which delay an attempt is repeated.
-///
 /// Fields of a newer release are ignored, so that an older program can run beside it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryPolicy {
-    /// Attempts in all, the first included; 1 means no retry. 1 to 100.
+    /// The first attempt included, 1 to 100; 1 means no retry.
     pub max_attempts: u32,
-    /// Base of the delay in seconds, 0 to 86,400.
+    /// In seconds, 0 to 86,400.
     #[serde(default = "default_backoff_seconds")]
     pub backoff_seconds: u32,
     #[serde(default = "default_backoff_type")]
     pub backoff_type: BackoffType,
-    /// The delay never exceeds this, in seconds, 1 to 604,800.
+    /// In seconds, 1 to 604,800.
     #[serde(default = "default_max_backoff_seconds")]
     pub max_backoff_seconds: u32,
-    /// The delay is lengthened by up to this share of itself, in percent, 0 to 100, so that many retries do not meet.
+    /// In percent of the delay, 0 to 100. Lengthens the delay, so that many retries do not meet.
     #[serde(default = "default_jitter_percent")]
     pub jitter_percent: u8,
-    /// Error classes that are not worth another attempt: at most [`MOST_CLASSES`] of [`LONGEST_CLASS`] characters.
+    /// Classes without another attempt: at most [`MOST_CLASSES`] of [`LONGEST_CLASS`] characters.
     #[serde(default)]
     pub non_retryable: Vec<String>,
 }
@@ -58,7 +52,7 @@ const fn default_jitter_percent() -> u8 {
 }
 
 impl RetryPolicy {
-    /// The policy of jobs whose function has none either, for `MAX_RETRY_ATTEMPTS` attempts.
+    /// For a function without a policy, with `MAX_RETRY_ATTEMPTS` attempts.
     #[must_use]
     pub fn standard(max_attempts: u32) -> Self {
         Self {
@@ -71,7 +65,6 @@ impl RetryPolicy {
         }
     }
 
-    /// The mistakes in the policy: pairs of field and message.
     #[must_use]
     pub fn mistakes(&self) -> Vec<(&'static str, String)> {
         let mut found = Vec::new();
@@ -95,7 +88,7 @@ impl RetryPolicy {
         found
     }
 
-    /// Delay before retry number `retry` (the first retry is 1).
+    /// Delay before retry number `retry`, counted from 1.
     ///
     /// Fixed: `base`; linear: `base * n`; exponential: `base * 2^(n-1)` (DSP-3). The result is
     /// capped, then lengthened by `random` (0 to 1) times the jitter share. So a retry is never
@@ -113,7 +106,6 @@ impl RetryPolicy {
         capped + capped.mul_f64(random.clamp(0.0, 1.0) * f64::from(self.jitter_percent.min(100)) / 100.0)
     }
 
-    /// The policy with one more class that is not worth another attempt.
     #[must_use]
     pub fn refusing(&self, error_class: &str) -> Self {
         let mut policy = self.clone();
@@ -121,8 +113,7 @@ impl RetryPolicy {
         policy
     }
 
-    /// Whether an attempt that failed with `error_class` may be followed by another, `failures` having failed so far,
-    /// this one included.
+    /// `failures` includes the attempt that failed with `error_class`.
     #[must_use]
     pub fn allows_another(&self, failures: u32, error_class: Option<&str>) -> bool {
         failures < self.max_attempts

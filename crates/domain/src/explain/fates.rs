@@ -13,7 +13,7 @@ use super::{
 };
 use sched_timetable::SkipReason;
 
-/// Explains the fire times in `from..to`, `from` included and `to` excluded.
+/// Explains the fire times in `from..to`.
 ///
 /// # Errors
 /// The window is empty or has too many fire times.
@@ -56,7 +56,6 @@ fn line(first: DateTime<Utc>, last: DateTime<Utc>, fate: Fate) -> Line {
     Line { first, last, count: 1, is_count_exact: true, version: None, moved_from: None, fate }
 }
 
-/// Lines under construction, and the records they have used.
 struct Lines<'a> {
     evidence: &'a Evidence,
     from: DateTime<Utc>,
@@ -93,8 +92,8 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// A segment whose fire times cannot be computed: shows its records and reports that missing
-    /// ones are unknown.
+    /// A segment without computable fire times: shows its records and reports that missing ones are
+    /// unknown.
     fn add_unknown(&mut self, segment: &Segment<'_>, error: &str) {
         let (first, last) = (segment.after.max(self.from), segment.until.min(self.to));
         let why = format!(
@@ -104,7 +103,7 @@ impl<'a> Lines<'a> {
         self.all.push(Line { count: 0, ..line(first, last, Fate::Unclear { why }) });
     }
 
-    /// The job's cursor, if no schedule names it: a fire that a change of the job left due.
+    /// The cursor, if no schedule names it: a change of the job left this fire due.
     fn add_cursor(&mut self) {
         let Some(at) = self.evidence.cursor.filter(|at| *at <= self.evidence.now) else { return };
         let is_known = self.all.iter().any(|line| line.count > 0 && line.first == at)
@@ -132,7 +131,6 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// The record of skipped fires that contains a fire time.
     fn skip_at(&self, at: DateTime<Utc>) -> Option<&'a Skip> {
         let (_, skip) = self.skips.range(..=at).next_back()?;
         Some(*skip).filter(|skip| at <= skip.last)
@@ -157,7 +155,6 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// The fate of a fire time that has no record.
     fn unrecorded(&self, segment: &Segment<'_>, at: DateTime<Utc>, occurrence: Occurrence) -> Fate {
         let evidence = self.evidence;
         if let Some(disabled) = self.disabled(segment, at) {
@@ -184,7 +181,6 @@ impl<'a> Lines<'a> {
             _ if occurrence.is_excluded => Fate::Excluded,
             Some(_) if is_future => Fate::Upcoming { is_paused: self.is_paused_at(at), is_excluded: false },
             Some(cursor) if cursor <= at => self.undecided(at),
-            // The cursor is past it, or there is no cursor.
             _ => self.unclear(segment).unwrap_or(Fate::Unaccounted),
         }
     }
@@ -195,7 +191,6 @@ impl<'a> Lines<'a> {
         Fate::Undecided { since, held_until }
     }
 
-    /// Whether the job was disabled, and so had no fire time.
     fn disabled(&self, segment: &Segment<'_>, at: DateTime<Utc>) -> Option<Fate> {
         let version = segment.version;
         if segment.settings().is_some_and(|settings| !settings.is_enabled) {
@@ -211,7 +206,7 @@ impl<'a> Lines<'a> {
         is_past_the_books.then_some(Fate::Disabled { since: None, by: None })
     }
 
-    /// Why it is unknown whether this was a fire time at all, if it is unknown.
+    /// Why it is unknown whether this was a fire time.
     fn unclear(&self, segment: &Segment<'_>) -> Option<Fate> {
         let names = &segment.settings()?.calendars;
         let changed =
@@ -230,7 +225,6 @@ impl<'a> Lines<'a> {
         Fate::Skipped { skip: Box::new(skip.clone()), pause }
     }
 
-    /// The latest pause that was begun up to an instant.
     fn pause_at(&self, at: DateTime<Utc>) -> Option<PauseInForce> {
         let mut versions = self.evidence.versions.iter().rev();
         let version = versions.find(|version| version.change == "paused" && version.changed_at <= at)?;
@@ -242,13 +236,12 @@ impl<'a> Lines<'a> {
         })
     }
 
-    /// Whether the job is paused at a future instant, by its current state.
     fn is_paused_at(&self, at: DateTime<Utc>) -> bool {
         self.evidence.is_paused && self.evidence.paused_until.is_none_or(|until| at < until)
     }
 }
 
-/// The lines in order, neighbours of one fate as one.
+/// Merges neighbours of one fate.
 fn collapsed(mut lines: Vec<Line>) -> Vec<Line> {
     lines.sort_by_key(|line| (line.first, line.count));
     let mut all: Vec<Line> = Vec::new();

@@ -5,36 +5,27 @@ use std::collections::BTreeMap;
 use super::{Fate, Line};
 use sched_timetable::SkipReason;
 
-/// How many fire times of a window had which fate.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Summary {
-    /// All fire times. Those without a record because the job was disabled or over are not counted.
+    /// Without those that a disabled or ended job would have had.
     pub fire_times: u64,
     pub dispatched: u64,
-    /// Skipped, by the word of the reason.
     pub skipped: BTreeMap<&'static str, u64>,
     pub upcoming: u64,
-    /// Due, and not yet decided about.
     pub undecided: u64,
     /// Perhaps removed by retention.
     pub pruned: u64,
     /// Their fate, or whether they were fire times, is unknown.
     pub unclear: u64,
-    /// With two fates.
     pub two_fates: u64,
-    /// Without any.
     pub unaccounted: u64,
-    /// Fire times that a disabled job would have had.
     pub while_disabled: u64,
-    /// Fire times that an ended job would have had.
     pub after_last_run: u64,
-    /// Triggers beside the schedule.
     pub triggers: u64,
 }
 
 impl Line {
-    /// Whether it is about real fire times: not about hypothetical ones, and not about ones that a
-    /// calendar moved away.
+    /// False for hypothetical fire times and for those that a calendar moved away.
     #[must_use]
     pub fn is_of_fire_times(&self) -> bool {
         let mut summary = Summary::default();
@@ -66,7 +57,7 @@ impl Summary {
             Fate::TwoFates { .. } => &mut self.two_fates,
             Fate::Unaccounted => &mut self.unaccounted,
             Fate::Unclear { .. } => {
-                // An unknown segment counts too, so that a reader does not see a zero for it.
+                // An unknown segment must not appear as zero.
                 self.unclear += count.max(1);
                 self.fire_times += count;
                 return;
@@ -89,13 +80,11 @@ impl Summary {
         self.skipped.entry(reason.as_str()).or_default()
     }
 
-    /// Whether every fire time has exactly one fate, as far as known.
     #[must_use]
     pub const fn is_sound(&self) -> bool {
         self.unaccounted == 0 && self.two_fates == 0
     }
 
-    /// The numbers as one sentence.
     #[must_use]
     pub fn sentence(&self) -> String {
         let skipped: u64 = self.skipped.values().sum();

@@ -1,4 +1,4 @@
-//! Each fate, from a schedule and its records; and the detection of a missing record.
+//! Each fate, and the detection of a missing record.
 
 mod dispatches;
 mod records;
@@ -119,7 +119,6 @@ fn dispatch(fire: &str) -> Dispatched {
     }
 }
 
-/// An hourly job that has existed since midnight, at 12:30.
 fn evidence() -> Evidence {
     Evidence {
         tenant: TenantId(Uuid::nil()),
@@ -145,7 +144,7 @@ fn explained(evidence: &Evidence, from: &str, to: &str) -> Explanation {
     explain(evidence, at(from), at(to)).expect("a window that is not too long")
 }
 
-/// Each line as `first-last count fate`, in hours and minutes.
+/// `first-last count fate`, in hours and minutes.
 fn shown(explanation: &Explanation) -> Vec<String> {
     let time = |at: DateTime<Utc>| at.format("%H:%M").to_string();
     let line = |line: &Line| {

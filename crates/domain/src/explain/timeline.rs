@@ -1,7 +1,6 @@
 //! Which settings were in effect when, and their fire times.
 //!
-//! A change takes effect at an instant: fires up to and including it belong to the settings before.
-//! Pure.
+//! Fires up to and including the instant of a change belong to the settings before. Pure.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,21 +11,19 @@ use super::{Evidence, ExplainError, MAX_FIRE_TIMES, Version};
 use crate::job::JobSettings;
 use sched_timetable::{Calendar, CalendarRoll, ScheduleError, Timetable};
 
-/// What the database distinguishes.
+/// Resolution of the database.
 pub(super) const TICK: TimeDelta = TimeDelta::microseconds(1);
 
 /// The reach of calendar moves, plus a day for a clock change.
 const REACH: TimeDelta = TimeDelta::days(61);
 
-/// One version while it was in effect.
 #[derive(Debug)]
 pub(super) struct Segment<'a> {
     pub(super) version: &'a Version,
-    /// Fires after this instant belong to it.
+    /// Excluded.
     pub(super) after: DateTime<Utc>,
-    /// Fires up to and including this one belong to it.
+    /// Included.
     pub(super) until: DateTime<Utc>,
-    /// Its timetable, or why that cannot be computed.
     pub(super) timetable: Result<Timetable, String>,
 }
 
@@ -37,14 +34,12 @@ pub(super) struct Occurrence {
     pub(super) is_suppressed: bool,
 }
 
-/// The fire times of a segment in a window, and those that move out of it.
 #[derive(Debug, Default)]
 pub(super) struct Occurrences {
     pub(super) fires: BTreeMap<DateTime<Utc>, Occurrence>,
     pub(super) moved: Vec<(DateTime<Utc>, DateTime<Utc>)>,
 }
 
-/// The segments that touch a window.
 pub(super) fn segments(evidence: &Evidence, from: DateTime<Utc>, to: DateTime<Utc>) -> Vec<Segment<'_>> {
     let calendars: Vec<(&str, Result<Calendar, String>)> = evidence
         .calendars
@@ -99,7 +94,7 @@ impl Segment<'_> {
         self.version.settings.as_ref().ok()
     }
 
-    /// Whether its fire times depend on calendars, of which only the present is known.
+    /// Only the present calendars are known.
     pub(super) fn moves_fires(&self) -> bool {
         self.settings().is_some_and(|settings| {
             !settings.calendars.is_empty() && settings.calendar_roll != CalendarRoll::Skip

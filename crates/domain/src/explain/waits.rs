@@ -1,12 +1,10 @@
 //! The blockers of a run, or of the next fire of a job, in the order in which an operator should
-//! check them.
+//! check them: switches from wide to narrow, events elsewhere, limits, and the position in the
+//! queue.
 //!
-//! `sched_model::explain::blockers` reads the facts. This module decides which of them block, and
-//! `words` writes the sentences. The order: switches first, from wide to narrow, then events
-//! elsewhere, then limits, and the position in the queue last. Every blocker is reported, not only
-//! the first, so that a user who ends a pause does not find a limit behind it. Pure. The result
-//! describes the state at the time of the read; reading it holds no lock and delays no other
-//! process.
+//! `sched_model::explain::blockers` reads the facts, this module decides which of them block, and
+//! `words` writes the sentences. Every blocker is reported, so that no limit hides behind a pause.
+//! Pure. The result describes the state at the time of the read, which holds no lock.
 
 mod facts;
 #[cfg(test)]
@@ -24,24 +22,22 @@ pub use facts::{
     Bounded, Holder, JobFacts, Paused, Pending, QueueFacts, Quota, Rate, RunningQuota, Upstream,
 };
 
-/// One blocker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of the facts")]
 pub enum Wait {
-    /// No worker claimed it in time; the leader will expire it.
+    /// The leader will expire it.
     Expired {
         at: DateTime<Utc>,
     },
-    /// The job is disabled and has no fire times.
     JobDisabled {
         reason: Option<String>,
     },
-    /// The job is paused: its fires are skipped.
+    /// Its fires are skipped.
     JobPaused {
         reason: Option<String>,
         until: Option<DateTime<Utc>>,
     },
-    /// Runs of the project are not claimed, and its fires are skipped.
+    /// Its runs are not claimed, and its fires are skipped.
     ProjectPaused(Paused),
     /// The same for the tenant.
     TenantPaused,
@@ -50,31 +46,27 @@ pub enum Wait {
         queue: String,
         reason: Option<String>,
     },
-    /// The function of the job is inactive.
     FunctionInactive {
         function: String,
     },
-    /// Runs of the task function are not claimed, and fires of its jobs are skipped.
+    /// Its runs are not claimed, and fires of its jobs are skipped.
     FunctionPaused(Paused),
-    /// The next time that the schedule names is excluded.
+    /// A calendar excludes the next fire time.
     Calendar {
         calendars: Vec<String>,
         excluded: DateTime<Utc>,
         next: Option<DateTime<Utc>>,
     },
-    /// Other jobs must end first.
     Dependency {
         mode: AfterMode,
         upstream: Vec<Upstream>,
     },
     NoLeader(Leadership),
-    /// No live worker claims new runs from the queue.
     NoWorker {
         queue: String,
         since: Option<DateTime<Utc>>,
         draining: i64,
     },
-    /// It is queued behind other runs of its job.
     Overlap {
         holders: Vec<Holder>,
         before: Bounded,
@@ -87,26 +79,21 @@ pub enum Wait {
         policy: OverlapPolicy,
         is_manual: bool,
     },
-    /// The tenant has used its dispatches of this minute.
     Quota(Quota),
-    /// The tenant has reached its limit of concurrent runs.
     RunningQuota(RunningQuota),
-    /// The scheduler holds the job.
     Held {
         until: DateTime<Utc>,
     },
-    /// The queue has reached its limit of concurrent runs.
     QueueFull {
         queue: String,
         running: i64,
         max_running: i64,
     },
-    /// The queue has reached its claim rate.
     QueueRate {
         queue: String,
         rate: Rate,
     },
-    /// It is claimed after the runs before it, as soon as a slot is free.
+    /// Claimed after the runs before it, as soon as a slot is free.
     Turn {
         queue: String,
         ahead: Bounded,
@@ -114,28 +101,23 @@ pub enum Wait {
         slots: i64,
         busy: i64,
     },
-    /// Its next attempt is not due.
     Retry {
         attempt: i32,
         at: DateTime<Utc>,
         error: Option<String>,
     },
-    /// Its first attempt is not due.
     NotDue {
         at: DateTime<Utc>,
     },
-    /// The next fire: in the future, or due and not yet decided.
+    /// In the future, or due and not yet decided.
     Fire {
         at: DateTime<Utc>,
         is_due: bool,
     },
-    /// It fires only by a trigger.
     Trigger,
-    /// Its last fire has passed.
     Over,
 }
 
-/// The blockers of a pending dispatch, in order.
 #[must_use]
 pub fn of_dispatch(
     now: DateTime<Utc>,
@@ -173,7 +155,6 @@ pub fn of_dispatch(
     waits
 }
 
-/// The blockers of the next run of a job, in order.
 #[must_use]
 pub fn of_job(facts: &JobFacts) -> Vec<Wait> {
     let settings = &facts.settings;
@@ -237,7 +218,6 @@ fn limits(queue: &QueueFacts) -> impl Iterator<Item = Wait> {
     quota.into_iter().chain(full).chain(rate.map(|rate| Wait::QueueRate { queue: name(), rate }))
 }
 
-/// The next time of the schedule, if a calendar excludes it.
 fn excluded(facts: &JobFacts) -> Option<Wait> {
     let settings = &facts.settings;
     if settings.calendars.is_empty() || !settings.is_enabled || settings.job_type == JobType::Manual {

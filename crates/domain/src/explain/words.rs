@@ -1,4 +1,4 @@
-//! Fates in words: one sentence each, for people.
+//! Fates in words: one sentence each.
 //!
 //! The fate has all the data of a sentence too. Pure.
 
@@ -10,17 +10,17 @@ use crate::instance::TermEnd;
 use crate::run_state::DispatchStatus;
 use sched_timetable::SkipReason;
 
-/// An instant, in seconds if it is whole.
+/// In seconds if it is whole.
 pub(super) fn instant(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
-/// An instant of an action, in milliseconds.
+/// In milliseconds.
 pub(super) fn moment(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-/// A duration with its significant digits.
+/// With its significant digits.
 fn length(time: TimeDelta) -> String {
     let milliseconds = time.num_milliseconds().max(0);
     let seconds = milliseconds / 1000;
@@ -33,7 +33,6 @@ fn length(time: TimeDelta) -> String {
 }
 
 impl Line {
-    /// One sentence without a full stop.
     #[must_use]
     pub fn sentence(&self) -> String {
         let mut text = self.fate.sentence();
@@ -181,7 +180,6 @@ impl InTheWay {
 }
 
 impl Lead {
-    /// The leadership at the instant `at`.
     fn phrase(&self, at: DateTime<Utc>) -> String {
         let next = moment(self.next_at);
         match self.former_end {
@@ -205,7 +203,6 @@ impl Lead {
 }
 
 impl Dispatched {
-    /// One sentence without a full stop.
     #[must_use]
     pub fn sentence(&self) -> String {
         let mut parts = vec![format!("{}: {}", self.status.public_name(), self.origin())];
@@ -272,7 +269,6 @@ impl Dispatched {
         }
     }
 
-    /// The user who cancelled it, and the fire that replaced it.
     fn cancelled(&self) -> Option<String> {
         let at = moment(self.cancel_requested_at?);
         let mut text = match self.status {
@@ -300,7 +296,7 @@ impl Attempt {
             text.push_str(&format!(", exit code {code}"));
         }
         if let Some(error) = &self.error {
-            // The first line only; the attempt has the whole error.
+            // The attempt has the whole error.
             let first: String = error.lines().next().unwrap_or_default().chars().take(200).collect();
             text.push_str(&format!(": {first}"));
         }

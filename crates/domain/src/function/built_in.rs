@@ -1,7 +1,7 @@
-//! The built-in functions: their names, their configuration, and the jobs that run them.
+//! The built-in functions: their names, configuration and jobs.
 //!
-//! Pure. Every installation has them (`sched_model::definitions::built_in`), and every worker has
-//! the handlers. A function and its job have the name of the handler.
+//! Every installation has them (`sched_model::definitions::built_in`), and every worker has the
+//! handlers. A function and its job have the name of the handler. Pure.
 
 use serde_json::{Value, json};
 
@@ -9,37 +9,30 @@ use crate::attempt::retry::{BackoffType, RetryPolicy};
 use crate::job::{OverlapPolicy, Scope};
 use sched_timetable::JobType;
 
-/// Prefix of the names of built-in handlers. No other handler may have such a name.
+/// Reserved prefix of the names of built-in handlers.
 pub const PREFIX: &str = "sched.";
 
-/// The queue of the built-in jobs.
 pub const QUEUE: &str = "system";
 
-/// Whether the name is reserved for built-in handlers.
 #[must_use]
 pub fn is_reserved(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// A built-in function with its job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Builtin {
-    /// Name of the handler, of the function and of the job.
+    /// Name of the handler, the function and the job.
     pub name: &'static str,
     pub display_name: &'static str,
     pub description: &'static str,
-    /// Scope of the job; decides where its history is kept.
+    /// Decides where the job's history is kept.
     pub scope: Scope,
-    /// Kind of the job's schedule.
     pub job_type: JobType,
     pub schedule: Value,
-    /// Longest run, in seconds.
     pub timeout_seconds: i32,
-    /// The overlap policy of the job.
     pub overlap: OverlapPolicy,
     /// `None` uses the default of the worker.
     pub retry_policy: Option<RetryPolicy>,
-    /// Why the job starts disabled; `None` if it starts enabled.
     pub disabled_reason: Option<&'static str>,
 }
 
@@ -47,16 +40,11 @@ pub struct Builtin {
 pub const RETENTION: &str = "sched.retention";
 /// Creates future months of history and removes old ones.
 pub const PARTITIONS: &str = "sched.partitions";
-/// Removes registrations of stopped processes.
 pub const STALE_INSTANCES: &str = "sched.stale_instances";
-/// Archives detached months.
 pub const ARCHIVE: &str = "sched.archive";
-/// Backs the scheduler's own database up.
 pub const BACKUP: &str = "sched.backup";
-/// Sends one notification.
 pub const NOTIFY: &str = "sched.notify";
 
-/// All built-in functions, by name.
 #[must_use]
 pub fn builtins() -> [Builtin; 6] {
     let hours = 3600;

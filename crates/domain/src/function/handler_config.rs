@@ -1,9 +1,9 @@
 //! The `handler_config` of a task function, with rules for each handler type.
 //!
-//! Parses and validates only, without access to disk, network or environment. The API rejects a
-//! configuration that breaks a rule. The worker validates again before it starts an attempt,
-//! because a row may be older than a rule. Facts that only the worker's machine knows (does the
-//! program exist?) are checked when the attempt starts.
+//! Parses and validates without access to disk, network or environment. The API rejects a
+//! configuration that breaks a rule. The worker validates again before an attempt, because a row
+//! may be older than a rule. Facts of the worker's machine (does the program exist?) are checked
+//! when the attempt starts.
 
 mod confinement;
 mod http;
@@ -22,16 +22,13 @@ pub use process::*;
 pub use template::{Form, MissingValue, Template, TemplateError, TemplateValues};
 pub use text_or_secret::{SecretName, TextOrSecret};
 
-/// Most secrets of a function: the worker searches the output of an attempt for each, in many
-/// encodings.
+/// The worker searches the output of an attempt for each secret, in many encodings.
 pub const MOST_SECRETS: usize = 50;
 
-/// One thing wrong with a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
-    /// Path of the field below `handler_config`, such as `env.LD_PRELOAD`; empty when it is the whole object.
+    /// Path below `handler_config`, such as `env.LD_PRELOAD`; empty for the whole object.
     pub field: String,
-    /// The mistake and the allowed values.
     pub message: String,
 }
 
@@ -45,7 +42,6 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// The mistakes found so far.
 #[derive(Default)]
 struct Mistakes(Vec<FieldError>);
 
@@ -54,7 +50,6 @@ impl Mistakes {
         self.0.push(FieldError { field: field.into(), message: message.into() });
     }
 
-    /// Reports too many secrets in `field`.
     fn check_secrets<'a>(&mut self, field: &str, values: impl Iterator<Item = &'a TextOrSecret>) {
         let names = values.filter_map(|value| match value {
             TextOrSecret::Secret(name) => Some(name.secret.as_str()),

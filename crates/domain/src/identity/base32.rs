@@ -1,7 +1,6 @@
 //! Base32 in lower case and without padding (RFC 4648, section 6), for keys and session tokens.
 //!
-//! None of its characters has a meaning in a shell, a URL or a header, and a double click selects
-//! the whole text.
+//! No character has a meaning in a shell, a URL or a header.
 
 use data_encoding::BASE32_NOPAD;
 
@@ -15,8 +14,7 @@ pub(super) fn encoded_len(bytes: usize) -> usize {
     BASE32_NOPAD.encode_len(bytes)
 }
 
-/// Whether `text` has the length and the characters of an encoding of `bytes` bytes. Does not
-/// decode, so no copy of a secret remains in memory.
+/// Checks length and characters. Does not decode, so no copy of a secret remains in memory.
 pub(super) fn is_encoding(text: &str, bytes: usize) -> bool {
     text.len() == encoded_len(bytes) && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'2'..=b'7'))
 }

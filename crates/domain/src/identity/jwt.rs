@@ -1,13 +1,12 @@
-//! Tokens of an identity provider (JWT, RFC 7519): verifies a token and reads its user and tenant.
+//! Verifies the tokens of an identity provider (JWT, RFC 7519) and reads user and tenant.
 //!
-//! There is one issuer. The configuration fixes its algorithm; a header that names another one,
-//! `none` included, is rejected. All keys come from the configuration. The key fields of a header
-//! (`jwk`, `jku`, `x5u`) are ignored, and its `kid` only selects one of our keys. Issuer, audience,
-//! `exp` and `nbf` are required (RFC 8725).
+//! The configuration fixes issuer, algorithm and keys; a header with another algorithm, `none`
+//! included, is rejected. The key fields of a header (`jwk`, `jku`, `x5u`) are ignored; its `kid`
+//! only selects one of our keys. Issuer, audience, `exp` and `nbf` are required (RFC 8725).
 //!
-//! The crate `jsonwebtoken` parses tokens and checks algorithm, signature, issuer and audience.
-//! This module checks the times, because that crate reads the clock of the machine. Here the
-//! caller passes the instant, which is the time of the database. Pure.
+//! The crate `jsonwebtoken` checks algorithm, signature, issuer and audience. This module checks
+//! the times, because that crate reads the clock of the machine; the caller passes the time of the
+//! database. Pure.
 
 mod keys;
 mod ring_provider;
@@ -25,13 +24,10 @@ use serde_json::{Map, Value};
 pub use keys::{JwkSetError, SHORTEST_SECRET, VerifyingKey, parse_key_set};
 
 text_enum! {
-    /// The signature algorithm of an issuer.
     pub enum JwtAlgorithm {
-        /// HMAC-SHA-256 with a shared secret.
         Hs256 = "HS256",
-        /// RSA with SHA-256, PKCS #1 v1.5.
+        /// PKCS #1 v1.5.
         Rs256 = "RS256",
-        /// ECDSA with SHA-256 on P-256.
         Es256 = "ES256",
     }
 }
@@ -46,9 +42,8 @@ impl JwtAlgorithm {
     }
 }
 
-/// Allowed difference between the clocks of the issuer and of the database, in seconds.
+/// Allowed difference between the clocks of issuer and database.
 pub const LEEWAY_SECONDS: f64 = 30.0;
-/// Bytes of the longest token that is parsed.
 const LONGEST: usize = 8 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,20 +52,17 @@ pub struct JwtRules {
     /// The issuer's name for this API.
     pub audience: String,
     pub algorithm: JwtAlgorithm,
-    /// The claim with the e-mail address of the user.
     pub user_claim: String,
-    /// The claim with the slug of the tenant.
     pub tenant_claim: String,
 }
 
-/// Why a token is rejected. Contains no part of the token.
+/// Contains no part of the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum JwtError {
     #[error("the value is not a JSON web token")]
     Malformed,
     #[error("the token is not signed with the algorithm of this API's token issuer")]
     Algorithm,
-    /// An unknown `typ`, or a `crit` header. This API supports no critical extension.
     #[error("the token has an unsupported `typ` or `crit` header")]
     Kind,
     #[error("the token is not signed with a key of its issuer")]
@@ -85,15 +77,14 @@ pub enum JwtError {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JwtSubject {
-    /// E-mail address of the user.
     pub email: String,
-    /// Slug of the tenant. `None` selects the default tenant.
+    /// `None` selects the default tenant.
     pub tenant: Option<String>,
-    /// The words of the claim `sched_scope`. Empty when the token is unrestricted.
+    /// Words of the claim `sched_scope`; empty when the token is unrestricted.
     pub scopes: Vec<String>,
 }
 
-/// A text in the shape of a token. Nothing in it is verified.
+/// Nothing in it is verified.
 #[derive(Debug, Clone, Copy)]
 pub struct UnverifiedJwt<'a> {
     text: &'a str,
@@ -106,12 +97,10 @@ impl<'a> UnverifiedJwt<'a> {
         is_shaped.then_some(Self { text })
     }
 
-    /// The `kid` of the header.
     pub fn key_id(self) -> Result<Option<String>, JwtError> {
         Ok(self.header()?.kid)
     }
 
-    /// Checks the signature, then the claims.
     pub fn verify(
         self,
         rules: &JwtRules,
@@ -121,8 +110,8 @@ impl<'a> UnverifiedJwt<'a> {
         self.signed(rules, keys)?.judge(rules, now)
     }
 
-    /// Checks all that needs no clock: header, signature, issuer and audience. No claim is read
-    /// before the signature is verified.
+    /// Checks header, signature, issuer and audience, which need no clock. No claim is read before
+    /// the signature is verified.
     pub fn signed(self, rules: &JwtRules, keys: &[VerifyingKey]) -> Result<SignedJwt, JwtError> {
         ring_provider::install();
         let header = self.header()?;
@@ -153,7 +142,7 @@ impl<'a> UnverifiedJwt<'a> {
     }
 }
 
-/// A token with a verified signature, issuer and audience.
+/// Signature, issuer and audience are verified.
 #[derive(Debug, Clone)]
 pub struct SignedJwt {
     claims: Map<String, Value>,
@@ -169,7 +158,7 @@ impl SignedJwt {
         }
     }
 
-    /// Checks the times against `now` and returns the user and the tenant.
+    /// Checks the times against `now`.
     pub fn judge(&self, rules: &JwtRules, now: DateTime<Utc>) -> Result<JwtSubject, JwtError> {
         check_times(&self.claims, now)?;
         subject(&self.claims, rules)
@@ -181,7 +170,7 @@ fn validation(rules: &JwtRules) -> Validation {
     validation.required_spec_claims = HashSet::from(["iss".to_owned(), "aud".to_owned()]);
     validation.set_issuer(&[&rules.issuer]);
     validation.set_audience(&[&rules.audience]);
-    // See the module: `check_times` does it, with the time of the database.
+    // `check_times` does it, with the time of the database.
     validation.validate_exp = false;
     validation.validate_nbf = false;
     validation
@@ -215,7 +204,7 @@ fn check_times(claims: &Map<String, Value>, now: DateTime<Utc>) -> Result<(), Jw
         let value = claims.get(name).and_then(Value::as_f64).filter(|seconds| seconds.is_finite());
         value.ok_or(JwtError::Claim(name))
     };
-    // Tokens have a resolution of whole seconds, so the cast of the present loses nothing.
+    // Tokens have whole seconds, so the cast loses nothing.
     let now = f64::from(u32::try_from(now.timestamp()).unwrap_or(u32::MAX));
     if now >= seconds("exp")? + LEEWAY_SECONDS {
         return Err(JwtError::Expired);

@@ -1,13 +1,12 @@
 //! The form of API keys, and their stored hash.
 //!
 //! `sched_<environment>_<id>_<secret><checksum>`: scanners find leaked keys by the first word. The
-//! environment separates the keys of installations, the id finds the row, and the checksum detects
-//! a typing mistake without a query. The first three parts are the prefix, which is not secret.
+//! environment separates installations, the id finds the row, and the checksum detects a typing
+//! mistake without a query. The first three parts are the prefix, which is not secret.
 //!
-//! The stored hash is HMAC-SHA-256 of the whole key. With a key ring (`SECRETS_KEY_FILE`), the HMAC
-//! key derives from the writing key of the ring. Without one, the HMAC key is the prefix, so that a
-//! hash matches only one row. A fast hash is sufficient for a secret of 256 random bits, which
-//! cannot be guessed.
+//! The stored hash is HMAC-SHA-256 of the whole key. Its HMAC key derives from the writing key of
+//! the key ring (`SECRETS_KEY_FILE`). Without a ring it is the prefix, so that a hash matches only
+//! one row. A fast hash suffices for 256 random bits.
 
 use std::fmt;
 
@@ -18,20 +17,14 @@ use sha2::{Digest as _, Sha256};
 use super::super::secret::SecretKeys;
 use super::base32;
 
-/// Bytes of the public id.
 pub const ID_BYTES: usize = 10;
-/// Bytes of the secret.
 pub const SECRET_BYTES: usize = 32;
-/// Bytes of the checksum.
 const CHECKSUM_BYTES: usize = 5;
-/// Length of the stored hash.
 const HASH_BYTES: usize = 32;
-/// The first word of every key.
 const BRAND: &str = "sched";
-/// Longest name of an environment.
 const LONGEST_ENVIRONMENT: usize = 16;
 
-/// A well-formed key. Only [`ApiKey::text`] reveals its text.
+/// Only [`ApiKey::text`] reveals its text.
 #[derive(Clone)]
 pub struct ApiKey {
     text: SecretString,
@@ -45,18 +38,16 @@ impl fmt::Debug for ApiKey {
     }
 }
 
-/// Why a text is not an API key. Contains no part of the text.
+/// Contains no part of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFormError {
-    /// Not made by us.
     #[error("the value is not an API key; a key has the form sched_<environment>_<id>_<secret>")]
     NoKey,
-    /// Created by the API and changed since, most likely by an incomplete copy.
+    /// Most likely an incomplete copy.
     #[error("the API key is mistyped or incomplete: its checksum is wrong")]
     Checksum,
 }
 
-/// The stored hash of a key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyHash {
     /// The key of the ring that made it; `None` without a ring.
@@ -71,12 +62,11 @@ impl fmt::Debug for KeyHash {
     }
 }
 
-/// The ring lacks the key that made the hash of an API key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("its hash needs key {0:?}, which is not in this process's SECRETS_KEY_FILE")]
 pub struct UnknownRingKey(pub String);
 
-/// Checks the name of an environment. The message continues "the environment".
+/// The message continues "the environment".
 pub fn check_environment(environment: &str) -> Result<(), &'static str> {
     let is_short = (1..=LONGEST_ENVIRONMENT).contains(&environment.len());
     let is_fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
@@ -88,7 +78,7 @@ pub fn check_environment(environment: &str) -> Result<(), &'static str> {
 }
 
 impl ApiKey {
-    /// A new key from random bytes. [`check_environment`] must have accepted the environment.
+    /// [`check_environment`] must have accepted the environment.
     #[must_use]
     pub fn new(environment: &str, id: [u8; ID_BYTES], secret: [u8; SECRET_BYTES]) -> Self {
         let prefix = format!("{BRAND}_{environment}_{}", base32::encode(&id));
@@ -97,7 +87,6 @@ impl ApiKey {
         Self { text: text.into(), prefix }
     }
 
-    /// Parses a key that a client sent.
     pub fn parse(text: &str) -> Result<Self, KeyFormError> {
         let parts: Vec<&str> = text.splitn(5, '_').collect();
         let [brand, environment, id, rest] = parts.as_slice() else { return Err(KeyFormError::NoKey) };
@@ -118,7 +107,7 @@ impl ApiKey {
         Ok(Self { text: text.to_owned().into(), prefix })
     }
 
-    /// The part that is not secret: it finds the row, and messages and logs name the key by it.
+    /// Not secret: it finds the row, and messages and logs name the key by it.
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
@@ -129,13 +118,12 @@ impl ApiKey {
         self.prefix.split('_').nth(1).unwrap_or_default()
     }
 
-    /// The whole key, which is shown once.
+    /// Shown once.
     #[must_use]
     pub fn text(&self) -> &SecretString {
         &self.text
     }
 
-    /// The hash to store.
     #[must_use]
     pub fn hash(&self, ring: Option<&SecretKeys>) -> KeyHash {
         let tag = match ring {
@@ -147,7 +135,7 @@ impl ApiKey {
         KeyHash { ring_key: ring.map(|ring| ring.writing_id().to_owned()), hash }
     }
 
-    /// Whether a stored hash belongs to this key. Compares in constant time.
+    /// Compares in constant time.
     pub fn fits(
         &self,
         hash: &[u8],

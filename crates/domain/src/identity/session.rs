@@ -1,9 +1,9 @@
 //! The session token of a browser, its stored hash, and its CSRF token.
 //!
 //! `<id>_<secret>`: the id finds the row and is not secret; the secret has 256 random bits. The
-//! stored hash is HMAC-SHA-256 of both, as for API keys: keyed by the key ring if there is one,
-//! else by the id. The CSRF token is another HMAC, keyed by the session token: without the session
-//! token it cannot be computed, it is not stored, and it is invalid in another session. Pure.
+//! stored hash is HMAC-SHA-256 of both, keyed by the key ring, or by the id without one. The CSRF
+//! token is another HMAC, keyed by the session token. It is not stored, cannot be computed without
+//! the session token, and is invalid in another session. Pure.
 
 use std::fmt;
 
@@ -16,14 +16,13 @@ use super::super::secret::SecretKeys;
 use super::base32;
 use super::{KeyHash, SECRET_BYTES, UnknownRingKey};
 
-/// Characters of the id.
 const ID_LENGTH: usize = 32;
-/// Prefix of the hashed text, so that a hash under the same key for another purpose never matches.
+/// Prefix, so that a hash under the same key for another purpose never matches.
 const FOR_HASH: &str = "session ";
 /// The same for the CSRF token.
 const FOR_CSRF: &str = "csrf ";
 
-/// The session token of a browser. Only [`SessionToken::text`] reveals its text.
+/// Only [`SessionToken::text`] reveals its text.
 #[derive(Clone)]
 pub struct SessionToken {
     id: SessionId,
@@ -37,19 +36,17 @@ impl fmt::Debug for SessionToken {
     }
 }
 
-/// The text is not a session token. The error contains no part of it.
+/// Contains no part of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the session cookie is not valid; sign in again")]
 pub struct InvalidToken;
 
 impl SessionToken {
-    /// A new token from random bytes.
     #[must_use]
     pub fn new(id: SessionId, secret: [u8; SECRET_BYTES]) -> Self {
         Self { id, text: format!("{}_{}", id.0.simple(), base32::encode(&secret)).into() }
     }
 
-    /// Parses a token that a browser sent.
     pub fn parse(text: &str) -> Result<Self, InvalidToken> {
         let (id, secret) = text.split_once('_').ok_or(InvalidToken)?;
         let is_hex = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
@@ -67,13 +64,11 @@ impl SessionToken {
         self.id
     }
 
-    /// The whole token, for the cookie.
     #[must_use]
     pub const fn text(&self) -> &SecretString {
         &self.text
     }
 
-    /// The hash to store.
     #[must_use]
     pub fn hash(&self, ring: Option<&SecretKeys>) -> KeyHash {
         let message = self.message(FOR_HASH);
@@ -86,7 +81,7 @@ impl SessionToken {
         KeyHash { ring_key: ring.map(|ring| ring.writing_id().to_owned()), hash }
     }
 
-    /// Whether a stored hash belongs to this token. Compares in constant time.
+    /// Compares in constant time.
     pub fn fits(
         &self,
         hash: &[u8],
@@ -105,13 +100,13 @@ impl SessionToken {
         Ok(verified.is_ok())
     }
 
-    /// Requests that change data must send it too. A page of another origin cannot know it.
+    /// Required for requests that change data. A page of another origin cannot know it.
     #[must_use]
     pub fn csrf(&self) -> String {
         base32::encode(hmac::sign(&self.csrf_key(), FOR_CSRF.as_bytes()).as_ref())
     }
 
-    /// Whether `shown` is [`Self::csrf`]. Compares in constant time.
+    /// Compares in constant time.
     #[must_use]
     pub fn is_csrf(&self, shown: &str) -> bool {
         let key = self.csrf_key();

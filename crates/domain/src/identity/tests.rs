@@ -15,7 +15,7 @@ fn key(byte: u8) -> ApiKey {
     ApiKey::new("live", [byte; ID_BYTES], [byte + 100; SECRET_BYTES])
 }
 
-/// The roles that have each permission; `system` means the system operator only.
+/// `system` means the system operator only.
 const TABLE: &[(&str, &[&str])] = &[
     ("jobs:read", &["viewer", "operator", "admin", "owner"]),
     ("jobs:write", &["admin", "owner"]),

@@ -1,8 +1,7 @@
 //! Dependencies: a job that runs after other jobs have ended.
 //!
-//! This module has the settings and their validation. [`follow`](fn@follow) decides which ends
-//! start a run, and [`find_cycle`] finds cycles of jobs. Only the database knows whether the jobs
-//! exist. Pure, so a process that dies leaves nothing half done.
+//! Settings and their validation. [`follow`](fn@follow) decides which ends start a run,
+//! [`find_cycle`] finds cycles of jobs. Only the database knows whether the jobs exist. Pure.
 
 mod cycle;
 mod follow;
@@ -16,20 +15,17 @@ use crate::name::check_name;
 pub use self::cycle::find_cycle;
 pub use self::follow::{Edge, End, Run, follow};
 
-/// Most predecessors of one job.
 pub const MAX_AFTER: usize = 20;
 
 /// Most jobs that run after one job, so that its end stays one short transaction.
 pub const MAX_FOLLOWERS: i64 = 1000;
 
-/// A predecessor of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct After {
     pub job: String,
     pub on: AfterCondition,
 }
 
-/// All mistakes in the predecessors of the job `name`.
 #[must_use]
 pub fn mistakes(name: &str, after: &[After], mode: AfterMode) -> Vec<FieldError> {
     let mut found = Vec::new();

@@ -1,11 +1,9 @@
-//! Templates of jobs: the fields of a job with placeholders, `{{name}}`, for the values of declared
-//! parameters.
+//! Templates of jobs: fields with placeholders, `{{name}}`, for the values of declared parameters.
 //!
-//! Values are inserted into JSON values and never into JSON text. So a value can become the text,
-//! the number or the list at its placeholder, and cannot change anything else. A string that is one
-//! placeholder becomes the value itself, with its type; within other text the value becomes text.
-//! Keys are never filled in. The result is validated like any other job. The size of the result is
-//! bounded, independent of the number of placeholders. Pure.
+//! Values are inserted into JSON values and never into JSON text, so a value cannot change anything
+//! beside its placeholder. A string that is one placeholder becomes the value with its type; within
+//! other text the value becomes text. Keys are never filled in. The result is validated like any
+//! other job; its size is bounded. Pure.
 
 mod filling;
 mod parameter;
@@ -18,15 +16,12 @@ pub use self::parameter::{Parameter, ParameterType, Parameters};
 
 use self::places::Text;
 
-/// Most parameters of a template.
 pub const MOST_PARAMETERS: usize = 50;
 
-/// A mistake and its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
-    /// A JSON pointer, into the template or into the values.
+    /// JSON pointer into the template or the values.
     pub pointer: String,
-    /// The mistake and the fix.
     pub message: String,
 }
 
@@ -38,13 +33,11 @@ impl Wrong {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Template {
-    /// The parameters of a job that is created from it.
     pub parameters: Parameters,
     /// The fields of a job, with placeholders.
     pub job: Map<String, Value>,
 }
 
-/// The template of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MadeFrom {
     pub template: String,
@@ -54,8 +47,8 @@ pub struct MadeFrom {
 }
 
 impl Template {
-    /// Its mistakes, by pointers into an object of `parameters` and `job`. Does not check whether
-    /// the result is a valid job.
+    /// Pointers go into an object of `parameters` and `job`. Does not check whether the result is a
+    /// valid job.
     #[must_use]
     pub fn mistakes(&self) -> Vec<Wrong> {
         let mut found = Vec::new();
@@ -80,8 +73,6 @@ impl Template {
         found
     }
 
-    /// The parameters of the placeholders at `pointer` in a job that was created from it, in their
-    /// order.
     #[must_use]
     pub fn behind(&self, pointer: &str) -> Vec<String> {
         let mut steps =
@@ -91,7 +82,7 @@ impl Template {
             let next = match node {
                 Value::Object(fields) => fields.get(&step),
                 Value::Array(items) => step.parse::<usize>().ok().and_then(|index| items.get(index)),
-                // The value of a placeholder may be nested deeper than the placeholder.
+                // The value may be nested deeper than its placeholder.
                 Value::String(_) => break,
                 Value::Null | Value::Bool(_) | Value::Number(_) => None,
             };
@@ -103,7 +94,6 @@ impl Template {
         found
     }
 
-    /// The names of the parameters, for messages.
     fn known(&self) -> String {
         if self.parameters.is_empty() {
             return "it has no parameters".to_owned();
@@ -122,7 +112,6 @@ struct PlaceCheck<'a> {
 }
 
 impl PlaceCheck<'_> {
-    /// Checks the placeholders within a value.
     fn check(&mut self, value: &Value, at: &str) {
         match value {
             Value::String(text) => match Text::parse(text) {
@@ -172,7 +161,6 @@ impl PlaceCheck<'_> {
     }
 }
 
-/// Whether a part of a template has placeholders.
 #[must_use]
 pub fn has_places(value: &Value) -> bool {
     let mut found = Vec::new();
@@ -180,7 +168,6 @@ pub fn has_places(value: &Value) -> bool {
     !found.is_empty()
 }
 
-/// The pointer of the value under a key.
 fn below(at: &str, key: &str) -> String {
     format!("{at}/{}", key.replace('~', "~0").replace('/', "~1"))
 }

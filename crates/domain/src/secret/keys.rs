@@ -1,7 +1,7 @@
 //! The key file: one key per line. The first key encrypts, all keys decrypt.
 //!
 //! `<id> <32 bytes in base64>`; empty lines and lines that start with `#` are skipped. An error
-//! names the line and never its content, because that may be a key.
+//! names the line and never its content, which may be a key.
 
 use std::fmt;
 
@@ -14,23 +14,21 @@ use secrecy::SecretString;
 use super::super::name::check_name;
 use super::seal::KEY_BYTES;
 
-/// Longest id of a key; equal to the limit of its column.
+/// Equal to the limit of its column.
 const LONGEST_KEY_ID: usize = 64;
 
-/// From what the key for hashes of API keys is derived, so that one key serves two ends.
+/// Derives the key for hashes of API keys, so that one key serves both uses.
 const HASHING: &[u8] = b"sched api key hash, form 1";
 
-/// The keys of an installation, at least one.
 pub struct SecretKeys {
     first: RingKey,
     others: Vec<RingKey>,
 }
 
-/// One key, in the form of each of its uses.
 struct RingKey {
     id: String,
     sealing: LessSafeKey,
-    /// For the hashes of API keys. Derived from the key and reveals nothing about it.
+    /// For the hashes of API keys; reveals nothing about the key.
     hashing: hmac::Key,
 }
 
@@ -41,22 +39,16 @@ impl fmt::Debug for SecretKeys {
     }
 }
 
-/// A key file that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFileError {
     #[error("it has no key; create one with `schedctl secrets keygen`")]
     Empty,
-    /// A line has another form.
     #[error("line {line} {what}")]
-    Line {
-        /// Its number, from 1.
-        line: usize,
-        what: &'static str,
-    },
+    Line { line: usize, what: &'static str },
 }
 
 impl SecretKeys {
-    /// Parses a key file. The error is about the first wrong line.
+    /// The error is about the first wrong line.
     pub fn parse(text: &str) -> Result<Self, KeyFileError> {
         let mut keys: Vec<RingKey> = Vec::new();
         for (index, content) in text.lines().map(str::trim).enumerate() {
@@ -74,13 +66,11 @@ impl SecretKeys {
         Ok(Self { first: keys.next().ok_or(KeyFileError::Empty)?, others: keys.collect() })
     }
 
-    /// The id of the key that writes.
     #[must_use]
     pub fn writing_id(&self) -> &str {
         &self.first.id
     }
 
-    /// The ids of all keys, in their order.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
         self.all().map(|key| key.id.as_str())
     }
@@ -97,12 +87,11 @@ impl SecretKeys {
         self.all().find(|key| key.id == id).map(|key| &key.sealing)
     }
 
-    /// The HMAC key for new hashes of API keys.
     pub(crate) fn writing_hashes(&self) -> &hmac::Key {
         &self.first.hashing
     }
 
-    /// The HMAC key for stored hashes that name this key.
+    /// For stored hashes that name this key.
     pub(crate) fn hashes_of(&self, id: &str) -> Option<&hmac::Key> {
         self.all().find(|key| key.id == id).map(|key| &key.hashing)
     }
@@ -124,7 +113,6 @@ fn read_line(content: &str) -> Result<RingKey, &'static str> {
     Ok(RingKey { id: id.to_owned(), sealing: LessSafeKey::new(sealing), hashing })
 }
 
-/// The line of a key file for a new key of random bytes.
 #[must_use]
 pub fn key_line(id: &str, bytes: &[u8; KEY_BYTES]) -> SecretString {
     format!("{id} {}\n", STANDARD.encode(bytes)).into()

@@ -1,25 +1,22 @@
 //! Finds the names of secrets in the configuration of a function.
 //!
-//! A name is an object with the one field `secret`, in place of any value; or an entry of the
-//! top-level list `secrets` of a native handler. Users name variables and headers freely, also
-//! `secret`, so the objects that contain them are not names themselves.
+//! A name is an object with the one field `secret`, or an entry of the top-level list `secrets` of
+//! a native handler. Users name variables and headers freely, also `secret`, so the objects that
+//! contain them are not names.
 
 use serde_json::Value;
 
 /// Fields at the top whose keys are the user's own words.
 const MAPS: [&str; 2] = ["env", "headers"];
-/// The list of secrets that a native handler reads.
 const LIST: &str = "secrets";
 
-/// A place where a configuration names a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedSecret {
-    /// JSON pointer to it, below `handler_config`.
+    /// JSON pointer below `handler_config`.
     pub pointer: String,
     pub name: String,
 }
 
-/// Every place where `handler_config` names a secret.
 #[must_use]
 pub fn named_secrets(handler_config: &Value) -> Vec<NamedSecret> {
     let mut found = Vec::new();

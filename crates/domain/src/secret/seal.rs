@@ -1,7 +1,7 @@
 //! Encrypts a value for its row and decrypts it there.
 //!
 //! ChaCha20-Poly1305 with a random nonce for every write. The associated data are the identifying
-//! fields of the row, each with its length as a prefix, so that no two rows have the same data.
+//! fields of the row with length prefixes, so that no two rows share them.
 
 use std::fmt;
 
@@ -10,20 +10,15 @@ use secrecy::ExposeSecret as _;
 
 use super::{SecretKeys, SecretPlace, SecretValue, SecretVersion};
 
-/// Length of a key in bytes.
 pub const KEY_BYTES: usize = 32;
-/// Length of a nonce in bytes.
 pub const NONCE_BYTES: usize = NONCE_LEN;
 
-/// Prefix of the associated data, so that these keys can serve other purposes too.
+/// So that these keys can serve other purposes too.
 const CONTEXT: &[u8] = b"sched secret, form 1";
 
-/// A sealed value, as its row keeps it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sealed {
-    /// The key it was sealed with.
     pub key_id: String,
-    /// The nonce of this one sealing.
     pub nonce: [u8; NONCE_BYTES],
     pub ciphertext: Vec<u8>,
 }
@@ -34,33 +29,26 @@ impl fmt::Debug for Sealed {
     }
 }
 
-/// The cipher refused; it does so only for values longer than any we take.
+/// The cipher rejects only values beyond the accepted length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the value could not be encrypted")]
 pub struct SealError;
 
-/// Why a sealed value does not open.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// Its key is not in the file.
     #[error("it is encrypted with key {key_id:?}, which is not in this process's SECRETS_KEY_FILE")]
     UnknownKey { key_id: String },
-    /// Not the value that was encrypted here: another key under the same id, the value of another
-    /// row, or a manual change.
+    /// Another key under the same id, the value of another row, or a manual change.
     #[error(
         "it does not open with key {key_id:?}: that id has another key here, or the row was changed by hand"
     )]
     Refused { key_id: String },
-    /// The decrypted bytes are not a valid secret.
     #[error("it opens to something that cannot be a secret")]
     NotAValue,
 }
 
 impl SecretKeys {
-    /// Seals a value with the key that writes. `nonce` must be new and random for every call.
-    ///
-    /// # Errors
-    /// The cipher refused.
+    /// `nonce` must be new and random for every call.
     pub fn seal(
         &self,
         secret: SecretVersion<'_>,
@@ -75,7 +63,6 @@ impl SecretKeys {
         Ok(Sealed { key_id: key_id.to_owned(), nonce, ciphertext: buffer })
     }
 
-    /// Decrypts the value of a row.
     pub fn open(&self, secret: SecretVersion<'_>, sealed: &Sealed) -> Result<SecretValue, OpenError> {
         let key_id = &sealed.key_id;
         let key = self.by_id(key_id).ok_or_else(|| OpenError::UnknownKey { key_id: key_id.clone() })?;
@@ -91,7 +78,6 @@ impl SecretKeys {
     }
 }
 
-/// The associated data of a value.
 fn associated(secret: SecretVersion<'_>, key_id: &str) -> Vec<u8> {
     let SecretVersion { place: SecretPlace { tenant, project, name }, version } = secret;
     let version = version.to_be_bytes();

@@ -1,22 +1,21 @@
-//! Numbers that are stable for a key: the first eight bytes, big endian, of SHA-256 over the key, a
-//! zero byte and a word.
+//! Stable numbers for a key: the first eight bytes, big endian, of SHA-256 over the key, a zero
+//! byte and a word.
 //!
 //! Users can recompute them with standard tools. Pure.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest as _, Sha256};
 
-/// The number of a key and a word, from 0 up to `bound`, which is excluded; 0 if there is no such number.
+/// From 0 up to `bound`, excluded; 0 if there is no such number.
 pub(super) fn below(bound: u64, key: &str, word: &[u8]) -> u64 {
     let digest = Sha256::new().chain_update(key).chain_update([0]).chain_update(word).finalize();
     let number = digest.iter().take(8).fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
     number.checked_rem(bound).unwrap_or(0)
 }
 
-/// The delay of a start after its fire time: whole seconds from 0 to `most`, as good as independent of each other.
+/// The delay of a start: whole seconds from 0 to `most`.
 ///
-/// It stands for the delay that the scheduler chooses, which also depends on the job's id and so is known only once there is
-/// a job.
+/// It stands for the scheduler's delay, which also depends on the id of an existing job.
 pub(super) fn jitter(most: u32, key: &str, fire: DateTime<Utc>) -> TimeDelta {
     if most == 0 {
         return TimeDelta::zero();

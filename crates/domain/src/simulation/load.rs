@@ -1,7 +1,7 @@
-//! Counts starts: per minute, per second, per job; and finds the busiest minutes.
+//! Counts starts per minute, second and job; finds the busiest minutes.
 //!
 //! Starts arrive in the order of time, so only the current minute has full detail. Past minutes
-//! keep the number of starts, and the busiest few keep their jobs. Pure; cannot fail.
+//! keep the number of starts, and the busiest few keep their jobs. Pure.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,10 +13,9 @@ use super::moment::Moment;
 
 const SECONDS: i64 = 60;
 
-/// How many starts there are in each minute of a window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
-    /// The first minute, counted from the epoch.
+    /// Counted from the epoch.
     first: i64,
     counts: Vec<u32>,
 }
@@ -28,13 +27,12 @@ impl Histogram {
         Self { first, counts: vec![0; size] }
     }
 
-    /// Every minute with starts and how many it has, in order.
     pub fn minutes(&self) -> impl Iterator<Item = Moment> {
         let busy = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         busy.map(|(index, count)| Moment { at: self.instant(index), count: *count })
     }
 
-    /// The minute with most starts, the first of them; `None` if there is no start at all.
+    /// The first of equal ones.
     pub fn busiest(&self) -> Option<Moment> {
         self.minutes().max_by_key(|minute| (minute.count, Reverse(minute.at)))
     }
@@ -71,10 +69,9 @@ fn minute(at: DateTime<Utc>) -> i64 {
     at.timestamp().div_euclid(SECONDS)
 }
 
-/// A busy minute with its jobs, by their index.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BusyMinute {
-    // The order of the fields is that of the busiest: more starts first, and the earlier of equals.
+    // Field order: more starts first, and the earlier of equals.
     pub(super) starts: u64,
     pub(super) index: Reverse<usize>,
     pub(super) in_a_second: u32,
@@ -86,7 +83,7 @@ pub(super) struct Load {
     pub(super) histogram: Histogram,
     pub(super) busiest_second: Option<Moment>,
     starts: Vec<u64>,
-    /// Of each job, the sum over its starts of how many starts there are in that minute.
+    /// Per job, the sum over its starts of the starts in that minute.
     company: Vec<u64>,
     total: u64,
     most_peaks: usize,
@@ -94,12 +91,10 @@ pub(super) struct Load {
     present: Present,
 }
 
-/// The minute of the latest start.
 #[derive(Debug, Default)]
 struct Present {
     index: usize,
     starts: Vec<u32>,
-    /// The jobs that have any.
     jobs: Vec<usize>,
     second: i64,
     in_this_second: u32,
@@ -120,7 +115,7 @@ impl Load {
         }
     }
 
-    /// Records a start, which must not be earlier than any before.
+    /// A start must not be earlier than any before.
     pub(super) fn start(&mut self, job: usize, at: DateTime<Utc>) {
         let Some(index) = self.histogram.index(at) else { return };
         if index != self.present.index {
@@ -147,20 +142,17 @@ impl Load {
         &self.starts
     }
 
-    /// The average number of starts, its own included, in the minutes of this job's starts; 0 if it
-    /// has none.
+    /// Average starts, its own included, in the minutes of this job's starts; 0 without starts.
     pub(super) fn company(&self, job: usize) -> f64 {
         let of = |values: &[u64]| values.get(job).copied().unwrap_or(0);
         mean(of(&self.company), of(&self.starts))
     }
 
-    /// Completes the last minute.
     pub(super) fn finish(mut self) -> Self {
         self.close_minute();
         self
     }
 
-    /// The busiest minutes, the busiest first.
     pub(super) fn into_parts(self) -> (Histogram, Vec<u64>, Option<Moment>, Vec<BusyMinute>) {
         let peaks = self.peaks.into_sorted_vec().into_iter().map(|Reverse(minute)| minute).collect();
         (self.histogram, self.starts, self.busiest_second, peaks)
@@ -188,7 +180,7 @@ impl Load {
 }
 
 impl Present {
-    /// Returns the number of starts in this second, this one included.
+    /// This start included.
     fn start(&mut self, job: usize, second: i64) -> u32 {
         if let Some(starts) = self.starts.get_mut(job) {
             if *starts == 0 {
@@ -205,14 +197,13 @@ impl Present {
         self.in_this_second
     }
 
-    /// Removes and returns the jobs of this minute with their starts.
     fn take(&mut self) -> Vec<(usize, u32)> {
         let starts = &mut self.starts;
         self.jobs.drain(..).map(|job| (job, starts.get_mut(job).map_or(0, std::mem::take))).collect()
     }
 }
 
-/// An average for display; the sums stay far below the exact range of a float.
+/// For display; the sums stay far below the exact range of a float.
 pub(super) fn mean(sum: u64, count: u64) -> f64 {
     if count == 0 { 0.0 } else { sum as f64 / count as f64 }
 }

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-/// An instant, or the period that begins with it, and a count.
+/// An instant, or the beginning of a period, and a count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     pub at: DateTime<Utc>,

@@ -1,6 +1,4 @@
-//! The report of a simulation.
-//!
-//! Plain data in instants and counts; the caller formats it.
+//! The report of a simulation: plain data in instants and counts.
 
 use std::time::Duration;
 
@@ -17,44 +15,35 @@ pub struct Report {
     pub window: Window,
     pub starts: u64,
     pub minutes: Histogram,
-    /// Every UTC hour that the window touches.
     pub hours: Vec<Hour>,
-    /// The minutes with most starts, most first and the earlier of equals.
+    /// Most starts first, and the earlier of equals.
     pub peaks: Vec<Peak>,
-    /// The second with most starts, the first of them.
+    /// The first of equal ones.
     pub busiest_second: Option<Moment>,
-    /// Every job, in the order given.
     pub jobs: Vec<JobReport>,
-    /// Most concurrent runs, and since when: the slots that all workers together need. `None` if
-    /// nothing takes time.
+    /// The slots that all workers together need; `None` if nothing takes time.
     pub most_running: Option<Moment>,
-    /// The time that all runs take together within the window.
+    /// Sum over all runs within the window.
     pub busy: TimeDelta,
-    /// Schedules that could move, the one with most gain first.
     pub suggestions: Vec<Suggestion>,
-    /// The minute with most starts after all suggestions.
     pub spread_peak: Option<Moment>,
 }
 
-/// An hour of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hour {
     pub at: DateTime<Utc>,
     pub starts: u64,
-    /// Its minute with most starts, the first of them.
+    /// The first of equal ones.
     pub busiest: Option<Moment>,
-    /// Most concurrent runs in it.
     pub most_running: u32,
 }
 
-/// A minute with many starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peak {
     pub minute: DateTime<Utc>,
     pub starts: u64,
-    /// Most starts in one of its seconds.
     pub in_a_second: u32,
-    /// Its jobs by name and how often each starts, most first.
+    /// By name, most starts first.
     pub jobs: Vec<(String, u32)>,
 }
 
@@ -62,19 +51,13 @@ pub struct Peak {
 pub struct JobReport {
     pub name: String,
     pub starts: u64,
-    /// The declared duration of a run.
     pub duration: Option<Duration>,
-    /// The time its runs take within the window.
     pub busy: TimeDelta,
-    /// Most concurrent runs of the job.
     pub most_running: u32,
-    /// Starts while an earlier run is not over.
+    /// Starts during an earlier run.
     pub overlapping: u64,
-    /// Of these, those that its overlap policy skips.
     pub skipped: u64,
-    /// Of these, those that wait for an earlier run.
     pub queued: u64,
-    /// Runs that are cancelled for a later one.
     pub cancelled: u64,
 }
 
@@ -134,7 +117,7 @@ fn peak(jobs: &[Simulated<'_>], minutes: &Histogram, minute: BusyMinute) -> Peak
     }
 }
 
-/// Joins the starts to the hours; both are sorted.
+/// Both are sorted.
 fn hours(minutes: &Histogram, running: &[Moment]) -> Vec<Hour> {
     let mut minutes = minutes.minutes().peekable();
     let hour = |running: &Moment| {

@@ -1,9 +1,8 @@
 //! Concurrent runs if each takes the declared duration of its job.
 //!
-//! A run occupies its slot from its start up to its end, excluded: a start at the instant of an end
-//! does not overlap it. Overlap policies are applied as in the scheduler, to the starts in their
-//! order. Runs of jobs without a declared duration take no time and overlap nothing. Retries and
-//! waits for a worker are not modelled. Pure; cannot fail.
+//! A start at the instant of an end does not overlap that run. Overlap policies apply as in the
+//! scheduler, in the order of the starts. Runs without a declared duration take no time and overlap
+//! nothing. Retries and waits for a worker are not modelled. Pure.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -16,7 +15,6 @@ use super::{Simulated, Window};
 
 const HOUR: i64 = 3600;
 
-/// Counts of the starts of a job by outcome.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     pub(super) busy: TimeDelta,
@@ -27,25 +25,22 @@ pub(super) struct Tally {
     pub(super) cancelled: u64,
 }
 
-/// The final result.
 #[derive(Debug)]
 pub(super) struct Runs {
     pub(super) jobs: Vec<Tally>,
-    /// Most concurrent runs, and the first instant with that many.
+    /// At the first instant with that many.
     pub(super) most: Option<Moment>,
-    /// The same of every hour.
     pub(super) hours: Vec<Moment>,
 }
 
 #[derive(Debug)]
 struct Job {
-    /// How long a run takes; `None` if no time.
+    /// `None` if no time.
     duration: Option<TimeDelta>,
     max_instances: usize,
     policy: OverlapPolicy,
-    /// Open runs, oldest first. All take the same time, so the oldest also ends first.
+    /// Oldest first. All take the same time, so the oldest also ends first.
     open: VecDeque<Run>,
-    /// Starts that wait for an open run to end.
     waiting: u64,
     runs: u64,
     tally: Tally,
@@ -61,7 +56,7 @@ struct Run {
 pub(super) struct Running {
     window: Window,
     jobs: Vec<Job>,
-    /// The ends of open runs: job and run. Entries of cancelled runs stay and are skipped.
+    /// Job and run. Entries of cancelled runs stay and are skipped.
     ends: BinaryHeap<Reverse<(DateTime<Utc>, usize, u64)>>,
     level: Level,
 }
@@ -80,7 +75,7 @@ impl Running {
         Self { window, jobs: jobs.collect(), ends: BinaryHeap::new(), level: Level::new(window) }
     }
 
-    /// A start, not earlier than any before.
+    /// Must not be earlier than any start before.
     pub(super) fn start(&mut self, index: usize, at: DateTime<Utc>) {
         self.settle(at);
         let Some(job) = self.jobs.get_mut(index).filter(|job| job.duration.is_some()) else { return };
@@ -109,7 +104,7 @@ impl Running {
         self.open(index, at);
     }
 
-    /// Ends the open runs; one that continues after the window counts up to its end.
+    /// A run beyond the window counts up to the end of the window.
     pub(super) fn finish(mut self) -> Runs {
         let end = self.window.to;
         self.settle(end);
@@ -126,7 +121,7 @@ impl Running {
         }
     }
 
-    /// Ends the runs up to an instant and starts the runs that were queued behind them.
+    /// Also starts the runs that were queued behind them.
     fn settle(&mut self, until: DateTime<Utc>) {
         while let Some(Reverse((end, index, number))) = self.ends.peek().copied()
             && end <= until
@@ -165,13 +160,12 @@ impl Job {
     }
 }
 
-/// A duration; one that chrono cannot hold outlasts every window.
+/// A duration that chrono cannot hold outlasts every window.
 fn time_of(duration: std::time::Duration) -> TimeDelta {
     let longest = TimeDelta::days(2 * Window::MOST_DAYS);
     TimeDelta::from_std(duration).map_or(longest, |duration| duration.min(longest))
 }
 
-/// The number of concurrent runs as it changes.
 #[derive(Debug)]
 struct Level {
     count: u32,
@@ -195,8 +189,7 @@ impl Level {
         self.count = self.count.saturating_add_signed(by);
     }
 
-    /// Extends the current level to an instant. A level without duration, as between an end and a
-    /// start at the same instant, does not count.
+    /// A level without duration, as between an end and a start at one instant, does not count.
     fn hold_until(&mut self, at: DateTime<Utc>) {
         if at <= self.since {
             return;

@@ -1,26 +1,23 @@
 //! Cron expressions with a job-specific minute: `0 2 * * *` as `H 2 * * *`.
 //!
-//! `H` is a number that is stable for the job, as `sched_timetable::cron` defines it. A plain `H`
-//! in the minute field is `hash::below(60, key, "minute")`; `H/n` is every n minutes from
-//! `hash::below(n, key, "minute")` on. Only the minute is ever moved, and only if the new
-//! expression has the same meaning: a single minute, every n minutes, or a list that equals every n
-//! minutes, provided the hour field still follows elapsed time over a clock change. Pure.
+//! `H` is stable for the job, as `sched_timetable::cron` defines it. A plain `H` in the minute
+//! field is `hash::below(60, key, "minute")`; `H/n` is every n minutes from `hash::below(n, key,
+//! "minute")` on. Only the minute moves, and only if the meaning stays the same: a single minute,
+//! every n minutes, or a list that equals every n minutes, provided the hour field still follows
+//! elapsed time over a clock change. Pure.
 
 use super::hash;
 
-/// Minutes in an hour.
 const MINUTES: u64 = 60;
 
-/// An expression with job-specific minutes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpreadExpression {
-    /// With `H`, for the configuration.
     pub expression: String,
     /// With the minutes of `H` under the key.
     pub resolved: String,
 }
 
-/// The expression with `H` as its minute, if the meaning is the same; `key` is the key of the hash.
+/// Replaces the minute by `H`, if the meaning is the same; `key` is the key of the hash.
 ///
 /// Takes five fields, or six with the second first, that `CronSpec` has accepted.
 #[must_use]
@@ -39,12 +36,12 @@ pub fn spread_expression(expression: &str, key: &str) -> Option<SpreadExpression
     Some(SpreadExpression { expression: with(&hashed), resolved: with(&resolved) })
 }
 
-/// The distance of a field's minutes, [`MINUTES`] for a single one; `None` if they have no even distance.
+/// The distance of a field's minutes, [`MINUTES`] for a single one; `None` if uneven.
 ///
-/// A list becomes `H/n`, which follows elapsed time, only if the expression does that already.
+/// A list becomes `H/n`, which follows elapsed time, only if the expression already does that.
 fn every(minute: &str, follows_elapsed_time: bool) -> Option<u64> {
     if let Some(step) = minute.strip_prefix("*/") {
-        // Steps that do not divide the hour leave an uneven rest, which another offset would move.
+        // Other steps leave an uneven rest, which another offset would move.
         return step.parse().ok().filter(|step| *step > 1 && MINUTES.is_multiple_of(*step));
     }
     let minutes: Vec<u64> = minute.split(',').map(|item| item.parse().ok()).collect::<Option<_>>()?;

@@ -1,8 +1,7 @@
 //! The starts of one job in a window, in order.
 //!
-//! Without jitter they are its fire times. With jitter a later fire may start earlier, so a start
-//! is returned only when no later fire can precede it. Fires before the window are read too,
-//! because their starts may lie in it. Pure; fails as the schedule does.
+//! With jitter a later fire may start earlier, so a start is returned only when no later fire can
+//! precede it. Fires before the window are read too, because their starts may lie in it. Pure.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,7 +11,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::{Timing, Window, hash};
 use sched_timetable::ScheduleError;
 
-/// The resolution of fire times in the database.
+/// Resolution of the database.
 const TICK: TimeDelta = TimeDelta::microseconds(1);
 
 #[derive(Debug)]
@@ -21,7 +20,7 @@ pub(super) struct Starts<'a> {
     key: &'a str,
     jitter_seconds: u32,
     window: Window,
-    /// The next fire time, whose start is not yet waiting.
+    /// Its start is not yet waiting.
     fire: Option<DateTime<Utc>>,
     waiting: BinaryHeap<Reverse<DateTime<Utc>>>,
     closest: Option<TimeDelta>,
@@ -68,7 +67,6 @@ impl<'a> Starts<'a> {
         }
     }
 
-    /// The shortest distance between two fire times so far.
     pub(super) fn closest(&self) -> Option<TimeDelta> {
         self.closest
     }

@@ -1,10 +1,9 @@
 //! Which schedules could move so that fewer jobs start together.
 //!
-//! The search moves one job after the other, those with most collisions first, and keeps a move if
-//! the job then collides noticeably less. So no more jobs move than needed, and the first
-//! suggestion gains most. A cron job moves by `H`, if its expression allows that; any other job by
-//! jitter, if its fires are far enough apart. A schedule does not show whether its time is
-//! deliberate, so these are suggestions. Pure; fails as the schedules do.
+//! The search moves one job after the other, those with most collisions first, and keeps a move
+//! that reduces the job's collisions noticeably. A cron job moves by `H`, if its expression allows
+//! that; any other job by jitter, if its fires are far enough apart. A schedule does not show
+//! whether its time is deliberate, so these are suggestions. Pure.
 
 use chrono::TimeDelta;
 
@@ -14,51 +13,45 @@ use super::starts::Starts;
 use super::{Simulated, SimulationError, Timing, Window};
 use sched_timetable::ScheduleError;
 
-/// The least reduction in colliding starts.
+/// In colliding starts.
 const LEAST_GAIN: f64 = 2.0;
-/// The least reduction as a share of the busiest minute.
+/// As a share of the busiest minute.
 const LEAST_SHARE: f64 = 0.1;
-/// The longest suggested jitter, in seconds: more delay would surprise.
+/// In seconds: more delay would surprise.
 const MOST_JITTER: u32 = 900;
-/// The shortest one, which still spreads over minutes.
+/// In seconds; still spreads over minutes.
 const LEAST_JITTER: u32 = 120;
 
-/// A change that lets a job start beside fewer others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Suggestion {
     pub job: String,
     pub change: Change,
-    /// The average number of starts, its own included, in the minutes of its starts, after all
-    /// suggestions before this one.
+    /// Average starts, its own included, in the minutes of its starts, after all earlier
+    /// suggestions.
     pub company_before: f64,
-    /// The same after this suggestion.
+    /// After this suggestion.
     pub company_after: f64,
 }
 
 impl Suggestion {
-    /// The reduction in colliding starts.
     pub fn gain(&self) -> f64 {
         self.company_before - self.company_after
     }
 }
 
-/// A change of a job's settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Give `schedule_config.expression` this value.
     Expression(String),
-    /// Give `jitter_seconds` this value.
     Jitter(u32),
 }
 
-/// The possible changes, and the busiest minute with all of them applied.
 #[derive(Debug)]
 pub(super) struct Advice {
     pub(super) suggestions: Vec<Suggestion>,
     pub(super) peak: Option<Moment>,
 }
 
-/// `closest` has the shortest distance between two fires of each job, if it has two.
+/// `closest` has the shortest distance between two fires of each job.
 pub(super) fn suggest(
     jobs: &[Simulated<'_>],
     closest: &[Option<TimeDelta>],
@@ -106,7 +99,6 @@ impl<'a> Move<'a> {
         if job.jitter_seconds > 0 {
             return None;
         }
-        // A start must not move close to the next one.
         let room = closest.map_or(i64::MAX, |distance| distance.num_seconds() / 2);
         let jitter_seconds = u32::try_from(room).unwrap_or(u32::MAX).min(MOST_JITTER);
         (jitter_seconds >= LEAST_JITTER).then_some(Self {
@@ -127,8 +119,7 @@ struct Search {
 }
 
 impl Search {
-    /// Moves a job in the histogram. Without enough gain, restores the histogram and returns
-    /// `None`.
+    /// Without enough gain, restores the histogram and returns `None`.
     fn try_move(
         &mut self,
         job: &Simulated<'_>,
@@ -138,7 +129,7 @@ impl Search {
         let list = |timing, jitter| indices(minutes, Starts::new(timing, job.name, jitter, *window)?);
         let old = list(&job.timing, job.jitter_seconds)?;
         let new = list(moved.timing, moved.jitter_seconds)?;
-        // A job that moves out of the window has no collisions there, which proves nothing.
+        // A job that moves out of the window proves nothing.
         if new.is_empty() {
             return Ok(None);
         }

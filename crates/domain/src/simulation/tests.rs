@@ -26,7 +26,6 @@ fn window(from: &str, to: &str) -> Window {
     Window::new(at(from), at(to)).unwrap()
 }
 
-/// 1 March 2026, an ordinary day in UTC.
 fn day() -> Window {
     window("2026-03-01T00:00:00Z", "2026-03-02T00:00:00Z")
 }
@@ -45,7 +44,7 @@ fn cron_timing<'a>(expression: &str, timezone: &str) -> Timing<'a> {
     Timing::new(move |after| schedule.next_after(after))
 }
 
-/// Fires of an interval counted from the epoch.
+/// Counted from the epoch.
 fn every_timing<'a>(seconds: i64) -> Timing<'a> {
     Timing::new(move |after| {
         let steps = after.timestamp().div_euclid(seconds) + 1;
@@ -71,7 +70,6 @@ fn cron<'a>(name: &'a str, expression: &str) -> Simulated<'a> {
     Simulated { spread, ..job(name, cron_timing(expression, "UTC")) }
 }
 
-/// A job that starts every so many seconds and takes so many.
 fn every(name: &str, seconds: i64, takes: u64) -> Simulated<'_> {
     Simulated { duration: Some(Duration::from_secs(takes)), ..job(name, every_timing(seconds)) }
 }

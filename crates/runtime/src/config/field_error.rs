@@ -1,15 +1,11 @@
-//! Configuration errors.
-//!
-//! Every text names the setting, the origin of the value and the allowed values. It shows a value
-//! only as far as its setting permits. The types hold finished texts, which the neighbouring
-//! modules create.
+//! Configuration errors: each names the setting, the origin and the allowed values. It shows a
+//! value only as far as its setting permits.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use crate::exit::{self, ExitStatus};
 
-/// Where a value came from, strongest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     Flag(&'static str),
@@ -17,12 +13,10 @@ pub enum Origin {
     /// A line of the configuration file.
     File {
         path: PathBuf,
-        /// The line, counted from 1.
         line: usize,
-        /// The key as it is written there, with its table.
+        /// The key with its table, as in the file.
         key: String,
     },
-    /// The table of settings.
     Default,
 }
 
@@ -37,10 +31,8 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// The setting, or the unknown key of the file.
     pub setting: String,
     text: String,
 }
@@ -57,7 +49,6 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// All mistakes of a configuration, at least one.
 #[derive(Debug, thiserror::Error)]
 pub struct ConfigError {
     pub mistakes: Vec<Mistake>,
@@ -76,40 +67,25 @@ impl ExitStatus for ConfigError {
     }
 }
 
-/// Why the configuration could not be loaded, or need not be.
+/// The reason why no configuration was loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The user requested `--help` or `--version`. The text belongs on standard output, and nothing
-    /// is wrong.
+    /// The user requested `--help` or `--version`; the text belongs on standard output.
     #[error("{text}")]
-    Answered {
-        /// The help or version text.
-        text: String,
-    },
-    /// The command line cannot be parsed; the text explains it in several lines.
+    Answered { text: String },
+    /// The command line cannot be parsed. Every URL in the text is redacted.
     #[error("{text}")]
-    Usage {
-        /// The explanation, with every URL redacted.
-        text: String,
-    },
+    Usage { text: String },
     /// The configuration file cannot be read.
     #[error("cannot read the configuration file {} (named by {origin})", path.display())]
     Unreadable {
         path: PathBuf,
-        /// The origin of the path.
         origin: Origin,
         #[source]
         source: std::io::Error,
     },
-    /// The configuration file is not TOML.
     #[error("{}:{line}: not valid TOML: {message}", path.display())]
-    Syntax {
-        path: PathBuf,
-        /// The line, counted from 1.
-        line: usize,
-        /// What the parser expected.
-        message: String,
-    },
+    Syntax { path: PathBuf, line: usize, message: String },
 }
 
 impl ExitStatus for LoadError {

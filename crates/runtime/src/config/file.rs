@@ -1,9 +1,9 @@
-//! The configuration file.
+//! The configuration file: flat TOML keys, and optional tables whose keys override them for one
+//! program.
 //!
-//! TOML with flat keys, and optionally one table per program whose keys override the flat ones, so
-//! that one file can serve all daemons of a host. Tables of other programs are ignored. The file is
-//! read once, at start. Every key keeps its line, for messages. An unknown key is a mistake,
-//! because it is most likely misspelt.
+//! Tables of other programs are ignored, so that one file can serve all daemons of a host. Keys
+//! keep their lines, for messages. Unknown keys are mistakes, because they are most likely
+//! misspelt.
 
 use std::fs;
 use std::path::Path;
@@ -14,21 +14,19 @@ use toml::de::{DeString, DeTable, DeValue};
 use super::setting::{Program, Setting};
 use crate::config::field_error::{LoadError, Mistake, Origin};
 
-/// Programs that may have a table in the file.
 const PROGRAMS: &[&str] = &["api", "scheduler", "worker", "schedctl"];
 /// Minimum similarity between a misspelt key and a known one for a suggestion.
 const SIMILAR: f64 = 0.75;
 
-/// A known setting found in the file.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) setting: &'static str,
     pub(crate) origin: Origin,
-    /// The value as text, or what is wrong with its type.
+    /// The value as text, or the mistake in its type.
     pub(crate) value: Result<String, &'static str>,
 }
 
-/// The entries of a file for one program. The last of several entries for a setting wins.
+/// The entries for one program. The last entry for a setting wins.
 #[derive(Debug, Default)]
 pub(crate) struct FileValues {
     pub(crate) entries: Vec<Entry>,
@@ -66,14 +64,13 @@ fn parse(path: &Path, text: &str, program: &Program, settings: &[Setting]) -> Re
             value => reading.entry("", key, value),
         }
     }
-    // Last, because the program's own table overrides the flat keys wherever it is in the file.
+    // Last: the program's own table overrides flat keys at any place in the file.
     for (key, value) in own.into_iter().flatten() {
         reading.entry(program.table(), key, value.get_ref());
     }
     Ok(reading.found)
 }
 
-/// A key and its position in the file.
 type Key<'a> = Spanned<DeString<'a>>;
 
 struct Reading<'a> {
@@ -93,8 +90,7 @@ impl Reading<'_> {
         let key = key.get_ref();
         let key = if table.is_empty() { key.to_string() } else { format!("{table}.{key}") };
         let origin = Origin::File { path: self.path.to_owned(), line, key };
-        // Within one table, TOML reads `a-b` and `a_b` as two keys, but both name one setting. They
-        // carry the same prefix.
+        // `a-b` and `a_b` of one table are two keys of TOML, but one setting.
         let twice = self
             .found
             .entries
@@ -129,7 +125,6 @@ impl Reading<'_> {
 }
 
 impl Origin {
-    /// The table part of a file's key.
     fn in_table(&self) -> Option<&str> {
         match self {
             Self::File { key, .. } => key.split_once('.').map(|(table, _)| table),
@@ -138,7 +133,7 @@ impl Origin {
     }
 }
 
-/// The scalar in the form of a flag's value; an array of strings becomes a comma-separated list.
+/// The scalar as a flag's value; an array of strings becomes a comma-separated list.
 fn as_text(value: &DeValue<'_>) -> Result<String, &'static str> {
     const EXPECTED: &str = "must be a text, a number, true or false, or an array of texts";
     match value {

@@ -1,8 +1,7 @@
 //! The command line, built from the table of settings.
 //!
-//! Every flag takes text and the typed readers parse it, so that a wrong flag is reported together
-//! with all other mistakes. The environment is not read here: clap would hide whether a value came
-//! from a flag or from a variable.
+//! Flags take text, so that the typed readers report a wrong flag with all other mistakes. The
+//! environment is not read here: clap would hide the origin of a value.
 
 use std::ffi::OsString;
 
@@ -13,12 +12,9 @@ use super::redact;
 use super::setting::{Program, Setting};
 use crate::config::field_error::LoadError;
 
-/// The flag that names the configuration file.
 pub(crate) const CONFIG: &str = "config";
-/// The flag that prints the configuration instead of starting.
 pub(crate) const CHECK: &str = "check-config";
 
-/// One flag per setting, for programs that mount them in their own command.
 #[must_use]
 pub fn arguments(program: &Program, groups: &[&[Setting]]) -> Vec<Arg> {
     let file = Arg::new(CONFIG).long(CONFIG).value_name("FILE").help(format!(
@@ -40,7 +36,7 @@ fn argument(program: &Program, setting: &Setting) -> Arg {
         .value_name(setting.value_name)
         .help(help)
         .hide(setting.hidden)
-        // A negative number is a value that the reader rejects by name, not an unknown flag.
+        // The reader rejects a negative number with the name of its flag.
         .allow_negative_numbers(true);
     if setting.switch {
         argument.num_args(0..=1).require_equals(true).default_missing_value("true")
@@ -49,7 +45,7 @@ fn argument(program: &Program, setting: &Setting) -> Arg {
     }
 }
 
-/// Reads a daemon's command line; `arguments` starts with the program's name.
+/// Parses a daemon's command line; `args` starts with the program's name.
 pub(crate) fn parse<A>(program: &Program, groups: &[&[Setting]], args: A) -> Result<ArgMatches, LoadError>
 where
     A: IntoIterator,

@@ -1,8 +1,5 @@
-//! Settings that several programs share, and their typed readers.
-//!
-//! Each has one definition, so that a variable has the same meaning everywhere. The settings of a
-//! single daemon are in that daemon's own table. The readers record mistakes in the [`Values`] and
-//! have no other effects.
+//! Shared settings and their typed readers: one definition, so that a variable has the same meaning
+//! everywhere. Readers record mistakes in the [`Values`].
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -105,7 +102,6 @@ pub const PROCESS: &[Setting] = &[Setting::new(
 )
 .hidden()];
 
-/// The values of [`DATABASE`].
 #[derive(Debug, Clone)]
 pub struct DatabaseSettings {
     /// The URL, with its password.
@@ -123,7 +119,6 @@ pub struct DatabaseSettings {
 }
 
 impl DatabaseSettings {
-    /// Reads the group, recording every mistake.
     pub fn read(values: &mut Values) -> Self {
         let url = values.secret("database-url");
         let known =
@@ -165,7 +160,6 @@ impl LogSettings {
     }
 }
 
-/// The values of [`HEALTH`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HealthSettings {
     pub host: IpAddr,
@@ -174,7 +168,6 @@ pub struct HealthSettings {
 }
 
 impl HealthSettings {
-    /// Reads the group, recording every mistake.
     pub fn read(values: &mut Values) -> Self {
         Self { host: values.ip("health-host"), port: values.integer("health-port", 0..=u16::MAX) }
     }
@@ -185,7 +178,6 @@ impl HealthSettings {
     }
 }
 
-/// The values of [`SECRETS`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretsSettings {
     pub key_file: Option<PathBuf>,
@@ -198,7 +190,6 @@ impl SecretsSettings {
     }
 }
 
-/// The values of [`PROCESS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessSettings {
     /// Process id of the parent whose end also ends this process.
@@ -206,7 +197,6 @@ pub struct ProcessSettings {
 }
 
 impl ProcessSettings {
-    /// Reads the group, recording every mistake.
     pub fn read(values: &mut Values) -> Self {
         Self { exit_with_parent: values.optional_integer("exit-with-parent", 1..=i32::MAX) }
     }

@@ -1,7 +1,5 @@
-//! Parsers from text to a value, one function per kind.
-//!
-//! Pure. An error text continues the value in front of it: `worker-concurrency = "x" (flag …) must
-//! be …`.
+//! Parsers from text to a value. An error text continues the value: `worker-concurrency = "x" (flag
+//! …) must be …`.
 
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr};
@@ -9,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The longest duration of a setting: ten years. Much longer ones overflow the clock's arithmetic.
+/// Ten years. Much longer durations overflow the clock's arithmetic.
 pub(crate) const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 pub(crate) fn text(text: &str) -> Result<String, String> {
@@ -36,8 +34,7 @@ pub(crate) fn integer<T: FromStr + PartialOrd + Display>(
     text: &str,
     allowed: &RangeInclusive<T>,
 ) -> Result<T, String> {
-    // The reason does not matter, not a number or out of bounds: the bounds in the message cover
-    // both.
+    // The bounds in the message cover both causes.
     let number = text.parse().ok().filter(|number| allowed.contains(number));
     number.ok_or_else(|| format!("must be a whole number from {} to {}", allowed.start(), allowed.end()))
 }
@@ -65,8 +62,7 @@ pub(crate) fn choice<T: FromStr>(text: &str, allowed: &[&str]) -> Result<T, Stri
     if !allowed.contains(&text) {
         return Err(fault());
     }
-    // Callers pass only words that their type parses. If a type does not parse one, the message is
-    // still correct.
+    // Callers pass only words that `T` parses.
     text.parse().map_err(|_unknown| fault())
 }
 

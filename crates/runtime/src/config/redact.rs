@@ -1,20 +1,16 @@
-//! Redaction of secrets in text that is shown to people.
-//!
-//! Every output of the configuration uses it. Callers elsewhere use [`url`] before they log an
-//! address. In doubt it hides too much: unparsable text is not shown. Pure functions.
+//! Redaction of secrets in text for users: in the configuration's output, and of logged addresses
+//! ([`url`]). Unparsable text is hidden.
 
 use super::setting::Sensitivity;
 
-/// The replacement for a secret.
 const HIDDEN: &str = "[redacted]";
-/// The replacement inside a URL, where brackets would read as an address.
+/// Brackets inside a URL would read as an address.
 const HIDDEN_PART: &str = "***";
 
-/// The part of `value` that may be shown.
 #[must_use]
 pub fn value(value: &str, sensitivity: Sensitivity) -> String {
     match sensitivity {
-        // Any address may contain a password, whatever the name of its setting.
+        // Any address may contain a password.
         Sensitivity::Public if value.contains("://") => url(value),
         Sensitivity::Public => value.to_owned(),
         Sensitivity::SecretUrl => url(value),
@@ -22,15 +18,15 @@ pub fn value(value: &str, sensitivity: Sensitivity) -> String {
     }
 }
 
-/// A URL without its passwords; user, host, path and the other parameters stay readable.
+/// A URL without its passwords; other parts stay readable.
 ///
-/// The URL need not be valid, and several hosts are allowed. Text without `://` is hidden
-/// completely: it may be a `key=value` connection string or a password in the wrong place.
+/// The URL may be invalid and have several hosts. Text without `://` is hidden: it may be a
+/// `key=value` connection string or a password in the wrong place.
 #[must_use]
 pub fn url(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return HIDDEN.to_owned() };
-    // The last `@` ends the user part even when the password contains an unescaped `@`, `/` or `?`.
-    // An `@` in a parameter hides the host along with the password, which is the safe choice.
+    // The last `@` ends the user part even if the password contains an unescaped `@`, `/` or `?`.
+    // An `@` in a parameter hides the host too, which is safe.
     let (user, rest) = match rest.rsplit_once('@') {
         Some((credentials, rest)) => match credentials.split_once(':') {
             Some((user, _)) => (format!("{user}:{HIDDEN_PART}@"), rest),
@@ -47,7 +43,6 @@ pub fn url(url: &str) -> String {
     format!("{scheme}://{user}{rest}")
 }
 
-/// A text in which every word that resembles a URL is shown without its passwords.
 #[must_use]
 pub fn words(text: &str) -> String {
     let ends_word = |c: char| c.is_whitespace() || c == '\'' || c == '"';
@@ -65,9 +60,9 @@ pub fn words(text: &str) -> String {
 fn parameter(parameter: &str) -> String {
     let Some((key, _)) = parameter.split_once('=') else { return parameter.to_owned() };
     let lower = key.to_ascii_lowercase();
-    // An escape inside a key may encode any of the words.
+    // An escape inside a key may encode any of these words.
     let secret = ["pass", "secret", "token", "key", "%"].iter().any(|word| lower.contains(word));
-    // `sslkey` is a file name, which helps in diagnosis.
+    // `sslkey` is a file name, useful for diagnosis.
     if secret && lower != "sslkey" { format!("{key}={HIDDEN_PART}") } else { parameter.to_owned() }
 }
 

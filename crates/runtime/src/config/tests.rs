@@ -32,7 +32,6 @@ fn try_load(args: &[&str], variables: &[(&str, &str)]) -> Result<Values, LoadErr
     load(&PROGRAM, GROUPS, ["sched-worker"].iter().chain(args), &source)
 }
 
-/// Loads with a configuration file.
 fn with_file(text: &str, args: &[&str], variables: &[(&str, &str)]) -> (Values, String) {
     let file = file(text);
     let path = file.path().to_str().unwrap().to_owned();
@@ -44,7 +43,7 @@ fn texts(values: Values) -> Vec<String> {
     values.finish().map_or_else(|e| e.mistakes.iter().map(ToString::to_string).collect(), |()| vec![])
 }
 
-/// The one mistake that `read` records for `value` given as the flag `name`.
+/// The one mistake that `read` records for this flag.
 fn refusal<T>(name: &str, value: &str, read: impl FnOnce(&mut Values, &str) -> T) -> String {
     let mut values = try_load(&[&format!("--{name}={value}")], &[]).unwrap();
     read(&mut values, name);

@@ -1,9 +1,8 @@
 //! The values of a configuration and their typed readers.
 //!
-//! A reader that finds a mistake records it and continues with a harmless placeholder, so that
-//! [`Values::finish`] can report all mistakes at once. Until it has returned `Ok`, no value that
-//! was read may be used. A reader has no other effect. Reading a name that is not in the table is a
-//! bug of the program and is recorded like any other mistake.
+//! A reader records a mistake and returns a placeholder, so that [`Values::finish`] reports all
+//! mistakes at once. No value may be used before `finish` returned `Ok`. An unknown name is a bug
+//! of the program, recorded like a mistake.
 
 use std::fmt::{self, Display};
 use std::net::{IpAddr, Ipv4Addr};
@@ -18,10 +17,8 @@ use super::redact;
 use super::setting::Setting;
 use crate::config::field_error::{ConfigError, Mistake, Origin};
 
-/// A setting with its given value.
 pub(crate) struct Row {
     pub(crate) setting: Setting,
-    /// The value of the strongest source, and its origin.
     pub(crate) given: Option<(String, Origin)>,
 }
 
@@ -35,50 +32,43 @@ pub struct Values {
 }
 
 impl fmt::Debug for Values {
-    /// Omits the values, some of which are secret.
+    /// Omits the values, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Values").field("mistakes", &self.mistakes).finish_non_exhaustive()
     }
 }
 
 impl Values {
-    /// A required text.
     pub fn string(&mut self, name: &str) -> String {
         self.required(name, parse::text).unwrap_or_default()
     }
 
-    /// A text that may be missing.
     pub fn optional_string(&mut self, name: &str) -> Option<String> {
         self.read(name, parse::text)
     }
 
-    /// A required text that no output may show.
     pub fn secret(&mut self, name: &str) -> SecretString {
         self.string(name).into()
     }
 
-    /// A text that no output may show and that may be missing.
     pub fn optional_secret(&mut self, name: &str) -> Option<SecretString> {
         self.optional_string(name).map(Into::into)
     }
 
-    /// A required duration longer than zero, with its unit: `10s`, `5min`.
+    /// A required positive duration with its unit: `10s`, `5min`.
     pub fn duration(&mut self, name: &str) -> Duration {
         self.duration_within(name, Duration::from_nanos(1)..=parse::LONGEST)
     }
 
-    /// A required duration within bounds.
     pub fn duration_within(&mut self, name: &str, allowed: RangeInclusive<Duration>) -> Duration {
         let placeholder = Duration::from_secs(1);
         self.required(name, |text| parse::duration(text, &allowed)).unwrap_or(placeholder)
     }
 
-    /// A duration longer than zero that may be missing.
     pub fn optional_duration(&mut self, name: &str) -> Option<Duration> {
         self.read(name, |text| parse::duration(text, &(Duration::from_nanos(1)..=parse::LONGEST)))
     }
 
-    /// A required whole number within bounds.
     pub fn integer<T: FromStr + PartialOrd + Display + Copy>(
         &mut self,
         name: &str,
@@ -87,7 +77,6 @@ impl Values {
         self.required(name, |text| parse::integer(text, &allowed)).unwrap_or(*allowed.start())
     }
 
-    /// A whole number within bounds that may be missing.
     pub fn optional_integer<T: FromStr + PartialOrd + Display + Copy>(
         &mut self,
         name: &str,
@@ -96,17 +85,15 @@ impl Values {
         self.read(name, |text| parse::integer(text, &allowed))
     }
 
-    /// A required truth value.
     pub fn boolean(&mut self, name: &str) -> bool {
         self.required(name, parse::boolean).unwrap_or_default()
     }
 
-    /// A required list with at least one item.
     pub fn list(&mut self, name: &str) -> Vec<String> {
         self.required(name, parse::list).unwrap_or_default()
     }
 
-    /// A list that may be missing, which is the same as an empty list.
+    /// A list; a missing one is empty.
     pub fn optional_list(&mut self, name: &str) -> Vec<String> {
         self.read(name, parse::list).unwrap_or_default()
     }
@@ -117,7 +104,6 @@ impl Values {
         self.required(name, |text| parse::choice(text, allowed)).unwrap_or_default()
     }
 
-    /// A word from `allowed` that may be missing.
     pub fn optional_choice<T: FromStr>(&mut self, name: &str, allowed: &[&str]) -> Option<T> {
         self.read(name, |text| parse::choice(text, allowed))
     }
@@ -127,13 +113,12 @@ impl Values {
         self.required(name, parse::ip).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
     }
 
-    /// A required host name or IP address.
     pub fn host(&mut self, name: &str) -> String {
         self.required(name, parse::host).unwrap_or_default()
     }
 
-    /// Records a mistake in the value of `name`, for checks across settings. `text` states the
-    /// allowed values and continues the value in front of it: "must be below …".
+    /// Records a mistake in the value of `name`, for checks across settings. `text` continues the
+    /// value: "must be below …".
     pub fn mistake(&mut self, name: &str, text: impl Display) {
         let text = match self.row(name).and_then(|row| row.given.as_ref().map(|given| (row.setting, given))) {
             Some((setting, (value, origin))) => {
@@ -144,7 +129,7 @@ impl Values {
         self.mistakes.push(Mistake::new(name, text));
     }
 
-    /// Whether none of `names` has a mistake so far, so that a check across them is meaningful.
+    /// Whether none of `names` has a mistake, so that a check across them is meaningful.
     #[must_use]
     pub fn are_sound(&self, names: &[&str]) -> bool {
         !self.mistakes.iter().any(|mistake| names.contains(&mistake.setting.as_str()))
@@ -164,10 +149,10 @@ impl Values {
         shown.map(|row| format!("{}\n", effective_line(row))).collect()
     }
 
-    /// Returns every recorded mistake.
+    /// Ends the reading.
     ///
     /// # Errors
-    /// With every mistake that was recorded.
+    /// With every recorded mistake.
     pub fn finish(self) -> Result<(), ConfigError> {
         if self.mistakes.is_empty() { Ok(()) } else { Err(ConfigError { mistakes: self.mistakes }) }
     }
@@ -193,8 +178,7 @@ impl Values {
 
     fn required<T>(&mut self, name: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
         let missing = self.row(name).filter(|row| row.given.is_none()).map(|row| row.setting);
-        // A setting whose value in the file has the wrong type is not missing; that mistake is
-        // recorded already.
+        // A wrong type in the file is recorded already.
         if let Some(setting) = missing.filter(|_| self.are_sound(&[name])) {
             let example = setting.example.map(|text| format!(", for example {text}")).unwrap_or_default();
             let env = setting.env;
@@ -210,7 +194,7 @@ fn effective_line(row: &Row) -> String {
     let name = row.setting.name;
     match &row.given {
         Some((value, origin)) => {
-            // JSON strings are valid TOML. Display of a JSON string cannot fail.
+            // JSON strings are valid TOML.
             let value = serde_json::Value::from(redact::value(value, row.setting.sensitivity));
             format!("{name} = {value} # {origin}")
         }

@@ -1,30 +1,24 @@
-//! The wait after consecutive errors.
+//! The wait after consecutive errors: doubling with a cap.
 //!
-//! Doubling with a cap. Jitter keeps processes that lost the same database from reconnecting at the
-//! same moment. Pure; the random number is an argument.
+//! Jitter keeps processes from reconnecting to a lost database at the same moment.
 
 use std::time::Duration;
 
-/// The bounds of the wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
-    /// The wait after the first error.
     pub initial: Duration,
-    /// The longest wait.
     pub cap: Duration,
 }
 
 impl Default for Backoff {
-    /// From half a second, which is acceptable to a restarting database, to half a minute, which is
-    /// acceptable to an operator during a recovery.
+    /// Half a second suits a restarting database; half a minute is acceptable during a recovery.
     fn default() -> Self {
         Self { initial: Duration::from_millis(500), cap: Duration::from_secs(30) }
     }
 }
 
 impl Backoff {
-    /// The wait after `failures` consecutive errors. `jitter` between 0 and 1 shortens it by up to
-    /// half.
+    /// The wait after `failures` consecutive errors. `jitter` (0 to 1) shortens it by up to half.
     #[must_use]
     pub fn delay(&self, failures: u32, jitter: f64) -> Duration {
         let doublings = failures.saturating_sub(1).min(20);

@@ -1,7 +1,5 @@
-//! The status of a driven task, for health, metrics and tests.
-//!
-//! The driver, the only writer, publishes it through a `watch` channel. Readers see the latest
-//! state and never block the driver.
+//! The status of a driven task, for health, metrics and tests, in a `watch` channel: readers never
+//! block the driver.
 
 use std::time::{Duration, Instant};
 
@@ -9,41 +7,31 @@ use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::Value;
 
-/// The activity of the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskState {
-    /// The task waits for its time or a wake-up.
     Idle,
     Running,
-    /// Its driver has stopped.
     Stopped,
 }
 
-/// The state of one driven task and the results of its runs.
 #[derive(Debug, Clone, Serialize)]
 pub struct TaskStatus {
     pub name: &'static str,
     pub state: TaskState,
-    /// Finished runs, successful or failed.
+    /// Successful and failed runs.
     pub iterations: u64,
-    /// Runs that ended with an error or a panic.
     pub failures: u64,
-    /// The failures since the last successful run.
     pub consecutive_failures: u32,
-    /// Start of the last run on this process's monotonic clock; serialised as its age in
-    /// milliseconds.
+    /// Start of the last run on the monotonic clock; serialised as its age in milliseconds.
     #[serde(rename = "last_started_ms_ago", serialize_with = "age")]
     pub last_started: Option<Instant>,
-    /// Start of the last successful run on the monotonic clock; serialised as its age in
-    /// milliseconds.
+    /// Start of the last successful run; serialised like the field above.
     #[serde(rename = "last_success_ms_ago", serialize_with = "age")]
     pub last_success: Option<Instant>,
-    /// Duration of the last finished run.
     pub last_duration_ms: Option<u64>,
-    /// The last error with its causes; a successful run does not clear it.
+    /// The last error with its causes; successful runs do not clear it.
     pub last_error: Option<String>,
-    /// The counts of the last successful run.
     pub last_report: Option<Value>,
 }
 
@@ -63,13 +51,11 @@ impl TaskStatus {
         }
     }
 
-    /// Time since the last run began.
     #[must_use]
     pub fn since_started(&self) -> Option<Duration> {
         self.last_started.map(since)
     }
 
-    /// Time since the last successful run began.
     #[must_use]
     pub fn since_success(&self) -> Option<Duration> {
         self.last_success.map(since)
@@ -84,7 +70,6 @@ fn age<S: Serializer>(instant: &Option<Instant>, serializer: S) -> Result<S::Ok,
     instant.map(|instant| millis(since(instant))).serialize(serializer)
 }
 
-/// Whole milliseconds; a duration that does not fit saturates.
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -12,7 +12,6 @@ const PERIOD: Duration = Duration::from_secs(60);
 
 type Step = Box<dyn FnMut() -> Result<Report, BoxError> + Send>;
 
-/// Runs the given steps, then does nothing. Where a gate is set, a run needs a permit.
 struct Scripted {
     steps: VecDeque<Step>,
     gate: Option<Arc<Semaphore>>,
@@ -63,7 +62,6 @@ impl Rig {
         self.until(|status| status.iterations >= count && status.state == TaskState::Idle).await
     }
 
-    /// Whole seconds from the start to each run.
     fn seconds(&self) -> Vec<u64> {
         self.runs.lock().unwrap().iter().map(|run| run.duration_since(self.started).as_secs()).collect()
     }
@@ -116,7 +114,6 @@ async fn wake_ups_during_a_run_cause_exactly_one_more() {
     rig.wake.wake();
     gate.add_permits(3);
     rig.iterations(3).await;
-    // The third run is the periodic one.
     assert_eq!(rig.seconds(), [0, 0, 60]);
 }
 

@@ -1,8 +1,5 @@
-//! The six pages.
-//!
-//! Each is a function from the state to a response. All carry the same security headers, and no
-//! cache may store them. Headers are set per response instead of by a middleware, so that the pages
-//! do not affect other routes beside them.
+//! The six pages. All have the same security headers, and no cache may store them. Headers are set
+//! per response, because a middleware would affect other routes.
 
 use actix_web::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
@@ -13,16 +10,13 @@ use serde_json::{Value, json};
 
 use super::{HealthState, Liveness, Readiness};
 
-/// The paths of the pages besides `/`.
 pub const PATHS: &[&str] = &["/health", "/health/live", "/health/ready", "/status", "/metrics"];
 
-/// Mounts all pages.
 pub fn configure(config: &mut web::ServiceConfig, state: HealthState) {
     configure_without_root(config, state.clone());
     mount(config, "/", state, root);
 }
 
-/// Mounts all pages except `/`, for a daemon with a different page there.
 pub fn configure_without_root(config: &mut web::ServiceConfig, state: HealthState) {
     mount(config, "/health", state.clone(), health);
     mount(config, "/health/live", state.clone(), live);
@@ -49,7 +43,6 @@ fn mount(
     );
 }
 
-/// The response for any other path.
 pub(super) async fn not_found() -> HttpResponse {
     let paths: Vec<&str> = std::iter::once("/").chain(PATHS.iter().copied()).collect();
     respond(StatusCode::NOT_FOUND).json(json!({"error": "no such page", "endpoints": paths}))

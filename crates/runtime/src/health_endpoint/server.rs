@@ -1,9 +1,8 @@
-//! The listener of the pages.
+//! The listener of the pages, on a separate thread: the process reports its liveness while the
+//! runtime is busy.
 //!
-//! It has a separate thread, so that the process still reports its liveness while the runtime is
-//! busy. [`HealthServer::bind`] binds the port, where a port in use can still prevent the start.
-//! Serving begins with [`HealthServer::run`] and ends with its token. The listener does not handle
-//! signals.
+//! [`HealthServer::bind`] fails for a port in use. [`HealthServer::run`] serves until its token is
+//! cancelled. The listener does not handle signals.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -16,17 +15,15 @@ use super::{HealthState, pages};
 use crate::config::HealthSettings;
 use crate::exit::{self, BoxError, ExitStatus};
 
-/// How often histograms are renewed.
+/// Interval of the renewal of histograms.
 const UPKEEP: Duration = Duration::from_secs(5);
-/// Seconds that open requests have to end at a stop; each takes milliseconds.
+/// Seconds for open requests at a stop.
 const STOP_SECONDS: u64 = 2;
 
-/// Binding an address failed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}; choose another with --{setting}")]
 pub struct ListenError {
     pub address: SocketAddr,
-    /// The setting that names the port.
     pub setting: &'static str,
     #[source]
     pub source: io::Error,
@@ -38,7 +35,6 @@ impl ExitStatus for ListenError {
     }
 }
 
-/// A bound listener that is ready to serve.
 #[derive(Debug)]
 pub struct HealthServer {
     listener: TcpListener,
@@ -50,7 +46,7 @@ impl HealthServer {
     /// Binds the configured address.
     ///
     /// # Errors
-    /// When the address or port is not available.
+    /// If the address or port is not available.
     pub fn bind(settings: &HealthSettings, state: HealthState) -> Result<Self, ListenError> {
         let address = settings.socket_addr();
         let fault = |source| ListenError { address, setting: "health-port", source };
@@ -59,7 +55,7 @@ impl HealthServer {
         Ok(Self { listener, addr, state })
     }
 
-    /// The bound address, with the port that the system chose for port 0.
+    /// The bound address, with the port chosen for port 0.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
@@ -68,7 +64,7 @@ impl HealthServer {
     /// Serves until `cancel` is cancelled and open requests have ended.
     ///
     /// # Errors
-    /// When the listener fails.
+    /// If the listener fails.
     pub async fn run(self, cancel: CancellationToken) -> Result<(), BoxError> {
         let state = self.state.clone();
         let app = move || {
@@ -94,7 +90,7 @@ impl HealthServer {
                 _ = upkeep.tick() => self.state.upkeep(),
             }
         }
-        // The stop needs the server future to be polled.
+        // The stop needs a polled server future.
         let (ended, ()) = tokio::join!(server, handle.stop(true));
         Ok(ended?)
     }

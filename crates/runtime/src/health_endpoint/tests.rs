@@ -50,7 +50,6 @@ fn serve() -> Served {
     Served { source, addr, cancel, task }
 }
 
-/// The code in the first line of a response.
 fn code(head: &str) -> u16 {
     head.split(' ').nth(1).unwrap().parse().unwrap()
 }
@@ -60,7 +59,6 @@ impl Served {
         *self.source.0.lock().unwrap() = (live, ready);
     }
 
-    /// Status line code, headers in lower case, body.
     async fn ask(&self, method: &str, path: &str) -> (u16, String, String) {
         let mut stream = TcpStream::connect(self.addr).await.unwrap();
         let request = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
@@ -141,7 +139,7 @@ async fn a_taken_port_names_the_address_and_the_setting() {
 async fn a_runtime_that_is_stuck_does_not_keep_the_pages_from_answering() {
     let served = serve();
     assert_eq!(served.ask("GET", "/health").await.0, 200);
-    // From here to the response the only thread of this runtime is blocked.
+    // The only thread of this runtime is blocked until the response.
     let mut stream = std::net::TcpStream::connect(served.addr).unwrap();
     stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
     stream.write_all(b"GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();

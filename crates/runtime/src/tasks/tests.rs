@@ -105,6 +105,5 @@ async fn dropping_the_handle_ends_the_task() {
         drop(sender);
     });
     drop(task);
-    // The sender dies with the task.
     assert!(receiver.await.is_err());
 }

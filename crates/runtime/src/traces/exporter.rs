@@ -1,5 +1,4 @@
-//! Sends spans to the collector. The module [`super`] describes the behaviour while it is
-//! unavailable.
+//! Sends spans to the collector, as the module [`super`] describes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,21 +16,18 @@ use crate::exit;
 /// Longest time between two batches while there are spans.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// The one reader of the queue.
 pub(crate) struct Exporter {
     queue: Arc<Queue>,
     delivery: Delivery,
     resource: Resource,
 }
 
-/// Spans that are being sent.
 struct Batch {
     body: Bytes,
     spans: usize,
 }
 
 impl Exporter {
-    /// Does not connect yet.
     pub(crate) fn new(program: &Program, settings: TracesSettings) -> Result<(Traces, Self), exit::BoxError> {
         let TracesSettings { url, mut headers, service, attributes } = settings;
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
@@ -68,8 +64,7 @@ impl Exporter {
         }
     }
 
-    /// Sends while there are full batches, or any spans once `stop` is cancelled. Returns the batch
-    /// that must be sent again.
+    /// Sends full batches, or all spans once `stop` is cancelled. Returns a batch to send again.
     async fn send(&mut self, held: Option<Batch>, stop: &CancellationToken) -> Option<Batch> {
         let mut next = held.or_else(|| self.batch(1));
         while let Some(batch) = next {
@@ -83,7 +78,7 @@ impl Exporter {
         None
     }
 
-    /// Counts a batch as accepted, except for the spans that the response rejects.
+    /// Counts a batch as accepted, except for spans that the response rejects.
     fn taken(&mut self, spans: usize, answer: &[u8]) {
         let mut refused = 0;
         match otlp::rejected(answer) {
@@ -104,7 +99,7 @@ impl Exporter {
     }
 }
 
-/// The OTLP resource of the process; the settings override the defaults.
+/// The OTLP resource of the process; `given` overrides the defaults.
 fn resource(program: &Program, service: Option<String>, given: Vec<(String, String)>) -> Resource {
     let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
     let mut attributes: Vec<(String, Value)> = vec![

@@ -1,8 +1,8 @@
 //! The OTLP messages for spans, limited to the fields in use.
 //!
-//! Hand-written instead of using the crate generated from the protocol's own files, which would add
-//! the OpenTelemetry SDK to every daemon. The tests decode the output with that crate. Field
-//! numbers never change in protobuf, and a collector reads missing fields as empty. Pure.
+//! The crate generated from the protocol's files would add the OpenTelemetry SDK to every daemon;
+//! the tests decode with it. Field numbers never change, and a collector reads missing fields as
+//! empty.
 
 use std::time::SystemTime;
 
@@ -13,10 +13,8 @@ use super::{Ended, Kind, Value};
 
 /// The W3C flag "sampled": spans without it are not sent.
 const SAMPLED: u32 = 1;
-/// The status of a span that failed.
 const ERROR: i32 = 2;
 
-/// `ExportTraceServiceRequest`.
 #[derive(Clone, PartialEq, Message)]
 struct Request {
     #[prost(message, repeated, tag = "1")]
@@ -31,7 +29,6 @@ struct ResourceSpans {
     scope_spans: Vec<ScopeSpans>,
 }
 
-/// The attributes of the process.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Resource {
     #[prost(message, repeated, tag = "1")]
@@ -94,7 +91,7 @@ struct KeyValue {
     value: Option<AnyValue>,
 }
 
-/// A `oneof` of the protocol: exactly one field is present, and its encoding is the same.
+/// A `oneof` of the protocol, with the same encoding: exactly one field is present.
 #[derive(Clone, PartialEq, Message)]
 struct AnyValue {
     #[prost(string, optional, tag = "1")]
@@ -103,7 +100,6 @@ struct AnyValue {
     number: Option<i64>,
 }
 
-/// `ExportTraceServiceResponse`.
 #[derive(Clone, PartialEq, Message)]
 struct Response {
     #[prost(message, optional, tag = "1")]
@@ -118,12 +114,10 @@ struct PartialSuccess {
     error_message: String,
 }
 
-/// A resource from names and values.
 pub(super) fn resource(attributes: Vec<(String, Value)>) -> Resource {
     Resource { attributes: attributes.into_iter().map(|(key, value)| key_value(key, value)).collect() }
 }
 
-/// The body of a request.
 pub(super) fn request(resource: &Resource, spans: Vec<Ended>) -> Bytes {
     let scope = Scope { name: "sched".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
     let spans = spans.into_iter().map(span).collect();
@@ -134,8 +128,8 @@ pub(super) fn request(resource: &Resource, spans: Vec<Ended>) -> Bytes {
     Request { resource_spans: vec![resource_spans] }.encode_to_vec().into()
 }
 
-/// The number of spans that the collector rejected although its response reports success, and the
-/// reason. A response outside the protocol contains no such information.
+/// The number of spans that a successful response rejects, and the reason; `None` for a response
+/// outside the protocol.
 pub(super) fn rejected(response: &[u8]) -> Option<(u64, String)> {
     let partial = Response::decode(response).ok()?.partial_success?;
     let count = u64::try_from(partial.rejected_spans).ok().filter(|count| *count > 0)?;
@@ -174,7 +168,7 @@ fn key_value(key: String, value: Value) -> KeyValue {
     KeyValue { key, value: Some(value) }
 }
 
-/// Nanoseconds since 1970; 0 for a clock before that time, which is not set.
+/// Nanoseconds since 1970; 0 for an earlier time.
 fn nanoseconds(at: SystemTime) -> u64 {
     let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)

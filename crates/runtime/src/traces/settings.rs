@@ -1,9 +1,6 @@
-//! Settings of the trace collector: the variables of OpenTelemetry's specification that concern
-//! sending.
-//!
-//! The names are the standard ones, so that the variables that a platform sets for all its programs
-//! work here. They are ordinary settings nevertheless: they have flags and keys of the file, and
-//! are checked before the process starts. The values of headers are secret.
+//! Settings of the trace collector: the variables of OpenTelemetry's specification about sending,
+//! under their standard names, which platforms set for all programs. The values of headers are
+//! secret.
 
 use std::fmt;
 
@@ -16,7 +13,6 @@ use crate::config::{Setting, Values};
 /// The only supported protocol.
 const PROTOCOL: &str = "http/protobuf";
 
-/// Trace settings; read with [`TracesSettings::read`].
 pub const TRACES: &[Setting] = &[
     Setting::new(
         "otel-exporter-otlp-endpoint",
@@ -87,7 +83,6 @@ pub const TRACES: &[Setting] = &[
     ),
 ];
 
-/// The values of [`TRACES`], if there is a collector.
 #[derive(Clone)]
 pub struct TracesSettings {
     pub(super) url: Url,
@@ -104,8 +99,7 @@ impl fmt::Debug for TracesSettings {
 }
 
 impl TracesSettings {
-    /// Reads the group, recording every mistake. `None` if no collector is named; the other
-    /// settings do not matter then.
+    /// `None` if no collector is configured; the other settings do not matter then.
     pub fn read(values: &mut Values) -> Option<Self> {
         let base = endpoint(values, "otel-exporter-otlp-endpoint").map(below);
         let own = endpoint(values, "otel-exporter-otlp-traces-endpoint");
@@ -142,14 +136,12 @@ impl TracesSettings {
     }
 }
 
-/// The first of two settings that has a value, and its name.
 fn strongest(values: &mut Values, own: &'static str, common: &'static str) -> Option<(&'static str, String)> {
     let own = values.optional_string(own).map(|text| (own, text));
     let common = values.optional_string(common).map(|text| (common, text));
     own.or(common)
 }
 
-/// The address, if a valid one is given.
 fn endpoint(values: &mut Values, name: &str) -> Option<Url> {
     let text = values.optional_string(name)?;
     let url = Url::parse(&text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
@@ -159,7 +151,6 @@ fn endpoint(values: &mut Values, name: &str) -> Option<Url> {
     url
 }
 
-/// The address of traces below the base address of a collector.
 fn below(mut base: Url) -> Url {
     let path = format!("{}/v1/traces", base.path().trim_end_matches('/'));
     base.set_path(&path);
@@ -169,8 +160,8 @@ fn below(mut base: Url) -> Url {
 fn headers(text: &str) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     for (number, (name, value)) in (1..).zip(pairs(text)?) {
-        // The error shows neither name nor value: with a colon in place of the first `=`, the text
-        // before a later `=` contains the value.
+        // The error omits name and value: after a colon in place of the first `=`, the text before
+        // a later `=` contains the value.
         let name = HeaderName::try_from(&name).map_err(|_invalid| {
             format!("must have the name of a header before the first = of item {number}")
         })?;

@@ -18,7 +18,6 @@ const PROGRAM: Program = Program::new("sched-worker", "1.2.3", "Runs jobs");
 const PLACE: Place =
     Place { trace: 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c, span: 0xb7ad_6b71_6920_3331, is_sampled: true };
 
-/// The spans of each request that a collector received, in order.
 fn spans(collector: &Server) -> Vec<Vec<Sent>> {
     let of = |request: Request| {
         decode(&request)
@@ -209,7 +208,6 @@ async fn what_is_rejected_in_part_is_counted_and_logged_once() {
     assert!(!text.contains("again") && text.len() < 1_000, "{text}");
 }
 
-/// Captured log output.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

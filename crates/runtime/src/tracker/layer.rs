@@ -1,5 +1,3 @@
-//! Log lines of the level *error*, as reports.
-
 use std::fmt::Debug;
 
 use tracing::field::{Field, Visit};
@@ -11,13 +9,11 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::{Report, Tracker};
 
-/// Reports log lines of the level *error*, with the fields of the spans around them.
 pub(crate) struct ReportLayer(pub(super) Tracker);
 
 /// Log targets of the code that sends reports.
 const SENDING: [&str; 5] = ["hyper", "reqwest", "rustls", "h2", "sched_runtime::delivery"];
 
-/// The fields of a span, stored with it.
 #[derive(Default)]
 struct Facts {
     message: String,
@@ -68,7 +64,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for ReportLayer {
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        // The code that sends reports creates none; otherwise each report could cause the next.
+        // Otherwise each report could cause the next.
         let is_of_sending = SENDING.iter().any(|part| event.metadata().target().starts_with(part));
         if *event.metadata().level() != Level::ERROR || is_of_sending {
             return;

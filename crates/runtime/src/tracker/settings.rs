@@ -1,5 +1,3 @@
-//! Settings of the error tracker.
-
 use std::fmt;
 
 use reqwest::Url;
@@ -26,7 +24,6 @@ pub const TRACKER: &[Setting] = &[
     .default("production"),
 ];
 
-/// The values of [`TRACKER`], if there is a tracker.
 #[derive(Clone)]
 pub struct TrackerSettings {
     pub(super) url: Url,
@@ -35,7 +32,6 @@ pub struct TrackerSettings {
 }
 
 impl fmt::Debug for TrackerSettings {
-    /// Omits the address and the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TrackerSettings").field("environment", &self.environment).finish_non_exhaustive()
     }
@@ -66,7 +62,7 @@ fn parse(dsn: &str) -> Option<(Url, HeaderValue)> {
     }
     let path = format!("{folder}/api/{project}/envelope/");
     url.set_path(&path);
-    // Fails for addresses without a host, and this one has a host.
+    // Fails only for addresses without a host.
     let (Ok(()) | Err(())) = url.set_username("");
     let (Ok(()) | Err(())) = url.set_password(None);
     url.set_query(None);

@@ -23,7 +23,6 @@ fn nowhere() -> (Tracker, Reporter) {
     tracker("http://key@127.0.0.1:1/7")
 }
 
-/// The queued reports, oldest first.
 fn events(reporter: &Reporter) -> Vec<Value> {
     std::iter::from_fn(|| reporter.next()).map(|(_, event)| event).collect()
 }

@@ -1,9 +1,5 @@
-//! Errors of requests to the API, with advice for the user.
-//!
-//! A rejection is shown in the words of the API, one line per field. Callers that know more about
-//! the fields (a jobs file has lines and names) reword them first. API words for routes and
-//! parameters are translated to commands and flags. All text from the network is escaped here.
-//! Pure.
+//! Errors of requests to the API, with advice for the user. API terms are translated to commands
+//! and flags. All text from the network is escaped here.
 
 use std::fmt;
 
@@ -15,20 +11,16 @@ use crate::output::neutral;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApiError {
-    /// The key is not a valid header value.
     #[error("the API key has characters that are not valid in a header")]
     Key(#[source] reqwest::header::InvalidHeaderValue),
-    /// The value of a header is not valid.
     #[error("the value for {name} has characters that are not valid in a header")]
     Header {
         name: &'static str,
         #[source]
         source: reqwest::header::InvalidHeaderValue,
     },
-    /// The name of a header is not valid.
     #[error("the name of a header is not valid")]
     HeaderName(#[source] reqwest::header::InvalidHeaderName),
-    /// The URL cannot have a path.
     #[error("the URL of the API cannot have a path; use one such as http://127.0.0.1:8080")]
     NoPath,
     #[error("could not set up TLS for the API")]
@@ -37,12 +29,10 @@ pub(crate) enum ApiError {
     Unreachable {
         url: String,
         origin: Source,
-        /// Whether the `schedctl dev` that named the address is running.
         dev_runs: bool,
         #[source]
         source: reqwest::Error,
     },
-    /// A different server answers.
     #[error(
         "the server at {url} (from {origin}) is not the API of this release: status {status} without a valid body; \
          check --api-url"
@@ -75,7 +65,6 @@ impl ApiError {
         matches!(self, Self::Refused(problem) if problem.code == "not_found")
     }
 
-    /// Whether a later request may succeed.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
@@ -98,7 +87,6 @@ fn hint(origin: &Source, dev_runs: bool) -> &'static str {
     }
 }
 
-/// API terms and their terms on the command line.
 const HERE: [(&str, &str); 5] = [
     (
         "or of a name_prefix, with what they name, and for the rest without_jobs",
@@ -113,12 +101,10 @@ const HERE: [(&str, &str); 5] = [
     ),
 ];
 
-/// Translates a sentence of the API to the terms of the command line.
 fn here(text: &str) -> String {
     HERE.into_iter().fold(text.to_owned(), |text, (theirs, ours)| text.replace(theirs, ours))
 }
 
-/// Shows a problem: the detail, then a line per field.
 struct Refusal<'a>(&'a Problem);
 
 impl fmt::Display for Refusal<'_> {
@@ -131,7 +117,6 @@ impl fmt::Display for Refusal<'_> {
             problem.status,
             neutral::line(&problem.code)
         )?;
-        // The detail often repeats a single error.
         for error in problem.errors.iter().filter(|error| !problem.detail.contains(&error.message)) {
             f.write_str("\n  ")?;
             if !error.pointer.is_empty() {

@@ -1,8 +1,5 @@
-//! A stream of server-sent events.
-//!
-//! Only the fields `id` and `data` are used; comments and event names are skipped, because the data
-//! contains the type. An `id` without data is not an event but moves the position, as the format
-//! defines. A stream may end or break at any point: the caller decides whether to reopen it.
+//! A stream of server-sent events. An `id` without data moves the position, as the format defines.
+//! The caller decides whether to reopen a broken stream.
 
 use reqwest::Response;
 use serde::de::DeserializeOwned;
@@ -14,10 +11,8 @@ const LONGEST_LINE: usize = 16 * 1024 * 1024;
 pub(crate) enum BrokenStream {
     #[error("the connection to the API broke")]
     Connection(#[source] reqwest::Error),
-    /// The data is not an event of the API.
     #[error("the API sent an invalid event")]
     NoEvent(#[source] serde_json::Error),
-    /// A line exceeds the limit.
     #[error("the API sent an event above the size limit")]
     TooLong,
 }
@@ -33,15 +28,11 @@ impl Events {
         Self { response, lines: Lines::default() }
     }
 
-    /// Returns the position of the stream: the last received id.
     pub(crate) fn position(&self) -> Option<&str> {
         self.lines.position.as_deref()
     }
 
-    /// Returns the next event with its id; `None` at the end of the stream.
-    ///
-    /// # Errors
-    /// If the connection breaks, or the data is not an event.
+    /// `None` at the end of the stream.
     pub(crate) async fn next<T: DeserializeOwned>(
         &mut self,
     ) -> Result<Option<(Option<String>, T)>, BrokenStream> {
@@ -57,7 +48,6 @@ impl Events {
     }
 }
 
-/// Received bytes, and the parsed part of the current event.
 #[derive(Debug, Default)]
 struct Lines {
     bytes: Vec<u8>,

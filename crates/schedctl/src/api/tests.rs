@@ -21,7 +21,6 @@ fn asked(request: &Request) -> (&str, &str) {
 }
 
 fn api(url: Url) -> Api {
-    // Fails if another test of this process installed a provider first.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let key = Some(SecretString::from("s3cret".to_owned()));
     Api::new(ApiPlace { url, key, source: Source::Default }).unwrap()

@@ -1,4 +1,4 @@
-//! Commands for definitions: functions, calendars, templates, projects, queues, secrets, notifications.
+//! Commands for definitions.
 
 pub(crate) mod calendars;
 pub(crate) mod functions;

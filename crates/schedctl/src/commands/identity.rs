@@ -1,9 +1,7 @@
 //! Tenants, users, memberships, API keys, and the identity of the caller.
 //!
-//! These commands use the API, which writes the audit log. With `--direct` they write to the
-//! database: an installation gets its first user and key this way, and regains access when no valid
-//! key is left. A password is read from a file, standard input or the terminal, never from the
-//! command line; a key is shown once.
+//! With `--direct` the commands write to the database: for the first user and key, or without a
+//! valid key. A password never comes from the command line; a key is shown once.
 
 mod api_keys;
 mod direct;
@@ -45,15 +43,13 @@ pub(crate) struct DirectArgs {
     database: DatabaseArgs,
 }
 
-/// A database with a matching schema.
 struct Direct {
     conn: Conn,
-    /// Origin of the URL; the other settings of the API are taken from the same origin.
+    /// Origin of the URL; selects the other settings of the API.
     source: Source,
 }
 
 impl DirectArgs {
-    /// Connects to the database, if `--direct` is set.
     async fn connect(&self, session: &Session) -> Result<Option<Direct>, ExitError> {
         if !self.direct {
             return Ok(None);
@@ -73,14 +69,12 @@ const ME: &[Column<Me>] = &[
     Column::new("Permissions", |me| me.permissions.join(", ")),
 ];
 
-/// Shows the identity of the caller.
 pub(crate) async fn whoami(session: &Session) -> CommandResult {
     let me: Me = session.api()?.get(&["me"], &()).await?;
     session.output.record(&me, ME)?;
     Ok(exit::OK)
 }
 
-/// Converts a rejection of the database to an error message.
 fn refused(what: &'static str) -> impl FnOnce(MemberError) -> ExitError {
     move |error| {
         let constraint = match &error {

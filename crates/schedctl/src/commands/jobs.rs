@@ -1,5 +1,4 @@
-//! `jobs`: list, show, pause and trigger them. [`create`] creates one, [`applying`] applies files,
-//! [`explain`] explains fires, [`life`] edits, deletes and restores jobs.
+//! `jobs`: list, show, pause and trigger them.
 
 mod applying;
 mod args;
@@ -184,7 +183,6 @@ fn wanted(args: JobsListArgs) -> JobsQuery {
     }
 }
 
-/// Pauses, resumes, enables or disables a job, and shows the result.
 async fn switch(
     session: &Session,
     path: &[&str],
@@ -202,19 +200,16 @@ fn seconds(count: i32) -> String {
     format!("{count}s")
 }
 
-/// The end of the schedule: an instant, a number of fires, or the earlier of both.
 fn end(at: Option<DateTime<Utc>>, fires: Option<i64>) -> String {
     let ends = [at.map(time), fires.map(|fires| format!("after {fires} fires"))];
     let ends: Vec<String> = ends.into_iter().flatten().collect();
     or_dash(Some(ends.join(", or ")).filter(|text| !text.is_empty()))
 }
 
-/// The calendars, and the rule for excluded fires.
 fn calendars(names: &[String], roll: CalendarRoll) -> String {
     or_dash((!names.is_empty()).then(|| format!("{}, then {roll}", words(names))))
 }
 
-/// The dependencies, and whether all or any of them are required.
 fn after(after: &[AfterSpec], mode: AfterMode) -> String {
     let several = match mode {
         _ if after.len() < 2 => "",
@@ -224,14 +219,12 @@ fn after(after: &[AfterSpec], mode: AfterMode) -> String {
     or_dash(list(after).map(|list| format!("{several}{list}")))
 }
 
-/// Lists dependencies with their conditions, as in `load (success), check (failure)`.
 fn list(jobs: &[AfterSpec]) -> Option<String> {
     let jobs: Vec<String> = jobs.iter().map(|other| format!("{} ({})", other.job, other.on)).collect();
     (!jobs.is_empty()).then(|| jobs.join(", "))
 }
 
-/// The status and its reason. A disabled job may also be paused; the reason of the pause does not
-/// explain the status.
+/// A disabled job may also be paused; the reason of the pause does not explain the status.
 fn status(job: &Job) -> String {
     let reason = match job.status {
         JobStatus::Paused => job.pause_reason.as_ref(),
@@ -241,7 +234,6 @@ fn status(job: &Job) -> String {
     reason.map_or_else(|| job.status.to_string(), |reason| format!("{}: {reason}", job.status))
 }
 
-/// The pause of a job with another status.
 fn pause_beside(job: &Job) -> Option<String> {
     let is_beside = job.is_paused && job.status != JobStatus::Paused;
     is_beside.then(|| {
@@ -249,7 +241,6 @@ fn pause_beside(job: &Job) -> Option<String> {
     })
 }
 
-/// The configured schedule in a few words.
 fn schedule(job: &Job) -> String {
     let config = &job.schedule_config;
     if let Some(expression) = config.get("expression").and_then(Value::as_str) {

@@ -1,7 +1,5 @@
-//! `man`: manual pages generated from the help texts.
-//!
-//! Writes a page per command to an existing directory. The first write error ends it; earlier pages
-//! stay, and writing them again is harmless.
+//! `man`: manual pages generated from the help texts. The first write error ends the command;
+//! earlier pages stay.
 
 use std::path::Path;
 
@@ -26,7 +24,6 @@ mod tests {
     use super::*;
     use crate::cli;
 
-    /// Page names of a command and its subcommands.
     fn pages(command: &clap::Command, above: &str) -> BTreeSet<String> {
         let name = format!("{above}{}", command.get_name());
         let is_shown = |command: &&clap::Command| !command.is_hide_set() && command.get_name() != "help";

@@ -1,4 +1,4 @@
-//! Commands for operators: workers, leader, health, status, maintenance, migrations, events, audit log.
+//! Commands for operators.
 
 pub(crate) mod audit_events;
 pub(crate) mod events;

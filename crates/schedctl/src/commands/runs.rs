@@ -1,5 +1,4 @@
-//! `runs` and `attempts`: list, show and explain them, and print their output. [`cancel`] cancels
-//! and retries runs.
+//! `runs` and `attempts`: list, show and explain them, and print their output.
 
 mod args;
 pub(crate) mod cancel;
@@ -37,7 +36,7 @@ const EXPLAINED: &[Column<RunExplanation>] = &[
     Column::wide("Database time", |explained| time(explained.now)),
 ];
 
-/// Reasons why a run waits, most relevant first.
+/// Most relevant first.
 pub(super) const WAITS_FOR: &[Column<WaitFor>] = &[
     Column::new("WAITS FOR", |wait| wait.what.clone()),
     Column::new("UNTIL", |wait| or_dash(wait.until.map(time))),
@@ -170,7 +169,6 @@ pub(super) async fn output(
     session.output.print(&text(&output.chunks, raw))
 }
 
-/// Prints the streams one after the other, standard output first, with a line for each gap.
 fn text(chunks: &[OutputChunk], raw: bool) -> String {
     let mut text = String::new();
     for stream in ["stdout", "stderr"] {

@@ -1,7 +1,5 @@
-//! Suggests existing names for unknown ones.
-//!
-//! An error about an unknown name is followed by one more request for the list of names. If that
-//! fails, there is no suggestion.
+//! Suggests existing names for unknown ones. The list of names costs one more request, only after
+//! an error.
 
 use sched_runtime::exit::ExitError;
 use sched_wire::{PageQuery, Problem};
@@ -11,10 +9,8 @@ use super::Session;
 use crate::api::{Api, ApiError};
 use crate::suggest::closest;
 
-/// Maximum number of names to compare.
 const MOST: usize = 1000;
 
-/// Nouns of the API, and the paths of their lists.
 const LISTS: [(&str, &str); 9] = [
     ("notification channel", "notification-channels"),
     ("task function", "functions"),
@@ -27,7 +23,6 @@ const LISTS: [(&str, &str); 9] = [
     ("job", "jobs"),
 ];
 
-/// Text between a name and its suggestion.
 const MEANT: &str = ", did you mean ";
 
 #[derive(Debug, Deserialize)]
@@ -35,14 +30,12 @@ struct Named {
     name: String,
 }
 
-/// Adds suggestions to unknown names of an error.
 pub(super) async fn in_error(api: &Api, error: ApiError) -> ApiError {
     let ApiError::Refused(mut problem) = error else { return error };
     in_problem(api, &mut problem).await;
     ApiError::Refused(problem)
 }
 
-/// Like [`in_error`], for the final error of a command.
 pub(crate) async fn in_failure(error: ExitError, session: &Session) -> ExitError {
     let told = match error.source().downcast_ref::<ApiError>() {
         Some(ApiError::Refused(problem)) => problem.clone(),
@@ -61,7 +54,6 @@ async fn in_problem(api: &Api, problem: &mut Problem) {
     texts.dedup();
     let mut told: Vec<String> = Vec::new();
     for text in texts {
-        // The detail repeats a single error.
         let Some((list, name, end)) = missing(&text) else { continue };
         if text.get(end..).is_some_and(|rest| rest.starts_with(MEANT)) {
             continue;
@@ -84,7 +76,7 @@ async fn in_problem(api: &Api, problem: &mut Problem) {
     }
 }
 
-/// Finds the list, the unknown name, and the end of the name in `there is no queue named "mial"`.
+/// In `there is no queue named "mial"`.
 fn missing(text: &str) -> Option<(&'static str, String, usize)> {
     let start = text.find("there is no ")? + "there is no ".len();
     let rest = text.get(start..)?;

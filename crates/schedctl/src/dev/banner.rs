@@ -6,7 +6,6 @@ use super::installation::Installation;
 use crate::globals::Globals;
 use crate::output::tell;
 
-/// Prints it to standard error.
 pub(super) fn print(installation: &Installation, globals: &Globals) {
     let mut rows = vec![];
     for entry in installation.daemons() {

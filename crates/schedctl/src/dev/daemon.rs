@@ -1,10 +1,9 @@
 //! One daemon as a child process: start, watch, signal.
 //!
-//! The child runs in its own process group, so Ctrl-C in the terminal reaches only `schedctl`,
-//! which controls the order of the stop. The child ends with `schedctl` in every case: the kernel
-//! signals it when the main thread of `schedctl` is gone (so it must be started from there), and a
-//! guard kills it if it is still alive ten seconds later. Its environment has only the given
-//! variables. Nothing here blocks, except for the last lines of an ended child.
+//! The child has its own process group, so Ctrl-C reaches only `schedctl`, which controls the order
+//! of the stop. The kernel signals the child when the main thread of `schedctl` is gone (so that
+//! thread must start it), and a guard kills it ten seconds later. Its environment has only the
+//! given variables.
 
 use std::io;
 use std::path::PathBuf;
@@ -21,32 +20,25 @@ use tokio::process::{Child, Command};
 use super::log::Log;
 use super::ports::{self, PortError};
 
-/// Maximum wait for the last lines of an ended child; a process that it left behind may hold the
-/// pipe open.
+/// A process that the child left behind may hold the pipe open.
 const LAST_LINES: Duration = Duration::from_millis(500);
 
 /// Signals of the guard, ten seconds apart. On Linux the kernel has already sent the stop signal,
 /// and a second one would mean "at once", so the first signal there has no effect.
 const GUARD_SIGNALS: [&str; 2] = if cfg!(target_os = "linux") { ["CONT", "KILL"] } else { ["TERM", "KILL"] };
 
-/// Location of the health endpoint of a daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Health {
-    /// Its only port, which is fixed.
     Fixed(u16),
-    /// A port chosen at each start.
     Chosen,
 }
 
-/// A daemon to start.
 #[derive(Debug, Clone)]
 pub(super) struct Spec {
-    /// Name in the log.
     pub(super) name: String,
-    /// Colour of the name in the log.
     pub(super) colour: usize,
     pub(super) program: PathBuf,
-    /// Its whole environment.
+    /// The whole environment.
     pub(super) variables: Vec<(String, String)>,
     pub(super) health: Health,
 }
@@ -76,7 +68,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts a daemon. Must be called on the main thread.
+    /// Must be called on the main thread.
     pub(super) fn start(spec: &Spec, log: Log) -> Result<Self, StartError> {
         let mut command = Command::new(&spec.program);
         command.env_clear().envs(spec.variables.iter().map(|(name, value)| (name, value)));
@@ -116,25 +108,23 @@ impl Running {
         format!("http://127.0.0.1:{}/health", self.port)
     }
 
-    /// Returns the exit status, if it has ended.
     pub(super) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
 
-    /// Requests a stop. Only valid while its end has not been noticed: until then its process id
-    /// cannot be reused.
+    /// Only valid while its end has not been noticed: until then its process id cannot be reused.
     pub(super) fn ask_to_stop(&self) {
         // Fails only if it has already ended.
         let _ = kill(Pid::from_raw(self.pid), Signal::SIGTERM);
     }
 
-    /// Kills its whole process group.
+    /// Kills the whole process group.
     pub(super) fn kill(&self) {
         // Fails only if it has already ended.
         let _ = killpg(Pid::from_raw(self.pid), Signal::SIGKILL);
     }
 
-    /// Cleans up after an ended daemon: ends its guard and forwards its last lines.
+    /// Ends the guard and forwards the last lines.
     pub(super) async fn bury(self) {
         let Self { guard, lines, .. } = self;
         guard.release();
@@ -145,7 +135,6 @@ impl Running {
     }
 }
 
-/// Describes how a process ended.
 pub(super) fn in_words(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt as _;
     match (status.code(), status.signal()) {

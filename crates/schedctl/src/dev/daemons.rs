@@ -1,7 +1,5 @@
-//! All daemons of an installation: started together, restarted individually, stopped in stages.
-//!
-//! One owner holds all state and polls it every tenth of a second. A daemon that ends during the
-//! start fails the start; later it is restarted, after a pause that grows with consecutive
+//! All daemons of an installation: started together, stopped in stages. A daemon that ends during
+//! the start fails the start; later it is restarted, after a pause that grows with consecutive
 //! failures.
 
 use std::process::ExitStatus;
@@ -17,14 +15,13 @@ use super::daemon::{Running, Spec, StartError, in_words};
 use super::log::Log;
 use crate::local_install::ProcessEntry;
 
-/// A daemon that ran this long before it failed has its failure count reset.
+/// After this time the failure count restarts.
 const SOUND_AFTER: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Daemons that stop together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// First: they finish their attempts, for which they need the others.
+    /// First: workers need the others to finish attempts.
     Workers,
     /// Then no new runs are dispatched.
     Scheduler,
@@ -33,10 +30,9 @@ pub(super) enum Stage {
 }
 
 impl Stage {
-    /// In the order of the stop.
     const ORDER: [Self; 3] = [Self::Workers, Self::Scheduler, Self::Api];
 
-    /// Maximum time to stop. The limit of a worker for its running attempts is lower.
+    /// The limit of a worker for its running attempts is lower.
     const fn limit(self) -> Duration {
         match self {
             Self::Workers => Duration::from_secs(60),
@@ -56,7 +52,7 @@ struct Daemon {
 #[derive(Debug)]
 enum State {
     Running(Box<Running>),
-    /// It failed and is restarted at this time.
+    /// Failed; restarted at this time.
     Waiting(Instant),
 }
 
@@ -75,7 +71,6 @@ impl Daemon {
     }
 }
 
-/// An unexpected end of a daemon.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) name: String,
@@ -94,14 +89,14 @@ impl Daemons {
         Self { log, all: Vec::new(), backoff: Backoff::default() }
     }
 
-    /// Starts a further daemon. Must be called on the main thread.
+    /// Must be called on the main thread.
     pub(super) fn start(&mut self, spec: Spec, stage: Stage) -> Result<(), StartError> {
         let running = Running::start(&spec, self.log)?;
         self.all.push(Daemon { spec, stage, failures: 0, state: State::Running(Box::new(running)) });
         Ok(())
     }
 
-    /// Entries of the running daemons, for the description of the directory.
+    /// For the description of the directory.
     pub(super) fn entries(&self) -> Vec<ProcessEntry> {
         let running = self.all.iter().filter_map(|daemon| match &daemon.state {
             State::Running(running) => Some(ProcessEntry {
@@ -114,7 +109,7 @@ impl Daemons {
         running.collect()
     }
 
-    /// Detects ended daemons and schedules their restart. Must be called on the main thread.
+    /// Also schedules the restart. Must be called on the main thread.
     pub(super) async fn notice_ends(&mut self) -> Vec<Ended> {
         let mut ended = Vec::new();
         for daemon in &mut self.all {
@@ -122,7 +117,7 @@ impl Daemons {
             let status = match running.ended() {
                 Ok(None) => continue,
                 Ok(Some(status)) => Some(status),
-                // A child whose status cannot be read no longer exists.
+                // A child without a readable status no longer exists.
                 Err(_) => None,
             };
             daemon.failures = if running.age() > SOUND_AFTER { 1 } else { daemon.failures.saturating_add(1) };
@@ -163,8 +158,7 @@ impl Daemons {
         any
     }
 
-    /// Stops all daemons stage by stage. A daemon that exceeds its time limit is killed; once
-    /// `hard` is cancelled, all are.
+    /// A daemon that exceeds its time limit is killed; once `hard` is cancelled, all are.
     pub(super) async fn stop(&mut self, hard: &CancellationToken) {
         for stage in Stage::ORDER {
             self.stop_stage(stage, hard).await;

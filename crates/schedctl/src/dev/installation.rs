@@ -1,7 +1,5 @@
-//! The parts of an installation: PostgreSQL, its schema, the daemons.
-//!
-//! They are started bottom-up and stopped top-down. The future of the caller drives everything; the
-//! module `dev` explains why.
+//! The parts of an installation: PostgreSQL, its schema, the daemons. The module `dev` explains why
+//! one future drives everything.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -34,22 +32,17 @@ use crate::failure::{failure, listen};
 use crate::local_install::{self, Description, Folder, ProcessEntry};
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Maximum wait for a connection after the server reported that it is ready.
+/// After the server reported that it is ready.
 const DATABASE_LIMIT: Duration = Duration::from_secs(15);
-/// Variable with the queues of a worker.
 const QUEUES: &str = "WORKER_QUEUES";
-/// Maximum length of the name of a queue.
 const LONGEST_NAME: usize = 100;
-/// Maximum number of workers that are started for later queues.
+/// Workers for later queues.
 const MOST_ADDED: u16 = 10;
-/// Maximum wait until all daemons are healthy.
 const HEALTHY_LIMIT: Duration = Duration::from_secs(60);
-/// Variables of this process that every daemon gets: those that programs need in general, and none
-/// that configure them.
+/// Variables of this process for every daemon: generally needed ones, none that configure it.
 const PASSED_ON: [&str; 9] =
     ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "TZDIR", "NO_COLOR", "RUST_BACKTRACE"];
 
-/// An installation in any state of starting and stopping.
 #[derive(Debug)]
 pub(super) struct Installation {
     folder: Folder,
@@ -57,15 +50,13 @@ pub(super) struct Installation {
     postgres: Postgres,
     daemons: Daemons,
     api_port: u16,
-    /// Queues that workers serve.
     served: BTreeSet<String>,
-    /// How to start a worker, once the other daemons run.
+    /// Set once the other daemons run.
     worker: Option<Spec>,
-    /// Number of workers that were started for later queues.
+    /// Workers started for later queues.
     added: u16,
 }
 
-/// Queues to serve from the start: existing ones and those that the files name.
 async fn served(database: &Database, named: BTreeSet<String>) -> Result<BTreeSet<String>, ExitError> {
     let mut conn = database.dedicated().await.map_err(failure)?;
     let kept = queues::settings(&mut conn, DEFAULT_TENANT, None, MOST.into()).await.map_err(failure)?;
@@ -74,7 +65,6 @@ async fn served(database: &Database, named: BTreeSet<String>) -> Result<BTreeSet
     Ok(kept.into_iter().map(|queue| queue.name).chain(named).collect())
 }
 
-/// Formats queues for a worker.
 fn listed<'a>(queues: impl IntoIterator<Item = &'a String>) -> String {
     queues.into_iter().map(String::as_str).collect::<Vec<_>>().join(",")
 }
@@ -86,7 +76,7 @@ impl Installation {
         Self { folder, log, postgres, daemons, api_port: 0, served: BTreeSet::new(), worker: None, added: 0 }
     }
 
-    /// Starts everything and returns once all of it is healthy.
+    /// Returns once everything is healthy.
     pub(super) async fn start(
         &mut self,
         args: &DevArgs,
@@ -111,8 +101,7 @@ impl Installation {
         self.wait_until_healthy().await
     }
 
-    /// Ensures that there is an owner with a valid key, stored in the directory with access only
-    /// for its user.
+    /// The key is stored in a private file.
     async fn ensure_owner(&self, database: &Database) -> Result<(), ExitError> {
         let ring = private_file::read(&self.folder.secret_keys().map_err(failure)?).map_err(failure)?;
         let ring = SecretKeys::parse(ring.expose_secret()).map_err(failure)?;
@@ -151,8 +140,7 @@ impl Installation {
             pair("WORKER_CONCURRENCY", args.concurrency.to_string()),
             pair(QUEUES, listed(&self.served)),
             pair("SECRETS_KEY_FILE", keys),
-            // Everything in this installation is on loopback, and so are the test servers of its
-            // user.
+            // The test servers of the user are on loopback too.
             pair("WORKER_HTTP_ALLOW", "127.0.0.0/8,::1,localhost".to_owned()),
         ];
         worker.extend(self.postgres.client_variables());
@@ -218,8 +206,8 @@ impl Installation {
         }
     }
 
-    /// Watches the processes, restarts ended ones, and serves all of `queues`; returns only when
-    /// that has become impossible.
+    /// Watches the processes, restarts ended ones, and serves all of `queues`. Returns only on a
+    /// permanent failure.
     pub(super) async fn keep(&mut self, queues: &mut watch::Receiver<BTreeSet<String>>) -> ExitError {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -235,7 +223,7 @@ impl Installation {
         }
     }
 
-    /// Starts a worker for unserved queues. Running workers and their attempts are not touched.
+    /// Starts a worker; running workers and their attempts are not touched.
     fn serve(&mut self, wanted: &BTreeSet<String>) -> Result<(), ExitError> {
         let new: Vec<String> = wanted.difference(&self.served).cloned().collect();
         let Some(worker) = self.worker.clone().filter(|_| !new.is_empty()) else { return Ok(()) };
@@ -280,7 +268,7 @@ impl Installation {
         Ok(())
     }
 
-    /// Stops everything top-down; once `hard` is cancelled, by force.
+    /// Top-down; once `hard` is cancelled, by force.
     pub(super) async fn stop(mut self, hard: &CancellationToken) -> Result<(), ExitError> {
         self.daemons.stop(hard).await;
         if self.postgres.is_up() {
@@ -304,12 +292,11 @@ impl Installation {
         format!("http://127.0.0.1:{}", self.api_port)
     }
 
-    /// URL of the database; empty before the start of the server.
+    /// Empty before the start of the server.
     pub(super) fn database_url(&self) -> &str {
         self.postgres.url()
     }
 
-    /// Path of the description.
     pub(super) fn description(&self) -> PathBuf {
         local_install::description_of(self.folder.dir())
     }
@@ -331,12 +318,10 @@ impl Installation {
     }
 }
 
-/// Removes the data of earlier starts.
 pub(super) async fn clear(folder: &Folder, log: Log) -> Result<(), ExitError> {
     log.say(&format!("Removing the data of earlier runs in {}.", folder.dir().display()));
     if folder.postgres().join("data").is_dir() {
-        // A server whose owner and guard were both killed may still use the data; opening it ends
-        // it. If it cannot be opened, the data is removed anyway.
+        // A server that survived its owner and guard may still use the data; opening it ends it.
         let mut postgres = Postgres::new(&folder.postgres());
         if let Err(error) = postgres.start().await {
             log.say(&format!("The data could not be opened: {}.", error.describe()));
@@ -356,7 +341,7 @@ async fn ask_health(client: &reqwest::Client, entry: &ProcessEntry) -> Result<()
     Err(body.get("reason").and_then(|reason| reason.as_str()).unwrap_or("is not healthy").to_owned())
 }
 
-/// The exit codes of the daemons are those of `schedctl`, so a specific code is passed on.
+/// The daemons share the exit codes of `schedctl`, so a specific code is passed on.
 fn ended_while_starting(ended: &Ended) -> ExitError {
     let Ended { name, status } = ended;
     let how = status.map_or_else(|| "an unknown exit code".to_owned(), in_words);

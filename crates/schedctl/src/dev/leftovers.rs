@@ -1,8 +1,6 @@
-//! Processes that a killed `dev` left.
-//!
-//! They end automatically within seconds, because the kernel or their guard has signalled them.
-//! Until then they hold the port of the API, so the next `dev` waits for them. It never kills: a
-//! process id may already belong to another process.
+//! Processes that a killed `dev` left. They end within seconds. Until then they hold the port of
+//! the API, and the next `dev` waits. It never kills: a process id may already belong to another
+//! process.
 
 use std::time::Duration;
 
@@ -22,7 +20,6 @@ use crate::local_install::{Folder, ProcessEntry};
 const LIMIT: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Returns once no daemon of an earlier start in the directory is left.
 pub(super) async fn wait_until_gone(folder: &Folder, log: Log, shutdown: &Shutdown) -> Result<(), ExitError> {
     let began = monotonic();
     let mut told = false;
@@ -64,8 +61,7 @@ fn runs(entry: &ProcessEntry) -> bool {
     }
 }
 
-/// Parses `pid (name) state …`. An ended process stays listed until its parent reaps it; it no
-/// longer counts.
+/// Parses `pid (name) state …`. An ended process stays listed until its parent reaps it.
 fn is_live_daemon(stat: &str) -> bool {
     let Some((head, tail)) = stat.rsplit_once(')') else { return false };
     let name = head.split_once('(').map_or("", |(_, name)| name);

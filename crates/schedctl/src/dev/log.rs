@@ -1,8 +1,6 @@
-//! Merges the lines of many processes into one stream.
-//!
-//! Every line begins with the name of its process, coloured on a terminal. Lines go to standard
-//! error, so standard output stays for data. A line is written in one piece, with control
-//! characters escaped. A very long line is split, so no process can exhaust memory.
+//! Merges the lines of many processes into one stream on standard error. A line is written in one
+//! piece, with control characters escaped. A very long line is split, so no process can exhaust
+//! memory.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -11,11 +9,10 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 
 use crate::output::{colour_allowed, neutral};
 
-/// Width of the names.
 const WIDTH: usize = 10;
-/// Maximum length of a part of a line.
+/// Longest part of a line.
 const LONGEST: u64 = 64 * 1024;
-/// Colours of the names, as the parameter of the escape sequence.
+/// Parameters of the escape sequence.
 const COLOURS: [u8; 6] = [36, 33, 32, 35, 34, 31];
 
 #[derive(Debug, Clone, Copy)]
@@ -24,17 +21,14 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Standard error, with colours on a terminal.
     pub(super) fn new() -> Self {
         Self { colour: io::stderr().is_terminal() && colour_allowed() }
     }
 
-    /// Prints a line of `schedctl` itself.
     pub(super) fn say(self, text: &str) {
         self.line("schedctl", None, text);
     }
 
-    /// Forwards the output of `from` as lines of `name`, until it ends.
     pub(super) fn follow(
         self,
         name: String,
@@ -46,7 +40,6 @@ impl Log {
             loop {
                 let mut piece = Vec::new();
                 match (&mut reader).take(LONGEST).read_until(b'\n', &mut piece).await {
-                    // A broken pipe counts as an ended one.
                     Ok(0) | Err(_) => return,
                     Ok(_) => {
                         let text = String::from_utf8_lossy(&piece);
@@ -59,8 +52,7 @@ impl Log {
 
     fn line(self, name: &str, colour: Option<usize>, text: &str) {
         let line = format(name, colour.filter(|_| self.colour), text);
-        // If standard error is gone, there is no other place to report it, and the daemons
-        // continue.
+        // If standard error is gone, the daemons continue.
         let _ = io::stderr().lock().write_all(line.as_bytes());
     }
 }

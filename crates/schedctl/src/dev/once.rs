@@ -1,8 +1,5 @@
-//! `--once`: waits until every job of the applied files has run, and checks the results.
-//!
-//! Manual jobs are triggered once. The table of attempts goes to standard output; missing results
-//! at the time limit are in the error. While the API is briefly unavailable, because it was
-//! restarted, requests are repeated until the time limit.
+//! `--once`: waits until every job of the applied files has run, and checks the results. Manual
+//! jobs are triggered once. Requests to an unavailable API are repeated until the time limit.
 
 use std::time::Duration;
 
@@ -22,7 +19,7 @@ use crate::output::{Output, neutral};
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// The database clock: runs that ended earlier belong to a previous start.
+/// Runs that ended earlier belong to a previous start.
 pub(super) async fn database_time(api: &Api) -> Result<DateTime<Utc>, ExitError> {
     let status: Status = api.get(&["status"], &()).await?;
     Ok(status.now)
@@ -75,7 +72,6 @@ impl Once<'_> {
         }
     }
 
-    /// The relevant attempts, and the jobs without the expected results, with the reasons.
     async fn look(
         &self,
         expected: &[Expectation],

@@ -1,14 +1,11 @@
-//! Ports of 127.0.0.1 for the daemons.
-//!
-//! Another process may take a free port a moment later. The daemon then fails, and is restarted on
-//! another port if its port is not fixed.
+//! Ports of 127.0.0.1 for the daemons. Another process may take a free port a moment later; the
+//! daemon then fails and restarts, on another port unless its port is fixed.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PortError {
-    /// Another process listens on it.
     #[error(
         "port {port} of 127.0.0.1 is not available for the API; choose another with --api-port; 0 selects a free one"
     )]
@@ -17,12 +14,11 @@ pub(crate) enum PortError {
         #[source]
         source: io::Error,
     },
-    /// No port is free.
     #[error("there is no free port on 127.0.0.1")]
     None(#[source] io::Error),
 }
 
-/// The port of the API: `wanted` if it is free, any port for 0.
+/// `wanted` if it is free, any port for 0.
 pub(super) fn for_api(wanted: u16) -> Result<u16, PortError> {
     if wanted == 0 {
         return free();
@@ -33,7 +29,6 @@ pub(super) fn for_api(wanted: u16) -> Result<u16, PortError> {
     }
 }
 
-/// A port without a listener at the moment.
 pub(super) fn free() -> Result<u16, PortError> {
     let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
     address.map(|address| address.port()).map_err(PortError::None)

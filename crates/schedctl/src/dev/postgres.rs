@@ -1,7 +1,5 @@
-//! The private PostgreSQL of `dev`.
-//!
-//! Starting and stopping block, so they run outside the async threads. A server that dies is
-//! restarted on its data; the daemons wait in the meantime, as for any database.
+//! The private PostgreSQL of `dev`. Starting and stopping block, so they run outside the async
+//! threads.
 
 use std::path::{Path, PathBuf};
 
@@ -13,25 +11,24 @@ use crate::failure::{database, failure};
 
 const DATABASE: &str = "sched";
 
-/// A server start in progress.
 type Starting = JoinHandle<Result<Cluster, DevDbError>>;
 
 #[derive(Debug)]
 pub(super) struct Postgres {
     dir: PathBuf,
-    /// Stored here and not in a future that may be dropped: a started server must be stopped.
+    /// Not in a future that may be dropped: a started server must be stopped.
     starting: Option<Starting>,
     cluster: Option<Cluster>,
     url: String,
 }
 
 impl Postgres {
-    /// A server with its data in `dir`; not started yet.
+    /// Not started yet.
     pub(super) fn new(dir: &Path) -> Self {
         Self { dir: dir.to_owned(), starting: None, cluster: None, url: String::new() }
     }
 
-    /// Starts the server; creates its data if there is none.
+    /// Creates the data if there is none.
     pub(super) async fn start(&mut self) -> Result<(), ExitError> {
         let dir = self.dir.clone();
         let work = move || {
@@ -48,12 +45,11 @@ impl Postgres {
         Ok(())
     }
 
-    /// URL of the database; empty before the first start.
+    /// Empty before the first start.
     pub(super) fn url(&self) -> &str {
         &self.url
     }
 
-    /// Connection variables for the PostgreSQL client programs; see the example jobs.
     pub(super) fn client_variables(&self) -> Vec<(String, String)> {
         let Some(cluster) = &self.cluster else { return Vec::new() };
         let (host, port) = socket_of(&self.url);
@@ -68,29 +64,25 @@ impl Postgres {
         .to_vec()
     }
 
-    /// Whether the server has ended unexpectedly.
     pub(super) fn has_died(&mut self) -> bool {
         self.cluster.as_mut().is_none_or(|cluster| matches!(cluster.status(), Status::Gone(_)))
     }
 
-    /// Whether there is a server to stop.
     pub(super) fn is_up(&self) -> bool {
         self.cluster.is_some() || self.starting.is_some()
     }
 
-    /// Restarts the server after it has died.
     pub(super) async fn restart(&mut self) -> Result<(), ExitError> {
         if let Some(dead) = self.cluster.take() {
-            // It is dead already; only the restart matters.
+            // It is dead already.
             let _ = stop(dead, StopMode::Immediate).await;
         }
         self.start().await
     }
 
-    /// Stops the server, immediately or cleanly.
     pub(super) async fn stop(mut self, mode: StopMode) -> Result<(), ExitError> {
         if let Some(starting) = self.starting.take() {
-            // A failed start needs no stop, and its error was already returned.
+            // The error of a failed start was already returned.
             self.cluster = starting.await.ok().and_then(Result::ok);
         }
         match self.cluster.take() {
@@ -105,13 +97,11 @@ async fn stop(cluster: Cluster, mode: StopMode) -> Result<(), ExitError> {
     stopped.map_err(failure)?.map_err(failure)
 }
 
-/// Returns the socket directory and the port of a URL of `devdb`.
 fn socket_of(url: &str) -> (String, String) {
     let authority = url.split_once('@').map_or(url, |(_, rest)| rest);
     let authority = authority.split_once('/').map_or(authority, |(authority, _)| authority);
     let (host, port) = authority.split_once(':').unwrap_or((authority, "5432"));
-    // The host is percent-encoded. Form values have the same encoding, except for a plus, which
-    // never occurs here.
+    // The host is percent-encoded like a form value, except for a plus, which never occurs.
     let pair = format!("host={host}");
     let host = url::form_urlencoded::parse(pair.as_bytes()).next().map(|(_, value)| value.into_owned());
     (host.unwrap_or_default(), port.to_owned())

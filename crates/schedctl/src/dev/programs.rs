@@ -1,7 +1,5 @@
-//! Finds the programs of the daemons.
-//!
-//! Programs next to `schedctl` take precedence, as they were built or installed together. The
-//! worker may be a program of the user. Only reads file metadata.
+//! Finds the programs of the daemons. Programs next to `schedctl` take precedence, as they were
+//! installed together.
 
 use std::path::{Path, PathBuf};
 
@@ -14,17 +12,14 @@ pub(super) struct Programs {
     pub(super) worker: PathBuf,
 }
 
-/// Missing programs.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProgramsMissing {
-    /// Programs of sched.
     #[error(
         "{} neither next to schedctl ({}) nor in PATH; install all programs together, or build them with \
          `cargo build --workspace --bins`",
         missing(.names), .beside.display()
     )]
     Ours { names: Vec<&'static str>, beside: PathBuf },
-    /// The worker of the user.
     #[error("--worker-program {} is not a file", .path.display())]
     Worker { path: PathBuf },
 }
@@ -37,7 +32,7 @@ fn missing(names: &[&str]) -> String {
 }
 
 impl Programs {
-    /// Finds the programs for this process; `worker` replaces `sched-worker` if it is given.
+    /// `worker` replaces `sched-worker`.
     pub(super) fn find(worker: Option<PathBuf>) -> Result<Self, ProgramsMissing> {
         // Without the path of this program, PATH remains.
         let own = std::env::current_exe().and_then(|path| path.canonicalize()).unwrap_or_default();

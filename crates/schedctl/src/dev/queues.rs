@@ -1,8 +1,5 @@
-//! Detects queues that are created while the installation runs, so that a worker serves them
-//! without a restart.
-//!
-//! Queues that are created while the API is unavailable are detected later. A deleted queue is
-//! still served, which costs nothing.
+//! Detects new queues while the installation runs. A deleted queue is still served, which costs
+//! nothing.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -14,10 +11,9 @@ use tokio::sync::watch;
 use crate::api::Api;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Maximum number of served queues.
 pub(super) const MOST: u16 = 1_000;
 
-/// Adds new queues to `known`; deleted ones stay.
+/// Deleted queues stay.
 pub(super) async fn follow(api: &Api, known: &watch::Sender<BTreeSet<String>>) -> Infallible {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;

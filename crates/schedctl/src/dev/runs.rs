@@ -1,8 +1,4 @@
-//! Prints a line for each run that ends, so the terminal shows activity without the logs of the
-//! daemons.
-//!
-//! The lines come from the stream of events. Events while the API is unavailable are not printed;
-//! `schedctl attempts list` has them.
+//! Prints a line for each run that ends. Events while the API is unavailable are not printed.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -17,7 +13,6 @@ use crate::output::duration;
 
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Prints every run that ends from now on.
 pub(super) async fn tell(api: &Api, log: Log) -> Infallible {
     let types =
         [EventType::ScheduleExecutionCompleted, EventType::ScheduleExecutionLost].map(EventType::as_str);
@@ -37,7 +32,7 @@ pub(super) async fn tell(api: &Api, log: Log) -> Infallible {
     }
 }
 
-/// The line of an event that ends a run; `None` for successful built-in jobs.
+/// `None` for successful built-in jobs.
 fn line(event: &Event) -> Option<String> {
     let text = |field: &str| event.data.get(field).and_then(Value::as_str);
     let job = text("job_name")?;

@@ -1,8 +1,8 @@
 //! Checks whether the jobs of a file have run as the file expects.
 //!
-//! The expectations come only from the file: every enabled job runs; a one-off has run once, ever;
-//! a failing job has retries and was retried. Attempts that were lost with their worker count
-//! neither way. Pure; instants are those of the database clock.
+//! Every enabled job runs; a one-off has run once, ever; a failing job has retries and was retried.
+//! Attempts that were lost with their worker count neither way. Pure; instants are those of the
+//! database clock.
 
 use std::collections::HashMap;
 
@@ -13,24 +13,21 @@ use uuid::Uuid;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Expectation {
     pub(super) job: String,
-    /// Whether it runs only when triggered.
     pub(super) is_manual: bool,
-    /// Whether a run of an earlier start counts.
+    /// Then a run of an earlier start counts.
     is_one_off: bool,
-    /// Whether the file configures retries, so that failures are expected.
+    /// Then failures are expected.
     retries: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It has the expected results.
     Done,
-    /// A missing result.
     Missing(String),
 }
 
 impl Expectation {
-    /// The expectation of `job`; `None` for a disabled one.
+    /// `None` for a disabled job.
     pub(super) fn of<'a>(job: &JobSpec, functions: impl Iterator<Item = &'a FunctionSpec>) -> Option<Self> {
         let mut functions = functions;
         let of_function = functions.find(|function| function.name == job.function);
@@ -44,7 +41,6 @@ impl Expectation {
         })
     }
 
-    /// Whether the attempt belongs to this start.
     pub(super) fn concerns(&self, attempt: &Attempt, started: DateTime<Utc>) -> bool {
         let ended = match attempt.status {
             AttemptStatus::Succeeded
@@ -56,7 +52,7 @@ impl Expectation {
         ended && (self.is_one_off || attempt.completed_at >= started)
     }
 
-    /// Checks the attempts of the job, newest first.
+    /// The attempts are newest first.
     pub(super) fn judge(&self, attempts: &[Attempt], started: DateTime<Utc>) -> Verdict {
         let ours = || attempts.iter().filter(|attempt| self.concerns(attempt, started));
         if ours().any(|attempt| attempt.status == AttemptStatus::Succeeded) {

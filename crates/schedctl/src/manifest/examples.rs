@@ -1,4 +1,4 @@
-//! The files in `deploy/examples` can be read and pass the validation of the API.
+//! The files in `deploy/examples` pass the validation of the API.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,7 +15,6 @@ use uuid::Uuid;
 
 use super::Files;
 
-/// The wire form of a job with defaults, as the validation expects it.
 fn settings(job: &sched_wire::JobSpec) -> JobSettings {
     let mut value = serde_json::to_value(job).unwrap();
     let object = value.as_object_mut().unwrap();
@@ -75,7 +74,6 @@ fn every_example_is_right_by_the_rules() {
     }
 }
 
-/// The first YAML block of a page, parsed as a jobs file.
 fn first_block(page: &str) -> Files {
     let yaml = page.split("```yaml").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     Files::from_texts(vec![("page.md".into(), Ok(yaml.to_owned()))]).unwrap()

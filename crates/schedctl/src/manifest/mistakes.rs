@@ -1,7 +1,5 @@
-//! Errors of a jobs file, worded for its author.
-//!
-//! `file:line:column: job "name", field: message`, as editors and terminals recognise it; unknown
-//! parts are left out. Pure.
+//! Errors of a jobs file: `file:line:column: job "name", field: message`, as editors recognise it.
+//! Pure.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,12 +11,11 @@ use crate::output::neutral;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Where {
-    /// The file as the user named it.
     pub(super) file: Option<PathBuf>,
     pub(super) position: Option<Position>,
-    /// Kind and name, as in `job "name"`.
+    /// As in `job "name"`.
     pub(super) item: Option<String>,
-    /// Path of the field below the item; empty for the whole item.
+    /// Below the item; empty for the whole item.
     pub(super) field: String,
 }
 
@@ -28,7 +25,6 @@ pub(super) struct Mistake {
     pub(super) message: String,
 }
 
-/// Kind and name of an item of a list.
 pub(super) fn item(list: &str, name: &str) -> Option<String> {
     match list {
         QUEUES => Some(format!("queue {name:?}")),
@@ -43,7 +39,6 @@ pub(super) fn item(list: &str, name: &str) -> Option<String> {
 }
 
 impl Where {
-    /// File, line and column, as far as known.
     pub(super) fn address(&self) -> String {
         let file = self.file.as_ref().map(|file| match file.to_str() {
             Some("-") => "standard input".to_owned(),

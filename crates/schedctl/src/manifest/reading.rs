@@ -1,11 +1,8 @@
 //! Parses a jobs file, and collects its errors.
 //!
 //! A parser stops at the first error. Later errors are found by parsing again without the faulty
-//! item, if items are on their own lines, as in block style; errors that the removal causes are not
-//! reported.
-//!
-//! YAML 1.2, unless the name ends in `.json`. Duplicate keys, and `yes` for a boolean, are
-//! rejected; the library limits aliases. Reads only files and standard input.
+//! item, in block style only. YAML 1.2, unless the name ends in `.json`. Duplicate keys, and `yes`
+//! for a boolean, are rejected; the library limits aliases.
 
 use std::borrow::Cow;
 use std::fs;
@@ -25,7 +22,6 @@ use crate::suggest;
 /// Above the request limit of the API.
 const LARGEST: u64 = 4 * 1024 * 1024;
 
-/// Reads a file, or standard input for `-`.
 pub(super) fn text(path: &Path) -> Result<String, Mistake> {
     let wrong = |message: String| Mistake {
         place: Where { file: Some(path.to_owned()), ..Where::default() },
@@ -44,10 +40,10 @@ pub(super) fn text(path: &Path) -> Result<String, Mistake> {
     }
 }
 
-/// Maximum number of reported errors of one file.
+/// In one file.
 const MOST_MISTAKES: usize = 20;
 
-/// The fields of a file with a single definition, and their positions.
+/// For a file with a single definition.
 pub(super) fn fields(path: &Path) -> Result<(Map<String, Value>, Option<Outline>), Mistake> {
     let text = text(path)?;
     let read = if is_json(path) { json(&text) } else { yaml(&text) };
@@ -57,25 +53,23 @@ pub(super) fn fields(path: &Path) -> Result<(Map<String, Value>, Option<Outline>
     })
 }
 
-/// An error of the parser.
 struct Fault {
     at: Option<Position>,
     message: String,
     blame: Blame,
 }
 
-/// The faulty part, relative to the value at which the parser stopped.
+/// Relative to the value at which the parser stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Blame {
-    /// The value itself.
     Field,
-    /// The object around it, which lacks a field; the position is that of its last field.
+    /// The object around it lacks a field; the position is that of its last field.
     Owner,
     /// Another part of the same item, without a position.
     Item,
 }
 
-/// Parses `text`, or returns its errors: at least one, and at most one per item.
+/// Returns at least one error, and at most one per item.
 pub(super) fn parse(path: &Path, text: &str) -> Result<(Manifest, Option<Outline>), Vec<Mistake>> {
     let mut found = Vec::new();
     let mut text = Cow::Borrowed(text);
@@ -95,24 +89,19 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<(Manifest, Option<Outline
     }
 }
 
-/// An item of a list.
 #[derive(Debug, Clone, Copy)]
 struct Item {
-    /// Its start.
     start: Position,
-    /// Whether it is the only item.
     is_alone: bool,
-    /// Position of the error.
     fault: Position,
 }
 
-/// The first error, and the item that contains it.
+/// The first error and its item.
 struct Wrong {
     mistake: Mistake,
     item: Option<Item>,
 }
 
-/// Parses `text`, or returns the first error.
 fn read(path: &Path, text: &str) -> Result<(Manifest, Option<Outline>), Box<Wrong>> {
     let outline = Outline::of(text);
     let is_json = is_json(path);
@@ -129,7 +118,7 @@ fn read(path: &Path, text: &str) -> Result<(Manifest, Option<Outline>), Box<Wron
         Err(Fault { at, message, blame }) => {
             let mut place = Where { file: Some(path.to_owned()), position: at, ..Where::default() };
             let mut item = None;
-            // The positions have a duplicate list only once: an item before the second list is not
+            // A duplicate list has only one set of positions: an item before the second list is not
             // at fault.
             let is_of_all = blame == Blame::Item && at.is_some_and(|at| at.column == 1);
             if let (Some(outline), Some(at), false) = (&outline, at, is_of_all) {
@@ -145,9 +134,8 @@ fn read(path: &Path, text: &str) -> Result<(Manifest, Option<Outline>), Box<Wron
     }
 }
 
-/// Returns `text` with the lines of the item emptied, so that other lines keep their numbers;
-/// `None` if the item shares its lines, the error is outside of them, or another item may refer to
-/// it.
+/// Empties the lines of the item, so that other lines keep their numbers. `None` if the item shares
+/// its lines, the error is elsewhere, or another item may refer to it.
 fn without(text: &str, item: Item) -> Option<String> {
     fn indent(line: &str) -> usize {
         line.len() - line.trim_start_matches(' ').len()
@@ -179,8 +167,7 @@ fn without(text: &str, item: Item) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-/// Whether the line has an anchor (`&name` at the start of a value), to which other items may
-/// refer.
+/// An anchor is `&name` at the start of a value.
 fn has_anchor(line: &str) -> bool {
     line.match_indices('&').any(|(at, _)| {
         let (before, after) = (line.get(..at).unwrap_or_default(), line.get(at + 1..).unwrap_or_default());
@@ -222,8 +209,7 @@ fn yaml<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
     })
 }
 
-/// Rewords the message of the library for jobs files, without the position, which is already in
-/// front.
+/// Omits the position, which is already in front.
 fn reword(error: &Error) -> String {
     match error {
         Error::SerdeUnknownField { field, expected, .. } => suggest::unknown_field(field, expected),
@@ -247,7 +233,6 @@ fn reword(error: &Error) -> String {
     }
 }
 
-/// Adds the item and the field at `at`.
 fn name(place: &mut Where, outline: &Outline, at: Position, blame: Blame) {
     let mut path = outline.path_at(at);
     match blame {

@@ -1,7 +1,5 @@
-//! A single definition from a file, flags or both, with the positions of its errors.
-//!
-//! A parser stops at the first error; later ones are found by parsing again without the faulty
-//! field. Values of flags have no position. Reads only the file.
+//! A single definition from a file, flags or both, with the positions of its errors. Values of
+//! flags have no position.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,24 +16,17 @@ use super::{FilesError, reading, unescape};
 use crate::manifest::source_positions::Outline;
 use crate::output::neutral;
 
-/// Maximum number of reported errors.
 const MOST_MISTAKES: usize = 20;
 
-/// Positions of the fields of a definition.
 #[derive(Debug, Default)]
 pub(crate) struct Single {
     path: Option<PathBuf>,
-    /// `None` without a file, or if its layout is not supported.
+    /// `None` without a file or with an unsupported layout.
     outline: Option<Outline>,
-    /// Fields that flags override.
     by_flags: BTreeSet<String>,
 }
 
 impl Single {
-    /// Reads the fields of a definition and their positions; `-` is standard input.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or does not contain the fields of one definition.
     pub(crate) fn read(path: &Path) -> Result<(Self, Map<String, Value>), FilesError> {
         let (fields, outline) =
             reading::fields(path).map_err(|mistake| wrong("nothing was sent", vec![mistake]))?;
@@ -47,16 +38,11 @@ impl Single {
         Ok((single, fields))
     }
 
-    /// Marks a field as overridden by a flag.
     pub(crate) fn overrule(&mut self, field: &str) {
         self.by_flags.insert(field.to_owned());
     }
 
-    /// Converts the fields to a definition.
-    ///
-    /// # Errors
-    /// If fields are missing, unknown or of the wrong type: below `headline`, as many as can be
-    /// found at once.
+    /// Reports as many missing, unknown or mistyped fields as possible, below `headline`.
     pub(crate) fn shape<T: DeserializeOwned>(
         &self,
         mut fields: Map<String, Value>,
@@ -83,12 +69,11 @@ impl Single {
                 _ => break,
             };
         }
-        // In the order of the file; errors without a position last.
+        // Errors without a position last.
         found.sort_by_key(|mistake| (mistake.place.position.is_none(), mistake.place.position));
         Err(wrong(headline, found))
     }
 
-    /// Locates the errors of the API.
     pub(crate) fn explain(&self, problem: &Problem) -> FilesError {
         let repeats = problem.errors.iter().any(|error| problem.detail.contains(&error.message));
         let detail = if repeats { String::new() } else { format!(": {}", problem.detail) };

@@ -1,8 +1,5 @@
-//! Positions of all values of a jobs file.
-//!
-//! The file is parsed a second time into a tree of positions: the types of the API have no
-//! positions, and the errors of the API arrive long after the file was read. A file with an
-//! unsupported layout has no outline, and its errors have no line numbers. Pure.
+//! Positions of all values of a jobs file. The file is parsed a second time: the types of the API
+//! have no positions. With an unsupported layout, errors have no line numbers. Pure.
 
 use std::fmt;
 
@@ -18,7 +15,7 @@ pub(super) const CHANNELS: &str = "notification_channels";
 pub(super) const RULES: &str = "notification_rules";
 pub(super) const LISTS: [&str; 7] = [QUEUES, CALENDARS, FUNCTIONS, TEMPLATES, JOBS, CHANNELS, RULES];
 
-/// Line and column, both from 1; ordered as in the text.
+/// Both from 1; ordered as in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Position {
     pub(super) line: u64,
@@ -32,7 +29,6 @@ impl Position {
     }
 }
 
-/// The tree of positions of a file.
 #[derive(Debug)]
 pub(super) struct Outline {
     root: Node,
@@ -46,15 +42,15 @@ enum Node {
 
 #[derive(Debug)]
 struct Child {
-    /// The key, or the index in a list.
+    /// Key, or index in a list.
     step: String,
-    /// Position of the key; in a list, of the value.
+    /// Of the key; in a list, of the value.
     at: Option<Position>,
     node: Node,
 }
 
 impl Outline {
-    /// Parses the outline of a YAML text, and so of most JSON texts.
+    /// Also accepts most JSON texts.
     pub(super) fn of(text: &str) -> Option<Self> {
         let options =
             serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::FirstWins, with_snippet: false };
@@ -62,7 +58,7 @@ impl Outline {
         serde_saphyr::from_str_with_options::<Node>(text, options).ok().map(|root| Self { root })
     }
 
-    /// The position of `path`, or of the longest existing part of it.
+    /// Of `path`, or of its longest existing part.
     pub(super) fn position(&self, path: &[String]) -> Option<Position> {
         let mut node = &self.root;
         let mut found = None;
@@ -74,7 +70,7 @@ impl Outline {
         found
     }
 
-    /// The path of the value at `at`, or of the last one that begins before it.
+    /// Of the value at `at`, or of the last one that begins before it.
     pub(super) fn path_at(&self, at: Position) -> Vec<String> {
         let mut path = Vec::new();
         let mut node = &self.root;
@@ -87,7 +83,6 @@ impl Outline {
         path
     }
 
-    /// Number of items, or fields, below a top-level name.
     pub(super) fn count(&self, name: &str) -> usize {
         let child = self.root.children().iter().find(|child| child.step == name);
         child.map_or(0, |child| child.node.children().len())

@@ -97,8 +97,7 @@ notification_rules:
 
 #[test]
 fn what_follows_from_reading_without_an_item_is_no_mistake() {
-    // The only item of its list; items on a shared line; an item with a reference to it; a
-    // duplicate list.
+    // Only item of its list; shared line; referenced item; duplicate list.
     for text in [
         "jobs:\n  - name: a\n    function: f\n    job_type: manual\n  - name: b\n    function: f\n    job_type: manual\njobs:\n  - name: c\n",
         "jobs:\n  - name: a\n    job_typ: manual\n",

@@ -4,16 +4,15 @@ use sched_wire::plain_error;
 
 use crate::suggest;
 
-/// The error for an answer of the API in place of a definition.
 pub(super) const ANSWER: &str = "this is an answer of the API, as `-o yaml` prints it; `schedctl export` prints a jobs file for \
                                  `schedctl jobs apply` (for some jobs with `--prefix NAME`)";
 
-/// Whether top-level fields are those of an answer: of one resource, or of a list.
+/// An answer has one resource or a list.
 pub(super) fn is_answer(has: impl Fn(&str) -> bool) -> bool {
     (has("id") && has("created_at")) || (has("items") && has("next_cursor"))
 }
 
-/// Rewords a message of the parser for files, and extracts the missing field, if that is the error.
+/// Also extracts the missing field, if that is the error.
 pub(super) fn in_words(message: &str) -> (Option<String>, String) {
     if let Some((field, known)) = unknown(message) {
         return (None, suggest::unknown_field(field, &known));
@@ -22,7 +21,6 @@ pub(super) fn in_words(message: &str) -> (Option<String>, String) {
     (told.missing, told.message)
 }
 
-/// Extracts the unknown field and the known ones from a message of the parser.
 fn unknown(message: &str) -> Option<(&str, Vec<&str>)> {
     let (field, known) = message.strip_prefix("unknown field `")?.split_once("`, expected ")?;
     // Every second part is between backquotes.

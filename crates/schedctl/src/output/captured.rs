@@ -1,16 +1,11 @@
-//! Captures the output of a command, for callers that decide later whether to show it.
-//!
-//! The capture belongs to the task of the command, so commands need not know about it. Output of
-//! another task is not captured; read-only commands have none.
+//! Captures the output of a command, for callers that decide later whether to show it. Output of
+//! another task is not captured.
 
 use std::cell::RefCell;
 
-/// Captured output.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Captured {
-    /// Standard output.
     pub(crate) printed: String,
-    /// Messages for standard error.
     pub(crate) told: Vec<String>,
 }
 
@@ -18,7 +13,6 @@ tokio::task_local! {
     static TAKEN: RefCell<Captured>;
 }
 
-/// Runs `work`, and captures its output.
 pub(crate) async fn captured<T>(work: impl Future<Output = T>) -> (T, Captured) {
     let work = async {
         let done = work.await;
@@ -27,12 +21,12 @@ pub(crate) async fn captured<T>(work: impl Future<Output = T>) -> (T, Captured) 
     TAKEN.scope(RefCell::default(), work).await
 }
 
-/// Captures the text, if a capture is active.
+/// Returns false without an active capture.
 pub(super) fn takes_printed(text: &str) -> bool {
     TAKEN.try_with(|taken| taken.borrow_mut().printed.push_str(text)).is_ok()
 }
 
-/// Captures the message, if a capture is active.
+/// Returns false without an active capture.
 pub(super) fn takes_told(text: &str) -> bool {
     TAKEN.try_with(|taken| taken.borrow_mut().told.push(text.to_owned())).is_ok()
 }

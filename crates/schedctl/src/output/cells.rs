@@ -1,17 +1,15 @@
-//! Formats of cells: times, durations, lists, and missing values.
-//!
-//! One format each, so that all tables agree. Pure.
+//! Formats of cells, the same in all tables. Pure.
 
 use std::fmt::Display;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-/// Formats an instant to the second, in UTC.
+/// To the second, in UTC.
 pub(crate) fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// Formats a duration with its significant digits.
+/// Only significant digits.
 pub(crate) fn duration(milliseconds: i64) -> String {
     let seconds = milliseconds / 1000;
     match milliseconds {
@@ -22,19 +20,17 @@ pub(crate) fn duration(milliseconds: i64) -> String {
     }
 }
 
-/// Formats the offset of one clock to another, in seconds, to the millisecond.
+/// Input in seconds, output to the millisecond.
 pub(crate) fn offset(seconds: f64) -> String {
-    // Adding zero turns a rounded -0 into 0.
+    // Turns a rounded -0 into 0.
     let milliseconds = (seconds * 1000.0).round() + 0.0;
     format!("{:+.3}s", milliseconds / 1000.0)
 }
 
-/// Formats a value, or a dash for a missing one.
 pub(crate) fn or_dash<T: Display>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-/// Formats several words as one cell.
 pub(crate) fn words(words: &[String]) -> String {
     words.join(",")
 }

@@ -1,17 +1,16 @@
 //! Makes foreign text safe for a terminal.
 //!
-//! Names, messages and output come from users and their programs. Unescaped, an escape sequence in
-//! them could recolour, overwrite or answer for the terminal, and a bidirectional mark could
-//! disguise a name. Such characters are shown as escapes; all others stay. Pure.
+//! An escape sequence could recolour, overwrite or answer for the terminal; a bidirectional mark
+//! could disguise a name. Such characters are shown as escapes. Pure.
 
 use std::borrow::Cow;
 
-/// Escapes `text` for one line: line breaks and tabs too.
+/// Escapes line breaks and tabs too.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
     escape(text, |_| false)
 }
 
-/// Escapes `text` except for its lines and tabs; a carriage return before a line break is removed.
+/// Keeps lines and tabs; removes a carriage return before a line break.
 pub(crate) fn block(text: &str) -> Cow<'_, str> {
     let keep = |c| matches!(c, '\n' | '\t');
     if text.contains("\r\n") {
@@ -21,7 +20,7 @@ pub(crate) fn block(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Escapes a JSON text, so that its strings have only safe characters with the same meaning.
+/// The strings keep their meaning.
 pub(crate) fn json(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|c| is_dangerous(c) && c != '\n') {
         return Cow::Borrowed(text);
@@ -29,7 +28,7 @@ pub(crate) fn json(text: &str) -> Cow<'_, str> {
     let mut safe = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         // The serialiser has escaped everything below the space; its own line breaks are layout.
-        // All other characters are in strings and fit one code unit.
+        // Other dangerous characters are in strings and fit one code unit.
         if is_dangerous(c) && c != '\n' {
             safe.push_str(&format!("\\u{:04x}", u32::from(c)));
         } else {

@@ -1,39 +1,34 @@
-//! Tables: aligned columns without lines, as a whole or line by line.
-//!
-//! Cells are escaped only here, so no column can forget it. Colours only repeat the meaning of a
-//! word. Pure.
+//! Tables: aligned columns without lines. Cells are escaped only here, so no column can forget it.
+//! Pure.
 
 use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
 
 use super::{Format, neutral};
 
-/// A column of a list, or a line of a record.
 pub(crate) struct Column<T> {
     title: &'static str,
     wide: bool,
-    /// Minimum width in tables that are printed line by line.
+    /// For tables that are printed line by line.
     least: usize,
     text: fn(&T) -> String,
 }
 
 impl<T> Column<T> {
-    /// A column of every table.
     pub(crate) const fn new(title: &'static str, text: fn(&T) -> String) -> Self {
         Self { title, wide: false, least: 0, text }
     }
 
-    /// A column of wide tables only.
     pub(crate) const fn wide(title: &'static str, text: fn(&T) -> String) -> Self {
         Self { title, wide: true, least: 0, text }
     }
 
-    /// Sets the minimum width in tables that are printed line by line.
+    /// For tables that are printed line by line.
     pub(crate) const fn at_least(self, width: usize) -> Self {
         Self { least: width, ..self }
     }
 }
 
-/// Formats a line per item; empty without items.
+/// Empty without items.
 pub(super) fn list<T>(items: &[T], columns: &[Column<T>], format: Format, colour: bool) -> String {
     if items.is_empty() {
         return String::new();
@@ -47,7 +42,6 @@ pub(super) fn list<T>(items: &[T], columns: &[Column<T>], format: Format, colour
     trimmed(table)
 }
 
-/// Formats a line per column.
 pub(super) fn record<T>(item: &T, columns: &[Column<T>], format: Format, colour: bool) -> String {
     let mut table = empty(colour);
     for column in shown(columns, format) {
@@ -61,7 +55,7 @@ fn shown<T>(columns: &[Column<T>], format: Format) -> impl Iterator<Item = &Colu
     columns.iter().filter(move |column| format == Format::Wide || !column.wide)
 }
 
-/// Converts the title of a column to a label: `SCHEDULED FOR` to `Scheduled for`.
+/// `SCHEDULED FOR` to `Scheduled for`.
 fn as_word(title: &str) -> String {
     let mut letters = title.chars();
     if letters.clone().any(char::is_lowercase) {
@@ -70,8 +64,7 @@ fn as_word(title: &str) -> String {
     letters.next().into_iter().chain(letters.flat_map(char::to_lowercase)).collect()
 }
 
-/// Lines of a table of unknown length: every column is as wide as its widest cell so far, the last
-/// one as it is.
+/// For a table of unknown length: every column is as wide as its widest cell so far.
 pub(crate) struct Lines<T: 'static> {
     columns: Vec<&'static Column<T>>,
     /// Empty before the first item.
@@ -83,7 +76,7 @@ impl<T: 'static> Lines<T> {
         Self { columns: shown(columns, format).collect(), widths: Vec::new() }
     }
 
-    /// Formats the next item, and before the first one the titles.
+    /// The first item follows the titles.
     pub(crate) fn item(&mut self, item: &T) -> String {
         let titles = || self.columns.iter().map(|column| column.title.to_owned()).collect();
         let titles: Option<Vec<String>> = self.widths.is_empty().then(titles);
@@ -125,7 +118,6 @@ fn cell(text: &str) -> Cell {
     }
 }
 
-/// The colour of a state, in any column.
 fn tone(text: &str) -> Option<Color> {
     match text {
         "succeeded" | "idle" | "created" | "applied" | "leader" => Some(Color::Green),
@@ -137,7 +129,6 @@ fn tone(text: &str) -> Option<Color> {
     }
 }
 
-/// Formats the table without trailing spaces, columns two spaces apart.
 fn trimmed(mut table: Table) -> String {
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));

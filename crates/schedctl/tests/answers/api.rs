@@ -1,4 +1,4 @@
-//! A stub API with prepared answers, and the program run against it.
+//! A stub API and the program run against it.
 
 use std::process::{Command, Output};
 
@@ -24,7 +24,6 @@ impl Api {
         Self { server: Server::start(script) }
     }
 
-    /// A stub with these answers, and 404 for other requests.
     pub(crate) fn of(answers: &[(&str, Value)]) -> Self {
         let answers: Vec<(String, String)> =
             answers.iter().map(|(asked, answer)| ((*asked).to_owned(), answer.to_string())).collect();
@@ -39,7 +38,7 @@ impl Api {
         self.server.requests().iter().map(asked).collect()
     }
 
-    /// Methods and conditions of conditional requests.
+    /// Of conditional requests.
     pub(crate) fn conditions(&self) -> Vec<String> {
         let condition = |request: &Request| {
             let mut headers =
@@ -50,7 +49,6 @@ impl Api {
         self.server.requests().iter().filter_map(condition).collect()
     }
 
-    /// Bodies of the requests that had one.
     pub(crate) fn bodies(&self) -> Vec<String> {
         let bodies = self.server.requests().into_iter().map(|request| request.text());
         bodies.filter(|body| !body.is_empty()).collect()
@@ -77,7 +75,6 @@ impl Api {
         done
     }
 
-    /// The program, prepared to run in the directory of the tests, where no installation is.
     pub(crate) fn command(&self, arguments: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_schedctl"));
         command.env_clear().env("SCHED_API_URL", self.server.url("")).args(arguments.split(' '));
@@ -117,7 +114,6 @@ pub(crate) fn page(items: &[Value], next: Option<&str>) -> Value {
     json!({"items": items, "next_cursor": next})
 }
 
-/// The value of a line of a record.
 #[track_caller]
 pub(crate) fn line<'a>(printed: &'a str, title: &str) -> &'a str {
     let found =

@@ -1,6 +1,5 @@
-//! Output of `schedctl` for answers of an API: tables for people, the answers for programs.
+//! Output of `schedctl` for answers of an API.
 
-// A job is a long object.
 #![recursion_limit = "256"]
 #![expect(clippy::unwrap_used, reason = "clippy does not see that everything in this file is test code")]
 
@@ -200,7 +199,7 @@ fn a_dispatch_and_a_dead_letter_are_shown_with_all_that_is_known_of_them() {
     assert_eq!(api.json(&format!("dead-letters get {ID}")), dead_letter(3));
     let listed = api.printed("dead-letters list");
     assert!(listed.contains("  3 (+3 released)  ") && listed.contains("  6  "), "{listed}");
-    // The run may be gone: a dead letter is shown without it.
+    // The run may be gone.
     let alone = Api::of(&[(&letter, dead_letter(0))]);
     let shown = alone.printed(&format!("dead-letters get {ID}"));
     assert_eq!((line(&shown, "Attempts"), line(&shown, "Trace id")), ("6", "-"));
@@ -295,7 +294,7 @@ fn events_tell_their_job_and_where_to_go_on() {
         vec![AT, kind, "nightly", OTHER, ID, "5a0c11e2.3f1.0.1", "attempt=1"],
         vec![AT, kind, OTHER, OTHER, ID, "5a0c11e2.3f1.0.2", "attempt=2"],
     ];
-    // The stream ends and cannot be reopened: the command ends with the printed events.
+    // The stream ends and cannot be reopened.
     assert_eq!(rows(text(&api.run(exit::REFUSED, "events tail").stdout)), narrow);
     assert_eq!(rows(text(&api.run(exit::REFUSED, "events tail -o wide").stdout)), wide);
     let asked = api.asked();

@@ -97,7 +97,6 @@ fn a_queue_is_set_over_what_was_read_of_it_and_over_nothing_else() {
     api.run(exit::OK, "queues set mail --max-running 3");
     api.run(exit::OK, "queues set new --max-running 3");
     assert_eq!(api.conditions(), ["PUT if-match: \"7\"", "PUT if-none-match: *"]);
-    // Another client paused it in between.
     let refusal = "the queue is at \"8\" by now";
     let api = Api::new(move |asked| match asked {
         "GET /queues/mail" => (200, queue.to_string()),

@@ -1,4 +1,4 @@
-//! Stuck attempts: the output of a dry run, and the request to the leader.
+//! Stuck attempts.
 
 use sched_runtime::exit;
 use serde_json::{Value, json};

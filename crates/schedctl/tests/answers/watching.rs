@@ -1,4 +1,4 @@
-//! `--watch`: the output of each round, the messages of failed ones, and its end.
+//! Rounds, failures and end of `--watch`.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Stdio};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::api::{Api, page, problem, response, text};
 use crate::job;
 
-/// Ends it as Ctrl-C does; returns the rest of standard error.
+/// As by Ctrl-C; returns the rest of standard error.
 fn interrupted(mut child: Child) -> String {
     kill(Pid::from_raw(child.id().try_into().unwrap()), Signal::SIGINT).unwrap();
     let mut told = String::new();
@@ -28,7 +28,7 @@ fn start(api: &Api, arguments: &str) -> (Child, BufReader<std::process::ChildStd
     (child, output)
 }
 
-/// A stub API with an answer for the first, second and later requests; the last answer repeats.
+/// The last answer repeats.
 fn in_turn(answers: Vec<(u16, String)>) -> Api {
     Api::scripted(sequence(answers.into_iter().map(|(status, body)| response(status, body))))
 }

@@ -1,4 +1,4 @@
-//! Creating jobs and functions from flags and files, and changing functions in an editor.
+//! Creation from flags and files, changes in an editor.
 
 use std::path::Path;
 
@@ -158,7 +158,6 @@ fn a_function_is_made_of_a_program_an_address_or_what_a_file_says() {
     assert!(api.conditions().iter().all(|condition| condition == "PUT if-none-match: *"));
 }
 
-/// An editor that replaces a text in its file.
 fn editor(folder: &Path, from: &str, to: &str) -> String {
     let script = folder.join("edit.sh");
     std::fs::write(&script, format!("sed 's|{from}|{to}|' \"$1\" > \"$1.new\" && mv \"$1.new\" \"$1\"\n"))
@@ -200,7 +199,6 @@ fn a_function_is_edited_over_what_was_read_and_what_is_not_shown_is_told() {
     });
     assert_eq!(sent(&api), [written]);
     assert_eq!(kept(), 0);
-    // The edited text is kept, whatever fails.
     let api = Api::new(move |asked| match asked {
         "GET /functions/tidy" => (200, shown.to_string()),
         _ => (412, problem(412, "version_mismatch", "it is at \"8\" by now")),

@@ -72,7 +72,7 @@ pub struct RetentionConfig {
 }
 
 impl RetentionConfig {
-    /// Reads the settings and records every error; `lease` is that of the leader.
+    /// Records every error; `lease` is that of the leader.
     pub(super) fn read(values: &mut Values, lease: Duration) -> Self {
         let hour = Duration::from_secs(3600);
         let year = 365 * 24 * hour;

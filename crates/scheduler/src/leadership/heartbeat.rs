@@ -1,8 +1,7 @@
-//! One heartbeat and the meaning of its answer: renewed, asked to step down, replaced, declared
-//! dead, or in doubt about the clock.
+//! One heartbeat and its answer: renewed, step-down, replaced, declared dead, or doubt about the
+//! clock.
 //!
-//! The only action here is to stop leading where that is certain. The caller gives up a term or
-//! takes over.
+//! A certain loss stops the lead here; the caller gives up a term or takes over.
 
 use std::time::Instant;
 
@@ -15,7 +14,7 @@ use sched_runtime::monotonic_clock::{monotonic, wall};
 use super::{Leadership, Loss, Next, vitals};
 
 impl Leadership {
-    /// Sends a heartbeat, as part of a try that began at `sent_at`, and reads the answer.
+    /// The try began at `sent_at`.
     pub(super) async fn heartbeat(&mut self, conn: &mut Conn, sent_at: Instant) -> Result<Next, DbError> {
         let clock_offset = self.vitals.borrow().clock_offset.map(vitals::seconds);
         let (sent, wall) = (monotonic(), DateTime::<Utc>::from(wall()));
@@ -53,8 +52,8 @@ impl Leadership {
         })
     }
 
-    /// Records a reading of the database's clock. Returns whether it advanced like the own clock
-    /// since the previous heartbeat.
+    /// Returns whether the database's clock advanced like the own clock since the previous
+    /// heartbeat.
     fn observe_clock(&mut self, reading: Reading, wall: DateTime<Utc>) -> bool {
         metrics::histogram!("sched_db_round_trip_seconds").record(reading.round_trip().as_secs_f64());
         self.publish(|vitals| {

@@ -2,8 +2,8 @@
 //! unregistration.
 //!
 //! Every step has a time limit. If this process dies meanwhile, the lease expires and the
-//! registration is removed as stale. If it lives, its next heartbeat finds the term that should be
-//! over and gives it up.
+//! registration is removed as stale. If it lives, its next heartbeat finds the term and gives it
+//! up.
 
 use std::time::Duration;
 
@@ -13,35 +13,32 @@ use sched_runtime::monotonic_clock::monotonic;
 
 use super::{Leadership, Loss};
 
-/// Time limit of a resignation and of the unregistration: the supervisor that stops the process
-/// does not wait for ever.
+/// The supervisor of the process does not wait for ever.
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
-/// How long a resigning leader waits for its work to stop. A transaction still in flight then
-/// delays the end of the term by its lock; a later one is rejected.
+/// For the work to stop. A transaction still in flight then delays the end of the term by its lock;
+/// a later one is rejected.
 const STOP_WORK_WITHIN: Duration = Duration::from_secs(2);
 
 impl Leadership {
-    /// Resigns. If another scheduler should lead, gives it time to take over.
+    /// If another scheduler should lead, gives it time to take over.
     pub(super) async fn give_way(&mut self, loss: Loss) {
         self.resign(loss).await;
         self.hold_back_if(matches!(loss, Loss::SteppedDown | Loss::Stalled));
     }
 
-    /// Suspends the candidacy for two leases if another scheduler should lead.
+    /// For two leases.
     pub(super) fn hold_back_if(&mut self, is_for_another: bool) {
         if is_for_another {
             self.no_candidate_before = Some(monotonic() + self.timing.lease.duration() * 2);
         }
     }
 
-    /// Gives up leadership if this process holds it: stops the work, ends the term, notifies the
-    /// standbys.
+    /// Stops the work, ends the term, notifies the standbys. Does nothing on a standby.
     pub async fn resign(&mut self, loss: Loss) {
         let Some(held) = self.held.take() else { return };
         let term = held.term;
         self.lost(loss);
-        // After the trust window another scheduler may lead already; waiting longer would only
-        // delay.
+        // After the trust window another scheduler may lead already; waiting would only delay.
         let patience = held.trust.until().saturating_duration_since(monotonic()).min(STOP_WORK_WITHIN);
         let idle = self.work.wait_for(|running| running.is_empty());
         if tokio::time::timeout(patience, idle).await.is_err() {
@@ -62,7 +59,7 @@ impl Leadership {
         }
     }
 
-    /// Uses the connection of the heartbeats, which no other work can occupy.
+    /// No other work can occupy the connection of the heartbeats.
     async fn try_resign(&mut self, term: Term) -> Result<(), DbError> {
         let mut conn = self.conn().await?;
         self.end_term(&mut conn, term).await?;
@@ -70,7 +67,7 @@ impl Leadership {
         Ok(())
     }
 
-    /// Ends the term if this process still holds it, and notifies the standbys.
+    /// Only a term that this process still holds.
     pub(super) async fn end_term(&self, conn: &mut Conn, term: Term) -> Result<(), DbError> {
         if leadership::resign(conn, self.instance.id, term).await? {
             notify::leader_resigned(conn).await?;
@@ -78,7 +75,6 @@ impl Leadership {
         Ok(())
     }
 
-    /// Resigns and removes the registration.
     pub async fn leave(mut self) {
         self.resign(Loss::Stopped).await;
         let removed = async {

@@ -1,6 +1,5 @@
-//! State that the election publishes: for the leader's tasks, for `/status`, and as metrics.
-//!
-//! Only [`super::Leadership`] writes it, and only in memory; readers never wait for it.
+//! State that the election publishes: for the leader's tasks, `/status`, and metrics. Only
+//! [`super::Leadership`] writes it; readers never wait for it.
 
 use std::time::{Duration, Instant};
 
@@ -9,22 +8,16 @@ use sched_runtime::monotonic_clock::monotonic;
 
 use crate::role::Role;
 
-/// Why a scheduler stopped leading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
-    /// Clean shutdown.
     Stopped,
-    /// An operator requested it.
     SteppedDown,
-    /// Its tasks did not succeed for too long.
     Stalled,
-    /// The database's clock jumped against the own clock, so the rest of the lease is unknown.
+    /// The rest of the lease is unknown.
     ClockJumped,
-    /// The lease was not renewed in time.
     NotRenewed,
-    /// Another scheduler took over.
     Replaced,
-    /// Its registration is gone: another process declared it dead.
+    /// Another process removed its registration.
     TakenForDead,
 }
 
@@ -39,7 +32,6 @@ impl Loss {
         Self::TakenForDead,
     ];
 
-    /// The label of metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -54,38 +46,36 @@ impl Loss {
     }
 }
 
-/// State of the election and of the connection, as of the latest heartbeat.
+/// As of the latest heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Vitals {
     /// Start of the term, by the database's clock.
     pub leader_since: Option<DateTime<Utc>>,
-    /// End of the trust window unless a renewal succeeds first; `None` for a standby.
+    /// Without a further renewal; `None` for a standby.
     pub trusted_until: Option<Instant>,
     /// The database's clock minus the host's.
     pub clock_offset: Option<TimeDelta>,
-    /// Round-trip time of the latest heartbeat.
+    /// Of the latest heartbeat.
     pub round_trip: Option<Duration>,
     /// When the latest successful heartbeat was answered.
     pub last_heartbeat: Option<Instant>,
 }
 
 impl Vitals {
-    /// Rest of the trust window; `None` for a standby.
+    /// `None` for a standby.
     #[must_use]
     pub fn trust_left(&self) -> Option<Duration> {
         self.trusted_until.map(|until| until.saturating_duration_since(monotonic()))
     }
 
-    /// Time since the latest successful heartbeat.
     #[must_use]
     pub fn since_heartbeat(&self) -> Option<Duration> {
         self.last_heartbeat.map(|answered| monotonic().saturating_duration_since(answered))
     }
 
-    /// Exports the figures as gauges.
     pub(super) fn measure(&self, role: Role) {
         metrics::gauge!("sched_leader").set(if role.term().is_some() { 1.0 } else { 0.0 });
-        // Terms count changes of the leader, so a float represents every one exactly.
+        // Terms count changes of the leader, so a float represents them exactly.
         let term = role.term().and_then(|term| u32::try_from(term.0).ok()).unwrap_or_default();
         metrics::gauge!("sched_leader_term").set(f64::from(term));
         metrics::gauge!("sched_leader_trust_seconds")
@@ -96,8 +86,7 @@ impl Vitals {
     }
 }
 
-/// Describes the metrics of the election, and exports counters of rare events at 0: an alert on
-/// their growth would miss the first event otherwise.
+/// Exports counters of rare events at 0: an alert on their growth would miss the first event.
 pub(super) fn describe() {
     metrics::counter!("sched_clock_jumps_total").increment(0);
     metrics::counter!("sched_leader_changes_total").increment(0);
@@ -125,7 +114,6 @@ pub(super) fn describe() {
     );
 }
 
-/// Seconds with their fraction.
 pub(super) fn seconds(delta: TimeDelta) -> f64 {
     delta.as_seconds_f64()
 }

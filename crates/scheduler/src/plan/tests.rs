@@ -9,7 +9,6 @@ fn at(text: &str) -> DateTime<Utc> {
     text.parse().unwrap()
 }
 
-/// A job that fires every minute and has been due for 2 seconds at 12:00:02.
 fn job() -> DueJob {
     DueJob {
         tenant_id: TenantId(uuid::Uuid::from_u128(1)),

@@ -1,12 +1,11 @@
 //! One batch of the tick: one transaction.
 //!
-//! The order is: fence, lock the due jobs, plan (pure), insert, record, advance. The caller decides
-//! when batches run and how many run at once. If the process dies before the commit, nothing has
-//! changed and the next leader finds the same jobs due.
+//! The order is: fence, lock the due jobs, plan (pure), insert, record, advance. If the process
+//! dies before the commit, nothing has changed and the next leader finds the same jobs due.
 //!
-//! The cause of a rejected write may be one job or the database: a revoked privilege, a
-//! user-defined trigger, a damaged table. A job is disabled only after a trial dispatch of another
-//! job succeeds, or if there is no other job to try.
+//! The cause of a rejected write may be one job or the database (a revoked privilege, a trigger, a
+//! damaged table). A job is disabled only after a trial dispatch of another job succeeds, or if
+//! there is no other job to try.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -28,19 +27,18 @@ use super::Scope;
 use crate::calendars::Calendars;
 use crate::plan::{Disabled, disable_all, plan_batch};
 
-/// Runs batches. Clones may run at the same time.
+/// Clones may run at the same time.
 #[derive(Debug, Clone)]
 pub struct Batches {
     pub scope: Scope,
-    /// Calendars read in this term. The lock is held only while a batch is planned, never across an
-    /// await.
+    /// The lock is held only while a batch is planned, never across an await.
     pub calendars: Arc<RwLock<Calendars>>,
 }
 
 #[derive(Debug)]
 pub(super) struct Failed {
     pub(super) error: DbError,
-    /// The first job of the batch. `None` if the batch failed before the jobs were locked.
+    /// `None` if the batch failed before the jobs were locked.
     pub(super) first: Option<JobId>,
 }
 
@@ -55,17 +53,15 @@ const fn is_refusal(error: &DbError) -> bool {
     matches!(error, DbError::Constraint { .. } | DbError::Corrupt { .. } | DbError::Other(_))
 }
 
-/// How far behind a rejected job other jobs are tried, in due order. The transaction locks every
-/// job that it passes over.
+/// In due order behind a rejected job. The transaction locks every job that it passes over.
 const FARTHEST_TRIED: i64 = 4_096;
 
-/// Result of a trial. A trial writes nothing.
+/// A trial writes nothing.
 enum Trial {
-    /// There is no other job.
     Nobody,
     /// The plan has no dispatch for the job, so the trial proves nothing.
     Silent,
-    /// The database accepted a dispatch of the job.
+    /// The database accepted a dispatch.
     Taken,
     Failed(DbError),
 }
@@ -83,7 +79,7 @@ impl TransactionError for Trial {
 }
 
 impl Batches {
-    /// Dispatches up to `limit` due jobs. Returns `None` if no job is due.
+    /// Returns `None` if no job is due.
     pub(super) async fn take(&self, conn: &mut Conn, limit: i64) -> Result<Option<Done>, Failed> {
         let first = Mutex::new(None);
         let taken =
@@ -142,10 +138,10 @@ impl Batches {
         Ok(())
     }
 
-    /// Whether the database accepts a dispatch of another job than the first due one. If so, the
-    /// first job is the cause. The dispatch is a trial and is rolled back. If there is no other job
-    /// to try, the first job counts as the cause. The next jobs may share a cause of their own, so
-    /// the distance between trials doubles, and the last trials approach the end of the due order.
+    /// Whether the database accepts a trial dispatch, rolled back, of another job than the first
+    /// due one. Then, or without another job, the first job is the cause. Neighbours may share a
+    /// cause of their own, so the distance between trials doubles, and the last trials approach the
+    /// end of the due order.
     pub(super) async fn takes_another(&self, conn: &mut Conn) -> Result<bool, DbError> {
         let (mut refused, mut tried, mut nobody_at) = (false, 0, None);
         while tried < FARTHEST_TRIED {
@@ -158,7 +154,6 @@ impl Batches {
             })
             .await
             else {
-                // A trial is never committed.
                 break;
             };
             match trial {
@@ -195,7 +190,7 @@ impl Batches {
         Ok(Trial::Taken)
     }
 
-    /// Disables the job whose dispatch was rejected, if it is still the longest due job.
+    /// Disables the rejected job, if it is still the longest due one.
     pub(super) async fn disable(&self, conn: &mut Conn, failed: &Failed) -> Result<(), DbError> {
         let reason = format!("dispatching it was refused: {}", failed.error.with_causes());
         transact(conn, "disable_job", async |conn: &mut Conn| {
@@ -213,7 +208,7 @@ impl Batches {
     }
 }
 
-/// Measures the duration of each phase of a batch with the monotonic clock.
+/// Uses the monotonic clock.
 struct Phases {
     since: std::time::Instant,
 }
@@ -231,11 +226,10 @@ impl Phases {
     }
 }
 
-/// A committed batch.
 pub(super) struct Done {
-    /// The database clock at the fence.
+    /// Database clock at the fence.
     now: DateTime<Utc>,
-    /// The same instant on the monotonic clock of this process, or later.
+    /// The same instant, or later, on the monotonic clock of this process.
     fenced: std::time::Instant,
     pub(super) jobs: Vec<DueJob>,
     pub(super) batch: Batch,
@@ -245,8 +239,8 @@ pub(super) struct Done {
 }
 
 impl Done {
-    /// Exports one span per dispatch if tracing is on. The span begins with the batch and has the
-    /// ids that attempts use as their parent.
+    /// Exports one span per dispatch. The span begins with the batch and has the ids that attempts
+    /// use as their parent.
     fn trace(&self, traces: &Traces) {
         if !traces.are_on() {
             return;
@@ -299,7 +293,6 @@ impl Done {
 fn span_of(dispatch: &NewDispatch<'_>, job: &str, lateness: Duration) -> Span {
     let late_ms = i64::try_from(lateness.as_millis()).unwrap_or(i64::MAX);
     Span {
-        // A schedule begins a trace.
         parent: None,
         name: format!("dispatch {job}"),
         kind: Kind::Producer,

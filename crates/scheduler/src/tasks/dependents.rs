@@ -1,11 +1,9 @@
 //! Dispatches jobs that run after other jobs have ended.
 //!
-//! The transaction that closes a run also inserts its end into a table
-//! ([`sched_model::dispatching::dependents`]). This task takes ends from the table in batches until
-//! the table is empty. Each batch is a fenced transaction with a constant number of round trips. If
-//! the process dies, the next leader does the uncommitted work. A notification wakes this task
-//! after an end is committed; a lost notification delays the work by at most one period. A check
-//! that finds nothing costs one statement and no separate transaction.
+//! The transaction that closes a run inserts its end into a table
+//! ([`sched_model::dispatching::dependents`]). This task takes the ends in fenced batches. If the
+//! process dies, the next leader does the uncommitted work. A lost notification delays the work by
+//! at most one period.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,15 +17,14 @@ use serde_json::json;
 
 use super::{Scope, within};
 
-/// Time between two checks without a notification.
+/// Without a notification.
 pub const PERIOD: Duration = Duration::from_secs(10);
-/// Time limit of a run of this task. Committed batches stay.
+/// Committed batches stay.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 /// After this time the task returns between two batches and starts again at once, so that a long
 /// burst still reports success.
 const RUN_FOR: Duration = Duration::from_secs(3);
-/// Limits of one transaction. It must end well before the time-outs of transactions that wait for
-/// its job locks.
+/// One transaction must end well before the time-outs of transactions that wait for its job locks.
 const LIMITS: Limits = Limits { ends: 500, dependents: 2_000 };
 
 #[derive(Debug)]

@@ -1,12 +1,11 @@
 //! The tick: the leader dispatches due fires.
 //!
 //! Batches ([`super::batch`]) follow each other until one is not full, and continue if more jobs
-//! have become due. In a burst several lanes run at once, each with its own connection and its own
-//! async task, so that one plans while the others write. Lanes lock different jobs, and each
-//! transaction is fenced by the same term. All lanes end with the run of this task. After each
-//! batch, a notification goes to each affected queue once, outside the transaction: a notification
-//! takes a lock that serialises commits. A lost notification costs only latency. If the process
-//! dies after a commit, the runs exist and only the notification is missing.
+//! have become due. In a burst several lanes run at once, each with its own connection and task, so
+//! that one plans while the others write. Lanes lock different jobs; each transaction is fenced by
+//! the same term. Each batch notifies each affected queue once, outside the transaction, because a
+//! notification takes a lock that serialises commits. A lost notification costs only latency, also
+//! if the process dies after the commit.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,26 +24,24 @@ use super::batch::{Batches, Done, Failed};
 use super::{tell_waiting, within};
 use crate::plan::MAX_DISPATCHES;
 
-/// Time limit of a run of this task. Committed batches stay.
+/// Committed batches stay.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
-/// After this time the task returns between two batches and starts again at once, so that a long
-/// burst still reports success.
+/// After this time the task starts again at once, so that a long burst still reports success.
 const RUN_FOR: Duration = Duration::from_secs(3);
-/// Minimum pause before a retry of due jobs that another transaction has locked.
+/// For due jobs that another transaction has locked.
 const LOCKED_PAUSE: Duration = Duration::from_millis(5);
-/// Minimum number of due jobs per lane. A second lane does not pay off below it.
+/// With fewer due jobs per lane, a second lane does not pay off.
 const LEAST_PER_LANE: i64 = 100;
 
 #[derive(Debug)]
 pub struct Dispatch {
     pub batches: Batches,
-    /// Maximum number of jobs per transaction.
+    /// Jobs per transaction.
     pub batch_size: i64,
-    /// Maximum number of transactions at once.
+    /// Transactions at once.
     pub lanes: u32,
-    /// Maximum sleep. The task requests a shorter one if a job is due earlier.
+    /// Maximum sleep; shorter if a job is due earlier.
     pub poll_interval: Duration,
-    /// Publishes the latest outlook.
     pub seen: Arc<watch::Sender<Option<Outlook>>>,
     /// The expected outlook at the next due time, and that time on the monotonic clock, never too
     /// early.
@@ -61,7 +58,6 @@ impl Activation for Dispatch {
     }
 }
 
-/// Totals over the batches of a run of this task.
 #[derive(Debug, Default)]
 struct Sum {
     jobs: usize,
@@ -100,12 +96,9 @@ impl Sum {
 impl Dispatch {
     async fn run(&mut self) -> Result<Report, BoxError> {
         let mut sum = Sum::default();
-        // The expected due time has passed, so the first batch starts the burst and the query
-        // follows it.
         let come = self.ahead.take().filter(|(at, _)| monotonic() >= *at);
         let mut outlook = match come {
             Some((_, outlook)) => self.show(outlook),
-            // If no job is due, this costs one statement and no separate transaction.
             None => self.look().await?,
         };
         let started = monotonic();
@@ -113,8 +106,8 @@ impl Dispatch {
             let before = sum.jobs;
             self.work_off(outlook.due(), started, &mut sum).await?;
             outlook = self.look().await?;
-            // Jobs that have become due meanwhile are dispatched at once. If the pass took no job,
-            // other transactions have locked all of them, and the task checks again after a pause.
+            // Dispatches jobs that have become due meanwhile. If the pass took no job, other
+            // transactions have locked all of them, and a pause follows.
             if sum.jobs == before || started.elapsed() > RUN_FOR || self.batches.scope.stop.is_cancelled() {
                 break;
             }
@@ -166,10 +159,9 @@ impl Dispatch {
         report.next_in(until_due.unwrap_or(self.poll_interval).min(self.poll_interval))
     }
 
-    /// Dispatches the due jobs in as many lanes as their number justifies. If the database rejects
-    /// a batch, jobs are taken one at a time after the other lanes have ended. This finds and
-    /// disables the rejected job, and the other jobs continue. If the database rejects every job,
-    /// no job is disabled.
+    /// Uses as many lanes as the due jobs justify. If the database rejects a batch, jobs are taken
+    /// one at a time after the other lanes have ended. This finds and disables the rejected job. If
+    /// the database rejects every job, no job is disabled.
     async fn work_off(&self, due: i64, started: Instant, sum: &mut Sum) -> Result<(), BoxError> {
         let lanes = (due / LEAST_PER_LANE).clamp(1, i64::from(self.lanes));
         let per_batch = per_batch(due, lanes, self.batch_size);
@@ -224,31 +216,30 @@ impl Dispatch {
 
 /// Number of jobs per batch for `due` jobs and `lanes` lanes.
 ///
-/// A single lane takes all jobs that are due when it locks them, which may be more than the outlook
-/// counted. A batch limited to that count would dispatch jobs that become due one after the other
-/// in separate transactions, with growing delay.
+/// A single lane takes all jobs due when it locks them, even more than `due`: a limit would
+/// dispatch jobs that become due one after the other in separate transactions, with growing delay.
 fn per_batch(due: i64, lanes: i64, most: i64) -> i64 {
     if lanes == 1 {
         return most;
     }
     let share = due.div_euclid(lanes);
-    // Rounds up, so that no job is left over.
+    // No job is left over.
     let share = if share * lanes < due { share + 1 } else { share };
     share.clamp(1, most)
 }
 
-/// Runs batches one after the other on one connection.
+/// Uses one connection.
 #[derive(Debug, Clone)]
 struct Lane {
     batches: Batches,
-    /// Maximum number of jobs per transaction.
+    /// Jobs per transaction.
     per_batch: i64,
-    /// Start of the run of this task, not of the lane.
+    /// Of the task, not of the lane.
     started: Instant,
 }
 
 impl Lane {
-    /// Runs batches until one is not full or the time is over.
+    /// Until a batch is not full or the time is over.
     async fn run(self) -> (Sum, Result<(), Failed>) {
         let mut sum = Sum::default();
         let end = self.run_into(&mut sum).await;
@@ -262,7 +253,7 @@ impl Lane {
         loop {
             let Some(done) = batches.take(&mut conn, *per_batch).await? else { return Ok(()) };
             sum.count(&done);
-            // Notifies after each batch, so that workers need not wait for the whole burst.
+            // Workers need not wait for the whole burst.
             tell(&mut conn, &done).await;
             let is_full = i64::try_from(done.jobs.len()).unwrap_or(i64::MAX) >= *per_batch
                 || done.batch.dispatches.len() >= MAX_DISPATCHES;

@@ -1,9 +1,6 @@
-//! Expires runs that no worker started in time, and reports queues without a worker.
-//!
-//! Each pass reads, in one statement, the end of an index for expired runs and the names of queues
-//! with waiting runs. It opens a fenced transaction only if there is something to write. Claims
-//! skip expired runs on their own, so no worker starts a run too late while there is no leader. If
-//! a pass dies, the next one finds the same rows.
+//! Expires runs that no worker started in time, and reports queues without a worker. Claims skip
+//! expired runs on their own, so no worker starts a run too late without a leader. A pass opens a
+//! fenced transaction only to write.
 
 use std::time::Duration;
 
@@ -22,20 +19,20 @@ use serde_json::json;
 
 use super::{Scope, tell_waiting, within};
 
-/// Time between two passes. It is the maximum delay between the expiry of a run and its report.
+/// Maximum delay between the expiry of a run and its report.
 pub const PERIOD: Duration = Duration::from_secs(10);
 /// How long a run must wait in a queue without a worker before a report. Longer than the restart of
 /// a worker.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// Time limit of a pass. Committed batches stay.
+/// Committed batches stay.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
-/// Maximum number of runs expired in one transaction.
+/// Runs per transaction.
 const BATCH: i64 = 500;
 
 #[derive(Debug)]
 pub struct Waiting {
     pub scope: Scope,
-    /// How long a run must wait in a queue without a worker before a report.
+    /// See [`PATIENCE`].
     pub patience: Duration,
 }
 
@@ -98,8 +95,7 @@ impl Waiting {
         Ok(if is_full { report.next_in(Duration::ZERO) } else { report })
     }
 
-    /// Returns the expired runs, and the queues of the runs released from the overlap queues of
-    /// their jobs.
+    /// Also returns the queues of runs released from overlap queues.
     async fn expire(&self, conn: &mut Conn) -> Result<(Vec<Expired>, Vec<String>), DbError> {
         tick::fence(conn, self.scope.instance, self.scope.term).await?;
         let expired = expiry::expire(conn, BATCH).await?;

@@ -1,15 +1,13 @@
 //! Housekeeping: creates partitions ahead, removes expired ones, and removes stale registrations of
 //! processes.
 //!
-//! Nothing here is urgent: rows of a month without a partition go to the default partition, old
-//! months only use space, and stale registrations only clutter lists. So this task runs rarely, and
-//! a partition in use is retried in the next pass. Creating partitions and removing registrations
-//! are idempotent, so any process may do it. The removal of history is fenced. If a pass dies, the
-//! next one does the rest.
+//! Nothing is urgent: rows without a partition go to the default partition, and a partition in use
+//! is retried in the next pass. Creating partitions and removing registrations are idempotent; the
+//! removal of history is fenced. If a pass dies, the next one does the rest.
 //!
-//! The built-in jobs `sched.partitions` and `sched.stale_instances` do the same on a worker. The
-//! leader does not wait for them: partitions must exist before they are needed, with or without
-//! workers. Each pass also stores the retention settings of this scheduler for the built-in jobs.
+//! The built-in jobs `sched.partitions` and `sched.stale_instances` do the same on a worker, but
+//! partitions must exist without workers too. Each pass also stores the retention settings of this
+//! scheduler for the built-in jobs.
 
 use std::time::Duration;
 
@@ -26,15 +24,13 @@ use serde_json::json;
 use super::{Scope, within};
 
 pub const PERIOD: Duration = Duration::from_secs(60);
-/// Time limit of a pass.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 
-/// Maximum number of events of another server settled by one statement. Such events exist only
-/// after a restore.
+/// Settled by one statement. Events of another server exist only after a restore.
 const FOREIGN_AT_ONCE: i64 = 5_000;
-/// Maximum number of such statements per pass, so that there is time for the rest.
+/// Per pass, so that there is time for the rest.
 const FOREIGN_STATEMENTS: u32 = 100;
-/// After this time a pass starts no further such statement.
+/// Then no further such statement starts.
 const FOREIGN_WITHIN: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
@@ -85,8 +81,8 @@ impl Maintain {
         })))
     }
 
-    /// Drops or detaches expired months and returns their names. A month that another transaction
-    /// uses stays for the next pass.
+    /// Returns the names of the months. A month that another transaction uses stays for the next
+    /// pass.
     async fn remove_behind(&self, conn: &mut Conn) -> Result<Vec<String>, DbError> {
         let months = transact(conn, "find_expired_months", async |conn: &mut Conn| {
             let now = tick::fence(conn, self.scope.instance, self.scope.term).await?;
@@ -128,8 +124,8 @@ impl Maintain {
     }
 }
 
-/// Settles the order of events of another server in small steps and returns their number. The next
-/// pass retries a failed step; a failure does not block the other work.
+/// Settles the order of events of another server in small steps and returns their number. A failure
+/// does not block the other work; the next pass retries.
 async fn settle_foreign(conn: &mut Conn) -> Result<u64, DbError> {
     let (began, mut settled) = (monotonic(), 0);
     for _ in 0..FOREIGN_STATEMENTS {

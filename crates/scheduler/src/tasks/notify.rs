@@ -3,10 +3,9 @@
 //!
 //! This task reads the event stream from a stored position
 //! ([`sched_model::events::notifications`]). Each step is a fenced transaction with a constant
-//! number of round trips. If the process dies, the next leader does the uncommitted work. Only the
-//! period, a new rule and a requested delivery wake this task; events do not. So neither the tick
-//! nor the end of an attempt pays for it. Without rules and open deliveries, a check is one
-//! statement, and checks are rare.
+//! number of round trips. If the process dies, the next leader does the uncommitted work. Events do
+//! not wake this task, so neither the tick nor the end of an attempt pays for it. Without rules and
+//! open deliveries, a check is one statement, and checks are rare.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -21,37 +20,34 @@ use serde_json::json;
 
 use super::{Scope, tell_waiting, within};
 
-/// Time between two checks without rules or open deliveries. An idle leader must cost almost
-/// nothing.
+/// Without rules or open deliveries. An idle leader must cost almost nothing.
 pub const PERIOD: Duration = Duration::from_secs(20);
-/// Time between two checks with rules or open deliveries.
+/// With rules or open deliveries.
 const NEXT: Duration = Duration::from_secs(2);
-/// Time limit of a run of this task. Committed steps stay.
+/// Committed steps stay.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
-/// After this time the task returns between two steps and starts again at once, so that a long
-/// burst still reports success.
+/// After this time the task starts again at once, so that a long burst still reports success.
 const RUN_FOR: Duration = Duration::from_secs(3);
-/// Limits of one step. `room` is small: the deliveries of one channel with a hanging endpoint must
-/// not use all slots of the workers.
+/// `room` is small: the deliveries of one channel with a hanging endpoint must not use all slots of
+/// the workers.
 const LIMITS: Limits = Limits { events: 5_000, dispatches: 500, room: 8 };
-/// How long the stream may be blocked before the task queries the blocking transactions.
+/// How long the stream is blocked before a query of the blocking transactions.
 const ASK_AFTER: Duration = Duration::from_secs(5);
-/// How long the stream may be blocked before the task logs it.
+/// How long the stream is blocked before a log entry.
 const TELL_AFTER: Duration = Duration::from_secs(60);
-/// Time between two checks for deliveries that nothing else would end.
+/// For deliveries that nothing else would end.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
-/// Maximum number of such deliveries ended at once.
+/// At once.
 const MOST_TIDIED: i64 = 1_000;
 /// Added to [`WRITES_WITHIN`] for clocks that run at different speeds.
 const MARGIN: Duration = Duration::from_secs(10);
 
-/// Creates deliveries and dispatches them.
 #[derive(Debug)]
 pub struct Notify {
     scope: Scope,
     limits: Limits,
-    /// Number of events per step. A failed step reduces it, so that the event that causes the
-    /// failure delays as few other events as possible.
+    /// Per step. A failed step reduces it, so that the event that causes the failure delays few
+    /// other events.
     events: i64,
     held: Held,
     tidied: Option<Instant>,
@@ -73,7 +69,7 @@ impl Notify {
         Self::with_limits(scope, LIMITS)
     }
 
-    /// With other limits, for tests.
+    /// For tests.
     #[must_use]
     pub fn with_limits(scope: Scope, limits: Limits) -> Self {
         Self { scope, limits, events: limits.events, held: Held::default(), tidied: None }
@@ -91,7 +87,7 @@ impl Notify {
                 break;
             }
             let limits = Limits { events: self.events, ..self.limits };
-            // Halved before the step, because the step may be cut off by the time limit.
+            // Halved before the step, which the time limit may cut off.
             self.events = (limits.events / 2).max(1);
             let (scope, ignored) = (&self.scope, &self.held.ignored);
             let done = transact(&mut conn, "notify", async |conn: &mut Conn| {
@@ -139,7 +135,7 @@ impl Notify {
         let Tidied { expired, untold } = match tidied {
             Ok(tidied) => tidied,
             Err(error @ DbError::TermOver) => return Err(error),
-            // New deliveries have priority, so a failure here does not fail the run of this task.
+            // New deliveries have priority, so this failure does not fail the run.
             Err(error) => {
                 tracing::warn!(error = error.with_causes(), "Old notifications could not be ended.");
                 return Ok(());
@@ -175,7 +171,6 @@ fn report(sum: &Stepped) -> Report {
     }))
 }
 
-/// Exports the counters as zero before the first delivery.
 pub(super) fn show_counters() {
     metrics::counter!("sched_notifications_total").increment(0);
     metrics::counter!("sched_notifications_held_back_total").increment(0);
@@ -199,10 +194,9 @@ fn measure(done: &Stepped) {
     }
 }
 
-/// Tracks transactions that block the stream.
 #[derive(Debug, Default)]
 struct Held {
-    /// The blocking transaction, and since when it blocks.
+    /// The blocking transaction, and since when.
     by: Option<(i64, Instant)>,
     is_told: bool,
     /// When each running transaction was first seen.
@@ -212,8 +206,8 @@ struct Held {
 }
 
 impl Held {
-    /// Checks whether a transaction that blocks the stream for long can be ignored. A step also
-    /// waits for its own transaction, but that is a different one each time.
+    /// Checks whether a long-blocking transaction can be ignored. A step also waits for its own
+    /// transaction, but that is a different one each time.
     async fn look(&mut self, conn: &mut Conn, done: &Stepped) -> Result<(), DbError> {
         let now = monotonic();
         let since = match (self.by, done.waits_for) {
@@ -241,8 +235,8 @@ impl Held {
         Ok(())
     }
 
-    /// Transactions that can be ignored because they will never write new events. The event streams
-    /// of the API use the same rule.
+    /// Transactions that will never write new events. The event streams of the API use the same
+    /// rule.
     fn harmless(&mut self, running: &[Running], now: Instant) -> Vec<i64> {
         self.seen.retain(|transaction, _| running.iter().any(|one| one.transaction == *transaction));
         let mut harmless = Vec::new();

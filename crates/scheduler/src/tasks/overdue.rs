@@ -1,8 +1,7 @@
 //! Ends attempts that exceed their time limit on live workers. Their runs continue.
 //!
-//! A worker kills an attempt at its time-out and reports it. If it does neither long after time-out
-//! and grace period, it has lost control of the attempt: a process that cannot be killed, a lost
-//! report, a defect. Each pass finds such attempts through the claims of live workers. It ends them
+//! A worker that neither kills nor reports an attempt long after time-out and grace period has lost
+//! control of it. Each pass finds such attempts through the claims of live workers, and ends them
 //! as lost in a fenced transaction under their claim tokens. A later report of the worker changes
 //! nothing. Attempts of dead workers belong to [`super::recover`].
 
@@ -17,19 +16,19 @@ use serde_json::json;
 
 use super::{Scope, within};
 
-/// Time between two passes. Short compared with the margin after which an attempt is overdue.
+/// Short compared with the margin after which an attempt is overdue.
 pub const PERIOD: Duration = Duration::from_secs(10);
-/// Time limit of a pass. Committed work stays.
+/// Committed work stays.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
-/// Maximum number of attempts ended in one transaction.
+/// Attempts per transaction.
 const BATCH: i64 = 500;
 
 #[derive(Debug)]
 pub struct Overdue {
     pub scope: Scope,
-    /// Time limit of attempts claimed by workers of an older release, which do not report a limit.
+    /// For claims of workers of an older release, which do not report a limit.
     pub unknown_limit: Duration,
-    /// Maximum attempts for jobs without a policy.
+    /// For jobs without a policy.
     pub max_attempts: u32,
 }
 
@@ -46,7 +45,6 @@ impl Activation for Overdue {
 impl Overdue {
     async fn run(&self) -> Result<Report, DbError> {
         let mut conn = self.scope.database.conn().await?;
-        // The query is almost always empty, and then no transaction is needed.
         if dead_workers::overdue(&mut conn, self.unknown_limit, BATCH).await?.is_empty() {
             return Ok(Report::idle());
         }

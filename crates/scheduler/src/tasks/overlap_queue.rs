@@ -1,11 +1,10 @@
 //! Releases queued runs whose job has room, and queues waiting runs of paused projects and
 //! functions.
 //!
-//! The transaction that closes a run also releases the next run of the job
-//! ([`sched_model::dispatching::overlap_queue`]), so normally there is nothing to do here.
-//! Exceptions are changes outside that code, such as a limit raised with plain SQL, and runs queued
-//! for a pause that is over. Claims enforce pauses on their own. This task moves paused runs out of
-//! the waiting runs in pages only so that claims need not read them.
+//! Normally the transaction that closes a run releases the next one
+//! ([`sched_model::dispatching::overlap_queue`]). Exceptions are a limit raised with plain SQL, and
+//! runs queued for a pause that is over. Claims enforce pauses on their own; paused runs are moved,
+//! in pages, only so that claims need not read them.
 
 use std::time::Duration;
 
@@ -21,13 +20,12 @@ use serde_json::json;
 use super::{Scope, tell_waiting, within};
 
 pub const PERIOD: Duration = Duration::from_secs(10);
-/// Time limit of a pass.
 const RUN_LIMIT: Duration = Duration::from_secs(30);
-/// Maximum number of jobs per pass.
+/// Jobs per pass.
 const BATCH: i64 = 500;
-/// Maximum number of runs queued in one pass.
+/// Runs queued in one pass.
 const HELD_AT_ONCE: i64 = 5_000;
-/// Time until the next pass when there may be more to do.
+/// Until the next pass when there may be more to do.
 const SOON: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]

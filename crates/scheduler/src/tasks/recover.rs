@@ -1,8 +1,8 @@
 //! Recovery: ends attempts of lost workers so that other workers can retry their runs.
 //!
-//! Each pass is one [`Recovery`]; the term fences every transaction of it. The run of a lost
-//! attempt is retried within its policy or becomes a dead letter, at the latest when three workers
-//! were lost with it. If there is no leader for long, a worker does the same.
+//! The term fences every transaction of the [`Recovery`]. The run is retried within its policy or
+//! becomes a dead letter, at the latest when three workers were lost with it. If there is no leader
+//! for long, a worker does the same.
 
 use std::time::Duration;
 
@@ -14,15 +14,14 @@ use serde_json::json;
 
 use super::{Scope, within};
 
-/// Time limit of a pass. Committed work stays.
+/// Committed work stays.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub struct Recover {
     pub scope: Scope,
-    /// Silence after which a worker counts as lost.
     pub worker_lease: Duration,
-    /// Maximum attempts for jobs without a policy.
+    /// For jobs without a policy.
     pub max_attempts: u32,
 }
 

@@ -1,17 +1,15 @@
 //! Retention: deletes old finished rows, one page at a time.
 //!
-//! Each call works for a few seconds through finished runs, skips, idempotency keys, the audit log
-//! and stray history rows: one page, one short fenced transaction, a pause, the next page. If rows
-//! remain, the task requests an early next call. The position stays in memory for the term, so that
-//! rows with a longer retention are not read repeatedly. Once an hour the task restarts at the
-//! oldest row, because rows kept earlier may have expired. A crash leaves only whole pages deleted,
-//! and the next leader starts at the oldest row.
+//! Each call works for a few seconds: one page, one short fenced transaction, a pause, the next
+//! page. If rows remain, the task requests an early next call. The position stays in memory for the
+//! term, so that rows with a longer retention are not read repeatedly. Once an hour the task
+//! restarts at the oldest row, because rows kept earlier may have expired. A crash leaves only
+//! whole pages deleted.
 //!
 //! # Design notes
-//! - The built-in job `sched.retention` does this on a worker, with the same functions. If the
-//!   job has removed all expired rows within the last hour, the leader leaves the work to it,
-//!   except live data of attempts of dead workers and old notifications. Otherwise (no worker
-//!   serves its queue, the job is paused, or it is too slow) the leader does the work too.
+//! - The built-in job `sched.retention` does this on a worker, with the same functions. If it has
+//!   removed all expired rows within the last hour, the leader does only the rest: live data of
+//!   attempts of dead workers and old notifications. Otherwise the leader does everything.
 //! - A pause between pages leaves room for ticks and completions on a busy database. The limit is
 //!   the time of a call, not the number of pages, so that a slow database gets less work.
 
@@ -30,17 +28,16 @@ use uuid::Uuid;
 
 use super::{Scope, within};
 
-/// Time between two calls. A few minutes of delay are harmless, and each call costs an idle
-/// database about six transactions.
+/// A few minutes of delay are harmless, and each call costs an idle database several transactions.
 pub const PERIOD: Duration = Duration::from_secs(300);
-/// Time limit of a call. Committed pages stay.
+/// Committed pages stay.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
-/// After this time a call ends between two pages.
+/// Then a call ends between two pages.
 const WORK_FOR: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
-/// Time until the next call when rows remain.
+/// Until the next call when rows remain.
 const SOON: Duration = Duration::from_secs(5);
-/// Time between two passes from the oldest row.
+/// From the oldest row.
 const PASS: Duration = Duration::from_secs(3600);
 /// If the built-in job has removed everything within this time, the leader leaves the work to it.
 const LEFT_TO_JOB: Duration = Duration::from_secs(3600);
@@ -48,7 +45,7 @@ const LEFT_TO_JOB: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ages {
     pub retention: Retention,
-    /// Retention of idempotency keys of finished runs.
+    /// Of finished runs.
     pub idempotency_keys: Duration,
 }
 
@@ -61,7 +58,7 @@ pub struct Retain {
     pass_started: Option<Instant>,
 }
 
-/// Position of the current pass: the last keys already visited.
+/// The last keys already visited.
 #[derive(Debug, Clone, Copy, Default)]
 struct Position {
     dispatches: Uuid,
@@ -69,7 +66,7 @@ struct Position {
     keys: Uuid,
 }
 
-/// Numbers of rows deleted in a call.
+/// Deleted rows of a call.
 #[derive(Debug, Clone, Copy, Default)]
 struct Gone {
     dispatches: u64,
@@ -92,7 +89,7 @@ impl Activation for Retain {
 }
 
 impl Retain {
-    /// Starts a pass at the oldest row, in pages of `page_rows` rows.
+    /// Starts at the oldest row.
     #[must_use]
     pub fn new(scope: Scope, ages: Ages, page_rows: i64) -> Self {
         Self { scope, ages, page_rows, position: Position::default(), pass_started: None }
@@ -111,15 +108,15 @@ impl Retain {
         }
         let mut gone = Gone::default();
         let result = self.work(&mut conn, started, &mut gone).await;
-        // A call that failed half-way counts too: its pages are committed.
+        // The pages of a failed call are committed too.
         gone.measure();
         let is_done = result?;
         let report = if gone.is_nothing() { Report::idle() } else { Report::worked(gone.counts()) };
         Ok(if is_done { report } else { report.next_in(SOON) })
     }
 
-    /// Deletes live data of attempts of dead workers, and old notifications, without a count. The
-    /// built-in job does not do this.
+    /// Live data of attempts of dead workers, and old notifications. The built-in job does not do
+    /// this.
     async fn leftovers(&self, conn: &mut Conn) -> Result<(), DbError> {
         let limit = self.page_rows;
         transact(conn, "prune_live", async |conn: &mut Conn| {
@@ -130,12 +127,12 @@ impl Retain {
         .await
     }
 
-    /// Works until nothing remains or the time is over. Returns whether nothing remains.
+    /// Returns whether nothing remains.
     async fn work(&mut self, conn: &mut Conn, started: Instant, gone: &mut Gone) -> Result<bool, DbError> {
         loop {
             let mut is_done = true;
             is_done &= self.dispatches(conn, gone).await?;
-            // A hand-over waits for this task, so it stops between two pages.
+            // A hand-over waits for this task.
             if self.scope.stop.is_cancelled() {
                 return Ok(false);
             }
@@ -211,7 +208,7 @@ impl Retain {
         Ok(!past.may_be_more(limit) && !strays.may_be_more(limit))
     }
 
-    /// Fences the transaction. Returns the retention cutoffs and the database clock.
+    /// Fences the transaction. Also returns the database clock.
     async fn cutoffs(&self, conn: &mut Conn) -> Result<(Cutoffs, DateTime<Utc>), DbError> {
         let now = tick::fence(conn, self.scope.instance, self.scope.term).await?;
         Ok((self.ages.retention.cutoffs(now), now))
@@ -219,7 +216,6 @@ impl Retain {
 }
 
 impl Gone {
-    /// The counts under their names in metrics and reports.
     const fn named(&self) -> [(&'static str, u64); 9] {
         [
             ("dispatches", self.dispatches),

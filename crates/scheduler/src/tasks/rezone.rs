@@ -1,10 +1,9 @@
 //! Recomputes fire times after an update of the time zone tables.
 //!
-//! Time zone rules change several times a year, and the instants of wall-clock times change with
-//! them. Each job stores the table version that computed its next fire. A leader with another
-//! version visits those jobs in short fenced transactions and moves the cursors in the future. It
-//! does not change past or due fires. If a leader dies half-way, the next one does the rest. If a
-//! process with older tables writes jobs meanwhile, the next pass finds them.
+//! Each job stores the table version that computed its next fire. A leader with another version
+//! visits those jobs in short fenced transactions and moves only cursors in the future. If a leader
+//! dies half-way, the next one does the rest. If a process with older tables writes jobs meanwhile,
+//! the next pass finds them.
 
 use std::time::Duration;
 
@@ -21,9 +20,9 @@ use crate::calendars::Calendars;
 use crate::plan::recompute;
 
 pub const PERIOD: Duration = Duration::from_secs(3600);
-/// Time limit of a pass. Committed work stays.
+/// Committed work stays.
 const RUN_LIMIT: Duration = Duration::from_secs(600);
-/// Maximum number of jobs per transaction.
+/// Jobs per transaction.
 const BATCH: i64 = 500;
 
 #[derive(Debug)]

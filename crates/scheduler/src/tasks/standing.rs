@@ -1,11 +1,10 @@
 //! Exports the state of the installation as metrics: the number of workers and the wait of the
 //! oldest run.
 //!
-//! Worker metrics cannot show that there are no workers, and a queue cannot report that no worker
-//! reads it. The leader queries the database every few seconds, in one statement, and exports
-//! gauges. Other schedulers export zeros, so that sums over all schedulers are right; alerts on
-//! these gauges must check for a leader. The task writes nothing, so it needs no fence. A failed
-//! pass leaves the previous values.
+//! Worker metrics cannot show that there are no workers. The leader queries the database in one
+//! statement and exports gauges. Other schedulers export zeros, so that sums over all schedulers
+//! are right; alerts must check for a leader. The task writes nothing, so it needs no fence. A
+//! failed pass leaves the previous values.
 
 use std::time::Duration;
 
@@ -16,12 +15,11 @@ use sched_runtime::tasks::BoxError;
 
 use super::{Scope, within};
 
-/// Time between two passes. Similar to the usual scrape interval.
+/// Similar to the usual scrape interval.
 pub const PERIOD: Duration = Duration::from_secs(10);
-/// Time limit of a pass.
 const RUN_LIMIT: Duration = Duration::from_secs(30);
 
-/// Describes the gauges and exports them as zero, as on a scheduler that does not lead.
+/// Exports zeros, as on a scheduler that does not lead.
 pub(super) fn describe() {
     metrics::describe_gauge!(
         "sched_workers_online",

@@ -1,13 +1,13 @@
-//! Ends attempts without a claim, which recovery cannot find, when an operator requests it
-//! (`POST /maintenance/reset-stuck`).
+//! Ends attempts without a claim, which recovery cannot find, when an operator requests it (`POST
+//! /maintenance/reset-stuck`).
 //!
-//! No component creates such rows; manual changes of a table do. The search reads the whole
-//! table `job_dispatch`, so only the leader does it, and only on request. It must not cause a run to
+//! Only manual changes of a table create such rows. The search reads the whole table
+//! `job_dispatch`, so only the leader does it, and only on request. It must not cause a run to
 //! execute twice at once. A worker that is gone, or whose registration is gone, has killed its
 //! attempts at most one lease later. So an attempt is ended only if two checks, one lease apart,
 //! find it under the same token. On a live worker, its time limit must be over as well, as in
-//! [`super::overdue`]. The term and the token fence the end, like every other end. A leader that
-//! dies or steps down between the checks has ended nothing and loses the request.
+//! [`super::overdue`]. The term and the token fence the end. A leader that dies or steps down
+//! between the checks has ended nothing and loses the request.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,30 +25,28 @@ use serde_json::json;
 
 use super::{Scope, within};
 
-/// Time between two passes without a request, which do nothing.
+/// Without a request, a pass does nothing.
 pub const PERIOD: Duration = Duration::from_secs(3600);
-/// Time limit of a pass. Committed work stays.
+/// Committed work stays.
 const RUN_LIMIT: Duration = Duration::from_secs(120);
-/// Maximum number of attempts checked and ended at once.
+/// At once.
 const BATCH: i64 = 500;
 
-/// Ends attempts without a claim on request.
 #[derive(Debug)]
 pub struct Strays {
     pub scope: Scope,
-    /// Silence after which a worker counts as lost and has killed its attempts.
+    /// Silence after which a worker is lost and has killed its attempts.
     pub worker_lease: Duration,
-    /// Minimum time that an attempt may run on a live worker.
+    /// On a live worker.
     pub unknown_limit: Duration,
-    /// Maximum attempts for jobs without a policy.
+    /// For jobs without a policy.
     pub max_attempts: u32,
-    /// Whether there is a request. The setter also wakes this task.
+    /// The setter also wakes this task.
     pub asked: Arc<AtomicBool>,
-    /// Result of the first check.
+    /// Of the first check.
     pub seen: Option<Sighting>,
 }
 
-/// Attempts without a claim.
 #[derive(Debug, Clone)]
 pub struct Sighting {
     at: Instant,
@@ -68,13 +66,12 @@ impl Activation for Strays {
 impl Strays {
     async fn run(&mut self) -> Result<Report, DbError> {
         let Some(seen) = self.seen.take() else {
-            // Cleared before the check, so that a request during the check causes another one.
+            // Cleared first: a request during the check causes another one.
             if !self.asked.swap(false, Ordering::Relaxed) {
                 return Ok(Report::idle());
             }
             let looked = self.look().await;
-            // If the table cannot be read in time, an immediate retry would fail too. The failure
-            // is reported.
+            // If the table cannot be read in time, an immediate retry would fail too.
             if looked.as_ref().is_err_and(DbError::is_outage) {
                 self.asked.store(true, Ordering::Relaxed);
             }
@@ -95,8 +92,7 @@ impl Strays {
         let ended = match self.second_look(&mut conn, &seen).await {
             Ok(ended) => ended,
             Err(error) => {
-                // As in the first check: a table that cannot be read in time is not read
-                // repeatedly.
+                // A table that cannot be read in time is not read repeatedly.
                 self.seen = Some(seen).filter(|_| error.is_outage());
                 return Err(error);
             }
@@ -116,9 +112,9 @@ impl Strays {
         Ok(Report::worked(json!({"attempts_stray": ended.len()})).next_in(Duration::ZERO))
     }
 
-    /// Ends the attempts that are still without a claim. The check runs without the fence, so that
-    /// no transaction waits while it reads a whole table. This is safe: an attempt without a claim
-    /// never gets one, and the token identifies an attempt that has ended meanwhile.
+    /// The check runs without the fence, so that no transaction waits while it reads a whole table.
+    /// This is safe: an attempt without a claim never gets one, and the token identifies an attempt
+    /// that has ended meanwhile.
     async fn second_look(&self, conn: &mut Conn, seen: &Sighting) -> Result<Vec<Lost>, DbError> {
         let found = dead_workers::strays(conn, self.unknown_limit, BATCH).await?;
         let found: Vec<StrayAttempt> =
@@ -126,7 +122,7 @@ impl Strays {
         transact(conn, "end_strays", async |conn: &mut Conn| self.end(conn, &found).await).await
     }
 
-    /// The first check. It decides nothing, so it needs no fence.
+    /// Decides nothing, so it needs no fence.
     async fn look(&mut self) -> Result<Report, DbError> {
         let mut conn = self.scope.database.conn().await?;
         let found = dead_workers::strays(&mut conn, self.unknown_limit, BATCH).await?;
@@ -138,7 +134,7 @@ impl Strays {
             "Attempts run that no claim names; they are ended if that is still so in a lease."
         );
         let claims = found.iter().map(claim).collect();
-        // Counts from the end of the check: the workers lost the attempts before it.
+        // From the end of the check: the workers lost the attempts before it.
         self.seen = Some(Sighting { at: monotonic(), claims });
         Ok(Report::worked(json!({"attempts_suspected": found.len()})).next_in(self.worker_lease))
     }

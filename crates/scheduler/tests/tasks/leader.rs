@@ -1,5 +1,3 @@
-//! A leader whose tasks a test runs one by one.
-
 use std::ops::Deref;
 use std::time::Duration;
 
@@ -12,13 +10,10 @@ use sched_scheduler::tasks::Scope;
 use test_support::Fixture;
 use tokio_util::sync::CancellationToken;
 
-/// Silence after which a worker counts as lost.
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
-/// A database with a leader.
 pub(crate) struct Leader {
     fixture: Fixture,
-    /// The scope of the leader's tasks.
     pub(crate) scope: Scope,
 }
 
@@ -43,19 +38,18 @@ impl Leader {
         Scope { term: Term(self.scope.term.0 - 1), ..self.scope.clone() }
     }
 
-    /// Creates a manual job with so many waiting runs.
+    /// A manual job with `runs` waiting runs.
     pub(crate) async fn job_with_runs(&self, name: &str, runs: i64) {
         let job = self.job(name).manual().save().await;
         self.runs(job.id).count(runs).insert().await;
     }
 
-    /// Registers a worker and claims runs for it.
     pub(crate) async fn claim_as_new_worker(&self, limit: u32) -> Vec<Claimed> {
         let worker = self.worker().await;
         self.claim(worker, limit).await
     }
 
-    /// The event types so far, oldest first, without the takeover and the start of workers.
+    /// The event types without the takeover and the start of workers, oldest first.
     pub(crate) async fn events(&self) -> Vec<String> {
         let told = "SELECT event_type FROM events WHERE event_type NOT IN ('leader_changed', 'worker_online') ORDER BY id";
         self.rows(told).await.into_iter().flatten().collect()

@@ -1,5 +1,4 @@
-//! The leader's tasks against a real PostgreSQL. Each test runs a task once and reads the result
-//! with plain SQL.
+//! The leader's tasks against a real PostgreSQL, read with plain SQL.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot get what it needs fails, and says where")]
 

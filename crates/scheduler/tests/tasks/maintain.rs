@@ -1,5 +1,3 @@
-//! Housekeeping: partitions and registrations.
-
 use std::time::Duration;
 
 use sched_model::cluster::housekeeping::{self, Housekeeping};
@@ -34,13 +32,11 @@ async fn what_the_leader_was_told_is_written_down_for_the_built_in_jobs() {
         run(&mut maintain).await;
         assert_eq!(housekeeping::told(&mut conn).await.unwrap(), Some(maintain.told));
     }
-    // A former leader stores no settings.
     assert_refused(&maintain(leader.deposed(), HistoryExpiry::Drop).run_once().await);
     let told = housekeeping::told(&mut conn).await.unwrap().unwrap();
     assert_eq!(told.expiry, HistoryExpiry::Detach);
 }
 
-/// Creates an expired month of events.
 async fn old_month(leader: &Leader) {
     leader.sql("CREATE TABLE events_y2020m01 PARTITION OF events FOR VALUES FROM ('2020-01-01 00:00Z') TO ('2020-02-01 00:00Z'); SELECT isolate_tenants('events_y2020m01')").await;
 }

@@ -1,4 +1,4 @@
-//! Rules create each delivery once and for the right channel, even if the leader dies in between.
+//! Each delivery is created once and for the right channel, even if the leader dies in between.
 
 mod deliveries;
 mod rules;
@@ -16,8 +16,7 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
 const LIMITS: Limits = Limits { events: 1_000, dispatches: 100, room: 8 };
 
-/// A leader with the built-in jobs, the job `nightly` in the project of the migrations, and a
-/// channel.
+/// With the built-in jobs, the job `nightly` and a channel.
 async fn leader() -> Leader {
     let leader = Leader::new().await;
     built_in::install(&mut leader.conn().await).await.unwrap();
@@ -32,7 +31,6 @@ async fn leader() -> Leader {
     leader
 }
 
-/// Creates a rule for these event kinds, with additional columns and their values.
 async fn rule(leader: &Leader, name: &str, kinds: &str, more: (&str, &str)) {
     let (columns, values) = more;
     leader
@@ -43,7 +41,6 @@ async fn rule(leader: &Leader, name: &str, kinds: &str, more: (&str, &str)) {
         .await;
 }
 
-/// Inserts an event of a job.
 async fn happens(leader: &Leader, job: &str, event_type: &str, payload: &str) {
     leader
         .sql(&format!(
@@ -53,7 +50,7 @@ async fn happens(leader: &Leader, job: &str, event_type: &str, payload: &str) {
         .await;
 }
 
-/// Inserts the end of an attempt, with the status of its run after it.
+/// With the status of the run after the attempt.
 async fn ends(leader: &Leader, job: &str, dispatch_status: &str) {
     let payload = format!(
         r#"{{"job_name": "{job}", "attempt": 2, "dispatch_status": "{dispatch_status}", "error": "exit code 3", "error_class": "exit_code"}}"#
@@ -61,15 +58,14 @@ async fn ends(leader: &Leader, job: &str, dispatch_status: &str) {
     happens(leader, job, "schedule_execution_completed", &payload).await;
 }
 
-/// The deliveries so far: rule, kind, job.
+/// Rule, kind, job.
 async fn told(leader: &Leader) -> Vec<String> {
     leader
         .records("SELECT rule_name, kind, body ->> 'job' FROM notification_deliveries ORDER BY event_transaction_id, event_id, rule_name")
         .await
 }
 
-/// Runs the task until it has read all existing events. Transactions of other tests on the same
-/// server delay it, as transactions in other databases do for a while.
+/// Runs the task until it has read all events. Transactions of other tests on the server delay it.
 async fn settle_with(leader: &Leader, task: &mut Notify) {
     let unread = "SELECT count(*) FROM events e, notification_cursor c
                   WHERE (e.transaction_id, e.id) > (c.transaction_id::text::xid8, c.event_id)";

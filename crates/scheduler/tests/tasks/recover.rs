@@ -1,5 +1,3 @@
-//! Lost and overdue attempts.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -23,12 +21,10 @@ fn overdue(leader: &Leader) -> Overdue {
     Overdue { scope: leader.scope.clone(), unknown_limit: Duration::from_secs(600), max_attempts: ATTEMPTS }
 }
 
-/// Lets the lease of every worker expire.
 async fn silence(leader: &Leader) {
     leader.sql("UPDATE worker_registration SET last_heartbeat = now() - interval '1 hour' WHERE status <> 'OFFLINE'").await;
 }
 
-/// Moves the start of running attempts back by `seconds`.
 async fn age(leader: &Leader, seconds: i32) {
     leader
         .sql(&format!(
@@ -38,7 +34,7 @@ async fn age(leader: &Leader, seconds: i32) {
         .await;
 }
 
-/// Completes an attempt as its worker would. Returns whether the claim was still valid.
+/// Returns whether the claim was still valid.
 async fn complete(leader: &Leader, claimed: &Claimed) -> bool {
     leader.finish(claimed, AttemptOutcome::Completed).await.is_some()
 }
@@ -93,8 +89,7 @@ async fn what_became_of_a_lost_dispatch_is_told_as_it_is() {
         leader.job_with_runs("lost", 1).await;
         assert_eq!(leader.claim_as_new_worker(1).await.len(), 1);
         if is_cancelled {
-            // With this count the run would become a dead letter, but the cancel request takes
-            // precedence.
+            // The cancel request takes precedence over the dead letter.
             leader.sql("UPDATE job_dispatch SET cancel_requested_at = now(), lost_count = 2").await;
         }
         silence(&leader).await;
@@ -148,7 +143,7 @@ async fn an_attempt_that_no_claim_names_is_lost_when_asked_for_and_only_after_a_
     );
     leader.skip_waits().await;
 
-    // If the leader is deposed between the two checks, the attempts stay.
+    // The leader is deposed between the two checks.
     assert_eq!(leader.claim_as_new_worker(1).await.len(), 1);
     leader.sql("DELETE FROM worker_claims; UPDATE worker_registration SET status = 'OFFLINE', offline_since = now()").await;
     assert_eq!(ask(&mut strays).await.counts["attempts_suspected"], 1);
@@ -167,7 +162,7 @@ async fn an_overdue_attempt_is_lost_and_what_its_worker_says_later_changes_nothi
     let mut overdue = overdue(&leader);
     assert_eq!(run(&mut overdue).await, Report::idle());
     assert!(complete(&leader, &claimed[0]).await);
-    // A time-out of 300 s, a grace period of 10 s, and a margin of 31 s.
+    // Time-out 300 s, grace period 10 s, margin 31 s.
     age(&leader, 335).await;
     assert_eq!(run(&mut overdue).await, Report::idle());
     age(&leader, 10).await;

@@ -1,4 +1,4 @@
-//! Dispatches that the database rejects: which job is the cause, and how other jobs continue.
+//! Dispatches that the database rejects: the cause, and the other jobs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,7 +80,6 @@ async fn the_one_job_that_is_refused_is_disabled_although_nothing_else_is_due() 
     let disabled =
         "SELECT name FROM scheduled_jobs WHERE NOT is_enabled AND disabled_reason LIKE '%refuses_one%'";
     assert_eq!(leader.records(disabled).await, ["(due-2)"]);
-    // The trial dispatch was rolled back.
     assert_eq!((leader.number(DISABLED).await, leader.number(DISPATCHED).await), (1, 0));
     let moved = "SELECT count(*) FROM scheduled_jobs WHERE name IN ('due-1', 'due-3') AND (fired_count > 0 OR last_fire_at IS NOT NULL)";
     assert_eq!(leader.number(moved).await, 0);

@@ -1,5 +1,3 @@
-//! Retention in the leader.
-
 use std::time::Duration;
 
 use sched_model::cluster::housekeeping::{self, Housekeeping};
@@ -16,12 +14,11 @@ const AGES: Ages = Ages {
     idempotency_keys: Duration::from_secs(24 * 3600),
 };
 
-/// Small pages, so that a call takes several.
 fn retain(scope: Scope) -> Retain {
     Retain::new(scope, AGES, 10)
 }
 
-/// Inserts `count` finished manual runs of a job, `days` days old, with idempotency keys.
+/// Manual runs, `days` days old, with idempotency keys.
 async fn finished(leader: &Leader, count: i32, days: i32) {
     leader
         .sql(&format!(
@@ -63,7 +60,7 @@ async fn a_run_goes_through_all_that_is_old_and_the_next_finds_nothing() {
     let said = "SELECT ledger_starts_at >= (SELECT max(first_fire_at) FROM skipped_fires) - interval '41 days' FROM scheduled_jobs";
     assert_eq!(leader.records(said).await, ["(t)"]);
     assert_eq!(run(&mut retain).await, Report::idle());
-    // The current pass finds rows that have expired since it started.
+    // These rows expired after the start of the pass.
     finished(&leader, 1, 31).await;
     assert_eq!(run(&mut retain).await.counts["dispatches"], 1);
 }
@@ -98,7 +95,7 @@ async fn the_leader_leaves_it_to_the_built_in_job_while_that_keeps_up() {
     let mut retain = retain(leader.scope.clone());
     assert_eq!(run(&mut retain).await, Report::idle());
     assert_eq!(leader.number("SELECT count(*) FROM job_dispatch").await, 6, "nothing went");
-    // The built-in job does not delete live data of attempts of dead workers.
+    // The built-in job does not delete this.
     leader
         .sql(
             "INSERT INTO live_progress (tenant_id, dispatch_id, claim_token, message)
@@ -107,7 +104,7 @@ async fn the_leader_leaves_it_to_the_built_in_job_while_that_keeps_up() {
         .await;
     assert_eq!(run(&mut retain).await, Report::idle());
     assert_eq!(leader.number("SELECT count(*) FROM live_progress").await, 0);
-    // A time in the future is ignored, like one that is too old.
+    // A future time is ignored, like one that is too old.
     for mark in ["now() + interval '1 minute'", "now() - interval '61 minutes'"] {
         finished(&leader, 1, 41).await;
         leader.sql(&format!("UPDATE housekeeping SET retained_at = {mark}")).await;

@@ -1,5 +1,3 @@
-//! Runs that expire, and queues without a worker.
-
 use std::time::Duration;
 
 use sched_runtime::driver::{Activation, Report};

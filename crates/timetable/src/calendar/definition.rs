@@ -1,8 +1,7 @@
 //! The JSON definition of a calendar: its shape, its limits, and the location of a mistake in it.
 //!
-//! Parses the text of each entry through `notation` and `rule`; `calendar` combines the entries. An
-//! unknown field is rejected, so that a misspelt list cannot silently exclude nothing. Pure; every
-//! error has the path of the entry, such as `definition.weekly.1.from`.
+//! `notation` and `rule` parse the text of each entry; `calendar` combines the entries. An unknown
+//! field is rejected, so that a misspelt list cannot silently exclude nothing. Pure.
 
 use chrono::NaiveDate;
 use serde_json::{Map, Value};
@@ -21,25 +20,21 @@ use super::{
 
 pub(super) const DEFINITION: &str = "definition";
 
-/// The most entries in all lists together.
 const MAX_ENTRIES: usize = 1_000;
 
-/// The most rules.
 pub(super) const MAX_RULES: usize = 100;
 
-/// The most occurrences of all rules together: what a calendar may keep in memory.
+/// Of all rules together: bounds the memory of a calendar.
 const MAX_OCCURRENCES: usize = 50_000;
 
-/// The longest text of an entry, in bytes.
+/// In bytes.
 const MAX_TEXT: usize = 2_000;
 
 const LISTS: [&str; 6] = ["dates", "yearly", "weekly", "windows", "rules", "except"];
 
-/// The parsed entries of a definition.
 #[derive(Debug)]
 pub(super) struct Definition {
     pub(super) zone: Option<Zone>,
-    /// First and last day.
     pub(super) dates: Vec<(NaiveDate, NaiveDate)>,
     pub(super) yearly: Vec<(MonthDay, MonthDay)>,
     pub(super) weekly: Vec<WeeklyEntry>,
@@ -155,7 +150,6 @@ fn rule(field: &str, value: &Value) -> Result<Rule, ScheduleError> {
     Rule::parse(&rule_field, rule, length.as_ref().map(|(field, length)| (field.as_str(), *length)))
 }
 
-/// An object of the definition and where it is.
 struct Object<'a> {
     path: &'a str,
     fields: &'a Map<String, Value>,
@@ -182,7 +176,6 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// A text that may be absent, with its path.
     fn text(&self, field: &str) -> Result<Option<(String, &'a str)>, ScheduleError> {
         let path = self.path(field);
         let Some(value) = self.fields.get(field) else { return Ok(None) };
@@ -196,7 +189,6 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// A list that may be absent, read entry by entry.
     fn list<T>(
         &self,
         field: &str,

@@ -1,27 +1,25 @@
 //! The `RRULE` line: its parts and their accepted values.
 //!
-//! Deliberately stricter than the engine. Values that the engine interprets differently from the
-//! RFC are rejected with a reason: plain and numbered weekdays in one list (the engine requires
-//! both), day 0 (the engine takes the day of `DTSTART`), numbered weekdays in weeks, and offsets
-//! from Easter that leave the year. Frequencies below a day and long lists of times are rejected
-//! because their cost has no bound: a single step builds a whole year of them. Pure; errors have
-//! the field that the caller passed.
+//! Stricter than the engine. Values that the engine interprets differently from the RFC are
+//! rejected: plain and numbered weekdays in one list (the engine requires both), day 0 (the engine
+//! takes the day of `DTSTART`), numbered weekdays in weeks, and offsets from Easter that leave the
+//! year. Frequencies below a day and long lists of times are rejected because their cost has no
+//! bound. Pure.
 
 use super::{
     super::error::{Quoted, ScheduleError},
     notation::{Moment, moment, no_zone},
 };
 
-/// The most values of one part: every minute of an hour, and some to spare.
+/// Of one part: every minute of an hour, and some to spare.
 const MAX_VALUES: usize = 62;
 
-/// The most times of day that BYHOUR, BYMINUTE and BYSECOND may name together.
+/// Times of day that BYHOUR, BYMINUTE and BYSECOND may name together.
 const MAX_TIMES: usize = 24;
 
 const WEEKDAYS: [&str; 7] = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"];
 
-/// Parts whose values are whole numbers, with their range. Where the range is negative too, 0 is
-/// not allowed.
+/// Whole numbers with their range. In a range with negative values, 0 is not allowed.
 const NUMBERS: [(&str, i32, i32); 7] = [
     ("BYMONTH", 1, 12),
     ("BYMONTHDAY", -31, 31),
@@ -32,10 +30,9 @@ const NUMBERS: [(&str, i32, i32); 7] = [
     ("BYSECOND", 0, 59),
 ];
 
-/// Offsets from Easter Sunday that lie in the same year in every year.
+/// Offsets from Easter Sunday that stay in the year, every year.
 const EASTER: (i32, i32) = (-80, 250);
 
-/// An `RRULE` that has been checked.
 #[derive(Debug)]
 pub(super) struct Frequency {
     text: String,
@@ -43,7 +40,7 @@ pub(super) struct Frequency {
 }
 
 impl Frequency {
-    /// Parses the text after `RRULE:`. `whole_days` is whether DTSTART is a date.
+    /// `whole_days` is whether DTSTART is a date.
     pub(super) fn parse(field: &str, text: &str, whole_days: bool) -> Result<Self, ScheduleError> {
         let parts = Parts::parse(text).map_err(|message| ScheduleError::invalid(field, message))?;
         parts.check(whole_days).map_err(|message| ScheduleError::invalid(field, message))?;
@@ -53,18 +50,17 @@ impl Frequency {
         Ok(Self { text, until })
     }
 
-    /// Its parts in normal form, without UNTIL.
+    /// In normal form, without UNTIL.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// The last time it may occur, as it was written.
+    /// As it was written.
     pub(super) fn until(&self) -> Option<Moment> {
         self.until
     }
 }
 
-/// Key and value of each part, in upper case.
 struct Parts(Vec<(String, String)>);
 
 impl Parts {
@@ -222,7 +218,6 @@ impl Parts {
     }
 }
 
-/// A whole number in a range, of digits and a minus only.
 fn number(key: &str, text: &str, low: i32, high: i32) -> Result<(), String> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -232,7 +227,7 @@ fn number(key: &str, text: &str, low: i32, high: i32) -> Result<(), String> {
     }
 }
 
-/// The same without 0: values count from the beginning or from the end.
+/// Without 0: values count from the beginning or from the end.
 fn nonzero(key: &str, text: &str, low: i32, high: i32) -> Result<(), String> {
     match text.parse::<i32>() {
         Ok(0) => Err(format!("{key} has `0`; count from 1, or back from -1")),

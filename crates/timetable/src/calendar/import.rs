@@ -1,14 +1,13 @@
 //! Import of an iCalendar file: its events as the definition of a calendar.
 //!
 //! Every event excludes its duration: whole days become `dates`, others `windows`, recurring ones
-//! `rules`. The free or busy mark of an event is ignored, because files of public holidays mark
-//! theirs as free; cancelled events are skipped. An event that overrides one occurrence of a
-//! recurring event replaces it.
+//! `rules`. The free or busy mark is ignored, because files of public holidays mark theirs as free;
+//! cancelled events are skipped. An event that overrides an occurrence of a recurring event
+//! replaces it.
 //!
-//! A definition has one zone or none, so a file with several zones is rejected; times in UTC are
-//! converted to local time. Nothing is fetched and nothing guessed: an event without a form in a
-//! definition is an error that names the event. Pure; the size of the file and the limits of a
-//! definition bound the cost.
+//! A definition has at most one zone, so a file with several is rejected; times in UTC become local
+//! time. An event without a form in a definition is an error that names the event. Pure; the size
+//! of the file and the limits of a definition bound the cost.
 
 mod event;
 mod file;
@@ -28,10 +27,8 @@ use super::{
     notation::Moment,
 };
 
-/// The field of errors about a file.
 const FIELD: &str = "icalendar";
 
-/// Converts an iCalendar file to a definition for [`Calendar::parse`].
 pub fn from_icalendar(text: &str) -> Result<Value, ScheduleError> {
     let file = File::parse(text)?;
     let mut events = file.events.iter().map(|lines| Event::parse(lines)).collect::<Result<Vec<_>, _>>()?;
@@ -54,8 +51,7 @@ pub fn from_icalendar(text: &str) -> Result<Value, ScheduleError> {
     entries.sort_by(|(left, _), (right, _)| left.cmp(right));
     entries.dedup_by(|(left, _), (right, _)| left == right);
     let definition = definition(zone.as_ref(), &entries);
-    // The entries are well-formed; the remaining errors are those of rules and of the common
-    // limits.
+    // The remaining errors are those of rules and of the common limits.
     match Calendar::parse(&definition) {
         Ok(_) => Ok(definition),
         Err(error) => Err(match event_of_rule(error.field(), &entries) {
@@ -83,14 +79,12 @@ fn definition(zone: Option<&Zone>, entries: &[(Entry, &Event)]) -> Value {
     Value::Object(definition)
 }
 
-/// The event behind the path of a rule, such as `definition.rules.3.duration`.
 fn event_of_rule<'a>(path: &str, entries: &[(Entry, &'a Event)]) -> Option<&'a Event> {
     let position = path.strip_prefix("definition.rules.")?.split('.').next()?.parse().ok()?;
     let rules = entries.iter().filter(|(entry, _)| matches!(entry, Entry::Rule { .. }));
     rules.map(|(_, event)| *event).nth(position)
 }
 
-/// Removes the occurrences that other events of the same UID override.
 fn replace_occurrences(events: &mut [Event]) {
     let mut replaced: BTreeMap<String, Vec<Stamp>> = BTreeMap::new();
     for event in events.iter() {
@@ -99,14 +93,14 @@ fn replace_occurrences(events: &mut [Event]) {
         }
     }
     for event in events.iter_mut().filter(|event| event.repeats() && event.stands_for.is_none()) {
-        // A UID has one recurring event; the removal bounds the work for a file with many.
+        // A UID has one recurring event; the removal bounds the work.
         if let Some(stamps) = event.uid.as_ref().and_then(|uid| replaced.remove(uid)) {
             event.leave_out(stamps);
         }
     }
 }
 
-/// The one zone of a file: that of the calendar or of its times. A file all of whose times are in UTC is in UTC.
+/// That of the calendar or of its times; UTC if all times are in UTC.
 fn zone(file: &File, events: &[Event]) -> Result<Option<Zone>, ScheduleError> {
     let wrong = |message: String| Err(ScheduleError::invalid(FIELD, message));
     let of_file = file.properties.iter().filter(|line| line.name == "X-WR-TIMEZONE");

@@ -2,8 +2,7 @@
 //!
 //! Two notations: the definition's own (`2026-12-24`, `18:00`) and RFC 5545 (`20261224T180000`,
 //! `PT2H`). Only exact shapes are accepted, so that a text never has an unexpected meaning. All
-//! times are local: this module knows no zone. Pure; errors have the field that the caller passed
-//! and the expected form.
+//! times are local. Pure.
 
 use chrono::{Datelike as _, NaiveDate, NaiveDateTime, TimeDelta, Weekday};
 
@@ -13,7 +12,6 @@ use super::{
     yearly::MonthDay,
 };
 
-/// The last year that a date can be written in.
 const LAST_YEAR: i32 = 9999;
 
 const WEEKDAYS: [(&str, Weekday); 7] = [
@@ -26,7 +24,6 @@ const WEEKDAYS: [(&str, Weekday); 7] = [
     ("SUN", Weekday::Sun),
 ];
 
-/// A point in time as RFC 5545 writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
     /// `20261224`.
@@ -45,7 +42,7 @@ pub(super) fn no_zone(name: &str, text: &str) -> String {
     )
 }
 
-/// Whether a text has the shape of an example: a digit where it has one, elsewhere the same character.
+/// A digit where `example` has one, elsewhere the same character.
 fn shaped(text: &str, example: &str) -> bool {
     text.len() == example.len()
         && text.bytes().zip(example.bytes()).all(|(byte, example)| {
@@ -58,7 +55,7 @@ fn date(text: &str) -> Option<NaiveDate> {
     date.filter(|date| (1..=LAST_YEAR).contains(&date.year()))
 }
 
-/// A day, or the first and the last of several: `2026-12-24` or `2026-12-27/2026-12-30`.
+/// `2026-12-24` or `2026-12-27/2026-12-30`.
 pub(super) fn days(field: &str, text: &str) -> Result<(NaiveDate, NaiveDate), ScheduleError> {
     let (first, last) = text.split_once('/').unwrap_or((text, text));
     let (Some(first), Some(last)) = (date(first), date(last)) else {
@@ -77,7 +74,7 @@ pub(super) fn days(field: &str, text: &str) -> Result<(NaiveDate, NaiveDate), Sc
     Ok((first, last))
 }
 
-/// A day of the year, or the first and the last of several: `12-25` or `12-24/01-02`.
+/// `12-25` or `12-24/01-02`.
 pub(super) fn month_days(field: &str, text: &str) -> Result<(MonthDay, MonthDay), ScheduleError> {
     let month_day = |text: &str| {
         let (month, day) = shaped(text, "12-25").then(|| text.split_once('-')).flatten()?;
@@ -96,7 +93,6 @@ pub(super) fn month_days(field: &str, text: &str) -> Result<(MonthDay, MonthDay)
     })
 }
 
-/// A day of the week.
 pub(super) fn weekday(field: &str, text: &str) -> Result<Weekday, ScheduleError> {
     let found = WEEKDAYS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
     found.map(|(_, day)| *day).ok_or_else(|| {
@@ -108,7 +104,7 @@ pub(super) fn weekday(field: &str, text: &str) -> Result<Weekday, ScheduleError>
     })
 }
 
-/// A time of day in seconds from midnight, `24:00` being its end.
+/// In seconds from midnight; `24:00` is the end of the day.
 pub(super) fn clock(field: &str, text: &str) -> Result<u32, ScheduleError> {
     let seconds = || {
         let text = if shaped(text, "18:00") { format!("{text}:00") } else { text.to_owned() };
@@ -131,7 +127,7 @@ pub(super) fn clock(field: &str, text: &str) -> Result<u32, ScheduleError> {
     })
 }
 
-/// A local time: `2026-12-23T18:00:00`, the seconds being optional.
+/// `2026-12-23T18:00:00`; the seconds are optional.
 pub(super) fn local_time(field: &str, text: &str) -> Result<NaiveDateTime, ScheduleError> {
     let time = || {
         let text = if shaped(text, "2026-12-23T18:00") { format!("{text}:00") } else { text.to_owned() };
@@ -153,12 +149,11 @@ pub(super) fn local_time(field: &str, text: &str) -> Result<NaiveDateTime, Sched
     })
 }
 
-/// Chrono reads `:60` as a leap second, which no local clock here has.
+/// Chrono reads `:60` as a leap second.
 fn no_leap_second(time: &NaiveDateTime) -> bool {
     time.and_utc().timestamp_subsec_nanos() < 1_000_000_000
 }
 
-/// A date or a time of RFC 5545.
 pub(super) fn moment(text: &str) -> Option<Moment> {
     let day = |text: &str| {
         let day = shaped(text, "20261224").then(|| NaiveDate::parse_from_str(text, "%Y%m%d").ok())?;
@@ -174,10 +169,10 @@ pub(super) fn moment(text: &str) -> Option<Moment> {
     Some(if utc { Moment::Utc(at) } else { Moment::Local(at) })
 }
 
-/// The longest duration of an occurrence: a leap year.
+/// A leap year.
 const LONGEST: TimeDelta = TimeDelta::days(366);
 
-/// A duration of RFC 5545: `P1D`, `PT2H30M`, `P1DT12H`, `P2W`.
+/// RFC 5545: `P1D`, `PT2H30M`, `P1DT12H`, `P2W`.
 pub(super) fn length(field: &str, text: &str) -> Result<TimeDelta, ScheduleError> {
     let seconds = parse_length(text).and_then(|seconds| i64::try_from(seconds).ok());
     let length = seconds.and_then(TimeDelta::try_seconds);
@@ -205,7 +200,7 @@ fn parse_length(text: &str) -> Option<u64> {
     days.checked_add(times)
 }
 
-/// The sum of numbers with units, each unit once at most and in this order.
+/// Each unit once at most, and in this order.
 fn sum(mut text: &str, units: &[(char, u64)]) -> Option<u64> {
     let mut total = 0_u64;
     for (unit, seconds) in units {

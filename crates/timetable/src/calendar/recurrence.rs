@@ -1,13 +1,13 @@
 //! The expansion of an `RRULE` into its occurrences, with the rrule crate.
 //!
 //! The only module that uses rrule. It passes a rule that `frequency` has checked, and local times
-//! labelled as UTC, so the crate's own zone tables (frozen at an old release) and the host's zone
-//! are never used. It does not use the crate's parser of whole sets either, because that reads
-//! times without a zone in the zone of the host.
+//! labelled as UTC. So the crate's own zone tables (frozen at an old release) and the host's zone
+//! are never used. It avoids the crate's parser of whole sets, which reads times without a zone in
+//! the host's zone.
 //!
-//! For a rule without a match, the crate searches 100,000 steps or up to the year 10000, which
-//! takes some tens of milliseconds. The caller rejects such a rule, so a definition pays for at
-//! most one. Any other misbehaviour becomes an error: a panic, or an occurrence out of order.
+//! For a rule without a match, the crate searches for tens of milliseconds. The caller rejects such
+//! a rule, so a definition pays for at most one. A panic, or an occurrence out of order, becomes an
+//! error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -16,10 +16,9 @@ use rrule::{RRule, RRuleError, RRuleSet, Tz, Unvalidated};
 
 use super::super::error::{Quoted, ScheduleError};
 
-/// The most occurrences of one rule.
 pub(super) const MAX_OCCURRENCES: usize = 10_000;
 
-/// The occurrences from `start` to `last`, in ascending order; one more than allowed if there are too many.
+/// Ascending, from `start` to `last`; one more than allowed if there are too many.
 pub(super) fn expand(
     field: &str,
     start: NaiveDateTime,
@@ -29,7 +28,7 @@ pub(super) fn expand(
     if last < start {
         return Ok(Vec::new());
     }
-    // No state outlives the call, so a panic leaves nothing half done.
+    // No state outlives a panic.
     let answer = catch_unwind(AssertUnwindSafe(|| occurrences(start, rule, last)));
     let fault = |what: &str| {
         ScheduleError::invalid(field, format!("cannot be expanded: {what} at RRULE {}", Quoted(rule)))

@@ -1,13 +1,11 @@
 //! An RFC 5545 rule of a calendar: the lines `DTSTART`, `RRULE`, `RDATE`, `EXDATE`, in local time.
 //!
-//! Parses the lines, checks them, and computes the resulting stretches. `frequency` parses the
-//! parts of an `RRULE`, `recurrence` expands them. All times are floating: a rule that names a zone
+//! `frequency` parses the parts of an `RRULE`, `recurrence` expands them. A rule that names a zone
 //! is rejected, because its tables would differ from those of the schedule.
 //!
 //! Two things go beyond the RFC, because real files differ from it: an `EXDATE` that is a date
 //! removes the occurrences that begin on that day, and an `UNTIL` that is a date includes that day.
-//! A `DTSTART` that its own `RRULE` does not match is not an occurrence. Pure; errors have the
-//! field that the caller passed.
+//! A `DTSTART` that its own `RRULE` does not match is not an occurrence. Pure.
 
 use chrono::{Datelike as _, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta};
 
@@ -22,17 +20,15 @@ use super::{
 /// Rules are expanded up to the end of this year.
 pub(in super::super) const LAST_YEAR: i32 = 2100;
 
-/// The first year in which a rule may start: it bounds the number of searched days.
+/// Earliest start of a rule: bounds the number of searched days.
 const FIRST_YEAR: i32 = 1900;
 
-/// A parsed and valid rule, with all its occurrences.
 #[derive(Debug)]
 pub(super) struct Rule {
     occurrences: Vec<NaiveDateTime>,
     length: TimeDelta,
 }
 
-/// The parsed lines of a rule.
 struct Lines {
     start: NaiveDateTime,
     whole_days: bool,
@@ -42,7 +38,7 @@ struct Lines {
 }
 
 impl Rule {
-    /// Reads and expands a rule. `length` is that of each occurrence, with the field it comes from.
+    /// `length` is that of each occurrence, with the field it comes from.
     pub(super) fn parse(
         field: &str,
         text: &str,
@@ -167,7 +163,6 @@ impl Lines {
         LineValues { start, rule, extra, without }.check(field)
     }
 
-    /// All occurrences in ascending order; at least one.
     fn occurrences(&self, field: &str) -> Result<Vec<NaiveDateTime>, ScheduleError> {
         let none = || {
             ScheduleError::invalid(
@@ -179,8 +174,8 @@ impl Lines {
             Some(frequency) => recurrence::expand(field, self.start, frequency.text(), self.last(frequency))?,
             None => vec![self.start],
         };
-        // Before RDATE adds to it: a search without a match is expensive, so the definition must
-        // fail at the first one.
+        // Before RDATE: a search without a match is expensive, so the definition must fail at the
+        // first one.
         if occurrences.is_empty() {
             return Err(none());
         }
@@ -201,7 +196,6 @@ impl Lines {
         if occurrences.is_empty() { Err(none()) } else { Ok(occurrences) }
     }
 
-    /// The last time at which the rule may occur.
     fn last(&self, frequency: &Frequency) -> NaiveDateTime {
         let until = frequency.until().map(|until| match local(until) {
             (at, true) if !self.whole_days => at.date().and_time(LAST_SECOND),
@@ -213,7 +207,6 @@ impl Lines {
         until.map_or(horizon, |until| until.min(horizon))
     }
 
-    /// The days and the times that `EXDATE` removes, each in ascending order.
     fn removed(&self) -> (Vec<NaiveDate>, Vec<NaiveDateTime>) {
         let (mut days, mut times) = (Vec::new(), Vec::new());
         for moment in &self.without {
@@ -233,7 +226,7 @@ const LAST_SECOND: NaiveTime = match NaiveTime::from_hms_opt(23, 59, 59) {
     None => panic!("a day has a last second"),
 };
 
-/// A moment as local time, and whether it is a whole day. Times in UTC were rejected before.
+/// The flag is whether it is a whole day. Times in UTC were rejected before.
 fn local(moment: Moment) -> (NaiveDateTime, bool) {
     match moment {
         Moment::Day(day) => (midnight(day), true),
@@ -246,7 +239,6 @@ fn unfolded(text: &str) -> String {
     text.replace("\r\n", "\n").replace("\n ", "").replace("\n\t", "")
 }
 
-/// The times of a line, all of them local.
 fn moments(field: &str, name: &str, parameters: &str, value: &str) -> Result<Vec<Moment>, ScheduleError> {
     let wrong = |message: String| ScheduleError::invalid(field, message);
     let mut dates_only = false;

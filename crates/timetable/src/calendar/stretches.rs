@@ -1,12 +1,10 @@
-//! Stretches of local time with a fixed beginning and end, in a form for one binary search per
-//! query.
+//! Stretches of local time with a fixed beginning and end, for one binary search per query.
 //!
-//! Merges the input into a sorted list of disjoint stretches. Dates, windows and expanded rules all
-//! end up here. Immutable after `merged`; nothing can fail.
+//! Merges dates, windows and expanded rules into a sorted list of disjoint stretches.
 
 use chrono::{Days, NaiveDate, NaiveDateTime, NaiveTime};
 
-/// Local times from `from`, up to but not including `until`.
+/// `until` is excluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Stretch {
     pub(super) from: NaiveDateTime,
@@ -14,23 +12,22 @@ pub(super) struct Stretch {
 }
 
 impl Stretch {
-    /// Whole days, the last included.
+    /// The last included.
     pub(super) fn days(first: NaiveDate, last: NaiveDate) -> Self {
         Self { from: midnight(first), until: midnight(day_after(last)) }
     }
 }
 
-/// The beginning of a day.
 pub(super) fn midnight(day: NaiveDate) -> NaiveDateTime {
     day.and_time(NaiveTime::MIN)
 }
 
-/// Saturates at the end of chrono's calendar, which is far behind the years a calendar can name.
+/// Saturates at the end of chrono's calendar.
 pub(super) fn day_after(day: NaiveDate) -> NaiveDate {
     day.checked_add_days(Days::new(1)).unwrap_or(day)
 }
 
-/// Disjoint stretches in ascending order; ones that overlap or touch have become one.
+/// Ascending; stretches that overlap or touch are one.
 #[derive(Debug, Default)]
 pub(super) struct Stretches(Vec<Stretch>);
 
@@ -48,13 +45,11 @@ impl Stretches {
         Self(merged)
     }
 
-    /// The end of the stretch that covers a time.
     pub(super) fn covering(&self, at: NaiveDateTime) -> Option<NaiveDateTime> {
         let first_open = self.0.partition_point(|stretch| stretch.until <= at);
         self.0.get(first_open).filter(|stretch| stretch.from <= at).map(|stretch| stretch.until)
     }
 
-    /// The first beginning after a time.
     pub(super) fn next_start(&self, after: NaiveDateTime) -> Option<NaiveDateTime> {
         self.0.get(self.0.partition_point(|stretch| stretch.from <= after)).map(|stretch| stretch.from)
     }

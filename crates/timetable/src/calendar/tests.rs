@@ -1,4 +1,4 @@
-//! Tests of calendars through their public interface, and the slow models for comparison.
+//! Tests of calendars through their public interface, and slow models.
 
 mod engine;
 mod entries;
@@ -24,7 +24,6 @@ fn calendar(definition: &Value) -> Calendar {
     Calendar::parse(definition).unwrap_or_else(|error| panic!("{definition} is refused: {error}"))
 }
 
-/// Each time with the end of the exclusion that covers it.
 fn assert_exclusions(definition: &Value, expected: &[(&str, Option<&str>)]) {
     let calendar = calendar(definition);
     for (time, end) in expected {
@@ -32,7 +31,6 @@ fn assert_exclusions(definition: &Value, expected: &[(&str, Option<&str>)]) {
     }
 }
 
-/// The first excluded time of each of the next stretches, as one walks from end to beginning.
 fn beginnings(calendar: &Calendar, after: &str, count: usize) -> Vec<NaiveDateTime> {
     let mut from = at(after);
     let mut found = Vec::new();

@@ -1,7 +1,7 @@
-//! Weekly exclusions: a pattern of seconds counted from Monday, repeated for ever.
+//! Weekly exclusions: a repeated pattern of seconds from Monday.
 //!
-//! Arithmetic instead of a list of dates, so the cost is the same in every year. A window that
-//! passes midnight on Sunday reaches into the next Monday. Immutable; nothing can fail.
+//! Arithmetic, so the cost is the same in every year. A window that passes midnight on Sunday
+//! reaches into the next Monday.
 
 use chrono::{Datelike as _, Days, NaiveDateTime, TimeDelta, Timelike as _, Weekday};
 
@@ -10,8 +10,8 @@ use super::stretches::midnight;
 pub(super) const DAY: u32 = 24 * 60 * 60;
 const WEEK: u32 = 7 * DAY;
 
-/// Part of a day on some days of the week, in seconds from midnight. One whose end is not later
-/// than its start continues into the next day.
+/// In seconds from midnight. A part whose end is not later than its start continues into the next
+/// day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WeeklyEntry {
     pub(super) days: Vec<Weekday>,
@@ -19,7 +19,7 @@ pub(super) struct WeeklyEntry {
     pub(super) until: u32,
 }
 
-/// The merged pattern: disjoint runs `(from, until)` in ascending order, seconds from the beginning of Monday.
+/// Disjoint runs `(from, until)`, ascending, in seconds from the beginning of Monday.
 #[derive(Debug, Default)]
 pub(super) struct Weekly(Vec<(u32, u32)>);
 
@@ -52,18 +52,16 @@ impl Weekly {
         Self(merged)
     }
 
-    /// Whether no second of the week is left.
     pub(super) fn is_everything(&self) -> bool {
         self.0 == [(0, WEEK)]
     }
 
-    /// The end of the run that covers a time.
     pub(super) fn covering(&self, at: NaiveDateTime) -> Option<NaiveDateTime> {
         let second = second_of_week(at);
         let first_open = self.0.partition_point(|run| run.1 <= second);
         let (_, until) = self.0.get(first_open).filter(|run| run.0 <= second)?;
         let until = match self.0.first() {
-            // The run continues over the end of the week. A run of the whole week is returned week
+            // The run continues over the end of the week; a run of the whole week is returned week
             // by week.
             Some((0, monday)) if *until == WEEK => WEEK + monday,
             _ => *until,
@@ -71,7 +69,6 @@ impl Weekly {
         time_of_week(at, until)
     }
 
-    /// The first beginning after a time that is not covered.
     pub(super) fn next_start(&self, after: NaiveDateTime) -> Option<NaiveDateTime> {
         let second = second_of_week(after);
         let this_week = self.0.get(self.0.partition_point(|run| run.0 <= second)).map(|run| run.0);
@@ -84,7 +81,6 @@ fn second_of_week(at: NaiveDateTime) -> u32 {
     at.weekday().num_days_from_monday() * DAY + at.num_seconds_from_midnight()
 }
 
-/// So many seconds after the beginning of the week of a time.
 fn time_of_week(at: NaiveDateTime, seconds: u32) -> Option<NaiveDateTime> {
     let monday = at.date().checked_sub_days(Days::new(at.weekday().num_days_from_monday().into()))?;
     midnight(monday).checked_add_signed(TimeDelta::seconds(seconds.into()))

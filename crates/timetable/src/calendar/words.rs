@@ -1,7 +1,6 @@
 //! A calendar in English: one fragment for each kind of entry.
 //!
-//! Describes the entries as written, not their combined effect; long lists are summarised. Pure and
-//! total.
+//! Describes the entries as written, not their combined effect; long lists are summarised.
 
 use chrono::{NaiveDate, NaiveDateTime, NaiveTime, Weekday};
 
@@ -51,7 +50,6 @@ pub(super) fn describe(definition: &Definition) -> Vec<String> {
     fragments.into_iter().flatten().collect()
 }
 
-/// The entries, or how many there are: `a, b and c`, or `14` of what they are called.
 fn listed<T>(entries: &[T], names: &str, words: impl Fn(&T) -> String) -> String {
     if entries.len() > LISTED {
         return format!("{} {names}", entries.len());
@@ -93,7 +91,6 @@ fn weekday(day: Weekday) -> &'static str {
     }
 }
 
-/// A second of the day on a 24-hour clock, its seconds only if there are any.
 fn clock(second: u32) -> String {
     let (hour, minute, rest) = (second / 3600, second / 60 % 60, second % 60);
     if rest == 0 { format!("{hour:02}:{minute:02}") } else { format!("{hour:02}:{minute:02}:{rest:02}") }

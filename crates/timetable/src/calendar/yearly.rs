@@ -1,8 +1,7 @@
 //! Yearly exclusions: days by month and day, in every year that has them.
 //!
-//! The days of a leap year are numbered from 0; the 29th of February has a number in every year and
-//! a date in leap years only. Two tables give the next day in one step, so no query walks through
-//! days. Immutable; nothing can fail.
+//! The days of a leap year are numbered from 0; the 29th of February has a number in every year.
+//! Two tables give the next day in one step.
 
 use chrono::{Datelike as _, NaiveDate, NaiveDateTime};
 
@@ -14,7 +13,6 @@ const LEAP_DAY: u16 = 59;
 /// The longest distance of leap years: from 1896 to 1904.
 const YEARS_BETWEEN_LEAP_DAYS: i32 = 8;
 
-/// A day of the year by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MonthDay {
     pub(super) month: u32,
@@ -23,25 +21,22 @@ pub(super) struct MonthDay {
 }
 
 impl MonthDay {
-    /// `None` if no year has it.
     pub(super) fn new(month: u32, day: u32) -> Option<Self> {
         let date = NaiveDate::from_ymd_opt(2000, month, day)?;
         Some(Self { month, day, number: number(date) })
     }
 }
 
-/// The excluded days, with the successor of each day.
 #[derive(Debug)]
 pub(super) struct Yearly {
-    /// For each day the number of the first excluded day at or after it; `DAYS` if none follows.
+    /// Per day, the first excluded day at or after it; `DAYS` if none follows.
     next_excluded: [u16; DAYS],
-    /// The same for days that are not excluded.
+    /// For days that are not excluded.
     next_free: [u16; DAYS],
 }
 
 impl Yearly {
-    /// The days of ranges, the last day included; a range that ends before it begins wraps at new
-    /// year.
+    /// The last day is included; a range that ends before it begins wraps at new year.
     pub(super) fn merged(ranges: &[(MonthDay, MonthDay)]) -> Self {
         let mut excluded = [false; DAYS];
         for (first, last) in ranges {
@@ -56,12 +51,10 @@ impl Yearly {
         Self { next_excluded: next_table(&excluded, true), next_free: next_table(&excluded, false) }
     }
 
-    /// Whether no day of the year is left.
     pub(super) fn is_everything(&self) -> bool {
         self.next_free.first().is_none_or(|next| usize::from(*next) == DAYS)
     }
 
-    /// The end of the run of days that covers a time.
     pub(super) fn covering(&self, at: NaiveDateTime) -> Option<NaiveDateTime> {
         let today = number(at.date());
         if self.next_excluded.get(usize::from(today)) != Some(&today) {
@@ -69,19 +62,17 @@ impl Yearly {
         }
         let end = match next(&self.next_free, at.date()) {
             Some(end) => end,
-            // Every day is excluded; no single entry reaches further than this.
+            // Every day is excluded; no entry reaches further.
             None => NaiveDate::from_ymd_opt(at.year() + 2, 1, 1)?,
         };
         Some(midnight(end))
     }
 
-    /// The first excluded day after a time that is not covered.
     pub(super) fn next_start(&self, after: NaiveDateTime) -> Option<NaiveDateTime> {
         next(&self.next_excluded, after.date()).map(midnight)
     }
 }
 
-/// For each day the first one that is not before it and whose mark is `wanted`.
 fn next_table(excluded: &[bool; DAYS], wanted: bool) -> [u16; DAYS] {
     let mut table = [0; DAYS];
     let mut next = DAYS as u16;
@@ -94,7 +85,6 @@ fn next_table(excluded: &[bool; DAYS], wanted: bool) -> [u16; DAYS] {
     table
 }
 
-/// The first date from `from` on whose day the table names.
 fn next(table: &[u16; DAYS], from: NaiveDate) -> Option<NaiveDate> {
     let mut day = number(from);
     for year in from.year()..=from.year() + YEARS_BETWEEN_LEAP_DAYS {
@@ -111,7 +101,7 @@ fn next(table: &[u16; DAYS], from: NaiveDate) -> Option<NaiveDate> {
     None
 }
 
-/// The number of a date's day in a leap year.
+/// In a leap year.
 fn number(date: NaiveDate) -> u16 {
     // 365 at most.
     let ordinal = u16::try_from(date.ordinal0()).unwrap_or(0);

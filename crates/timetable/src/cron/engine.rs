@@ -1,14 +1,13 @@
 //! The search for the next matching wall-clock time, with saffron.
 //!
 //! The only module that uses saffron. It passes explicit, ascending values and one day rule at a
-//! time; several day rules are several engines, and the earliest result counts. This avoids every
-//! construct with a wrong result or a panic in the pinned release (wrapping ranges and steps, `*`
-//! in a list, `nW` in months without a day n, `L-nW`, searches without an end); a test per fault
-//! detects a change. The remaining calls run under a guard: a panic or a result that is not later
-//! than the argument becomes a `Fault`.
+//! time; the earliest result of several engines counts. This avoids every construct with a wrong
+//! result or a panic in the pinned release (wrapping ranges and steps, `*` in a list, `nW` in
+//! months without a day n, `L-nW`, searches without an end); a test per fault detects a change. A
+//! panic, or a result that is not later than the argument, becomes a `Fault`.
 //!
-//! Immutable and freely shared. Cost: one saffron search per day rule, each at most the forty years
-//! between two leap days on one weekday across a centenary.
+//! Cost: one saffron search per day rule, each at most the forty years between two leap days on one
+//! weekday across a centenary.
 
 use std::{
     fmt::Write as _,
@@ -25,7 +24,7 @@ use super::{
     values::{Kind, ValueSet},
 };
 
-/// Earliest start of a search, so that saffron never gets the limits of chrono's calendar.
+/// Earliest start of a search: saffron never gets the limits of chrono's calendar.
 pub(super) const FIRST_DAY: NaiveDate = new_year(1);
 
 /// From here on an expression that fires at all fires within 40 years.
@@ -38,7 +37,6 @@ const fn new_year(year: i32) -> NaiveDate {
     }
 }
 
-/// Misbehaviour of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Fault {
     #[error("the cron engine panicked")]
@@ -47,18 +45,16 @@ pub(super) enum Fault {
     WentBack,
 }
 
-/// The day rules of an expression, compiled.
 #[derive(Clone)]
 pub(super) struct Engine(Vec<Rule>);
 
 #[derive(Clone)]
 struct Rule {
     cron: Cron,
-    /// Days of February count in leap years only: `29W`, which saffron also moves to the 28th of shorter ones.
+    /// Days of February count in leap years only: saffron moves `29W` to the 28th of shorter ones.
     leap_february: bool,
 }
 
-/// The text of one rule, in saffron's language.
 struct RuleText {
     day: String,
     day_of_week: String,
@@ -111,7 +107,7 @@ impl Rule {
             if from.year() > LAST_YEAR {
                 return Ok(None);
             }
-            // The engine is plain data that the call does not change, so a panic leaves nothing half done.
+            // The call does not change the engine, so a panic leaves nothing half done.
             let answer = catch_unwind(AssertUnwindSafe(|| self.cron.next_after(from.and_utc())));
             let answer = answer.map_err(|_panic| Fault::Panicked)?;
             let Some(time) = answer.map(|time| time.naive_utc()).filter(|time| time.year() <= LAST_YEAR)
@@ -129,8 +125,7 @@ impl Rule {
     }
 }
 
-/// One rule per plain set of days and one per special day, because saffron takes only one special at a time and
-/// because months are narrowed for some of them.
+/// Saffron takes only one special day at a time, and some special days narrow the months.
 fn rule_texts(fields: &Fields) -> Vec<RuleText> {
     let months = fields.month.values;
     let plain =
@@ -171,7 +166,6 @@ fn special_text(special: Special, months: ValueSet) -> RuleText {
     RuleText { day, day_of_week, months, leap_february }
 }
 
-/// Days of a month in a leap year.
 fn longest(month: u8) -> u8 {
     match month {
         2 => 29,
@@ -180,7 +174,7 @@ fn longest(month: u8) -> u8 {
     }
 }
 
-/// The values in saffron's syntax: all as `*`, else each alone; its weekdays count from Sunday = 1.
+/// In saffron's syntax: all as `*`, else each alone; weekdays count from Sunday = 1.
 fn list(kind: Kind, values: ValueSet) -> String {
     if values == ValueSet::all(kind) {
         return "*".to_owned();
@@ -210,7 +204,6 @@ fn engine_error(expression: &str, what: &str) -> ScheduleError {
     }
 }
 
-/// The last minute of February of the year of `time`.
 fn end_of_february(time: NaiveDateTime) -> NaiveDateTime {
     let march = NaiveDate::from_ymd_opt(time.year(), 3, 1).map(|day| day.and_time(NaiveTime::MIN));
     march.map_or(time, |march| march - chrono::TimeDelta::minutes(1))

@@ -1,7 +1,6 @@
-//! The known faults of the pinned saffron release, each beside our result for the same text.
+//! The known faults of the pinned saffron release, each beside our result.
 //!
-//! A failure on saffron's side means that upstream changed: the translation in `engine` can then be
-//! simplified.
+//! A failure on saffron's side means that upstream changed; `engine` can then be simplified.
 
 use std::panic::catch_unwind;
 
@@ -17,7 +16,7 @@ fn at(text: &str) -> NaiveDateTime {
     NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M").expect("a local time")
 }
 
-/// The engine's own reading; `None` if it panics.
+/// `None` if it panics.
 fn saffron(text: &str, after: &str) -> Option<Option<NaiveDateTime>> {
     let (text, after): (_, DateTime<Utc>) = (text.to_owned(), at(after).and_utc());
     let answer = catch_unwind(move || text.parse::<Cron>().expect("saffron accepts it").next_after(after));
@@ -54,10 +53,10 @@ fn fault_2_a_wrapping_step_in_the_month_panics() {
 
 #[test]
 fn fault_3_a_wrapping_step_loses_the_first_value() {
-    // With overflow checks the loss is a panic, without them it is silent.
+    // A panic with overflow checks, else silent.
     assert_ne!(saffron("0 0 30-3/2 * *", "2026-03-31T00:00"), Some(Some(at("2026-04-01T00:00"))));
     assert_eq!(ours("0 0 30-3/2 * *", "2026-03-31T00:00"), Some(at("2026-04-01T00:00")));
-    // Friday and Sunday, which saffron counts as 6 and 1.
+    // Friday and Sunday, 6 and 1 for saffron.
     assert_ne!(saffron("0 0 * * 6-2/2", "2026-03-06T00:00"), Some(Some(at("2026-03-08T00:00"))));
     assert_eq!(ours("0 0 * * 5-1/2", "2026-03-06T00:00"), Some(at("2026-03-08T00:00")));
 }
@@ -71,7 +70,7 @@ fn fault_4_a_star_in_a_list_is_the_least_value() {
 
 #[test]
 fn fault_5_the_nearest_workday_before_the_last_day_contains_wrong_days() {
-    // 2026-03-30 is a Monday three days after the Friday that `L-4W` means.
+    // A Monday three days after the Friday that `L-4W` means.
     let cron: Cron = "0 0 L-4W * *".parse().expect("saffron accepts it");
     let contains = |text: &str| catch_unwind(|| cron.contains(at(text).and_utc()));
     let wrong = (1..=31).any(|day| {
@@ -84,12 +83,11 @@ fn fault_5_the_nearest_workday_before_the_last_day_contains_wrong_days() {
 
 #[test]
 fn fault_6_the_nearest_workday_to_a_day_that_a_month_lacks() {
-    // The imaginary 31 April 2027 is a Saturday, and so is the imaginary 30 February 2036.
+    // The imaginary 31 April 2027 and 30 February 2036 are Saturdays.
     assert_eq!(saffron("0 0 31W 4 *", "2026-01-01T00:00"), Some(Some(at("2027-04-30T00:00"))));
     assert_eq!(CronSpec::parse("0 0 31W 4 *").expect_err("no 31 April").field(), "expression");
     assert_eq!(saffron("0 0 30W 2 *", "2026-01-01T00:00"), Some(Some(at("2036-02-29T00:00"))));
     assert_eq!(CronSpec::parse("0 0 30W 2 *").expect_err("no 30 February").field(), "expression");
-    // So is the imaginary 29 February 2031.
     assert_eq!(saffron("0 0 29W 2 *", "2030-01-01T00:00"), Some(Some(at("2031-02-28T00:00"))));
     assert_eq!(ours("0 0 29W 2 *", "2030-01-01T00:00"), Some(at("2032-02-27T00:00")));
 }

@@ -1,7 +1,6 @@
 //! One field of a crontab expression: text to a set of values, and back to its normal text.
 //!
-//! Combines the items of a list; `reader` parses an item. Other modules combine and match fields.
-//! Pure functions on bounded input; the errors are those of `reader`.
+//! Combines the items of a list; `reader` parses an item.
 
 use super::{
     super::error::ScheduleError,
@@ -11,7 +10,7 @@ use super::{
     values::{Kind, ValueSet, Weekdays, number},
 };
 
-/// The start of a field. It decides the behaviour at daylight-saving changes.
+/// Decides the behaviour at daylight-saving changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leading {
     /// `*/n`.
@@ -22,24 +21,19 @@ pub(super) enum Leading {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Field {
-    /// It is `*` as a whole.
     pub(super) star: bool,
-    /// The step it starts with, if it starts with one.
     pub(super) leading: Option<Leading>,
-    /// The plain values, including those of `H`; weekdays count from Sunday = 0.
+    /// Including those of `H`; weekdays count from Sunday = 0.
     pub(super) values: ValueSet,
-    /// The plain values that are written out.
+    /// Without those of `H`.
     written: ValueSet,
-    /// The forms of `H`, each once.
     hashed: Vec<Hashed>,
-    /// The other members, sorted, each once.
     pub(super) specials: Vec<Special>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading<'a> {
     pub(super) weekdays: Weekdays,
-    /// Input of the hash for `H`.
     pub(super) hash_key: &'a str,
 }
 
@@ -61,12 +55,11 @@ impl Field {
         }
     }
 
-    /// Whether it matches nothing, which no parsed field does.
     pub(super) fn is_empty(&self) -> bool {
         self.values.is_empty() && self.specials.is_empty()
     }
 
-    /// Whether it starts with `*` or with `H/n`, which is `*/n` spread over the jobs.
+    /// `H/n` is `*/n` spread over the jobs.
     pub(super) fn is_wildcard(&self) -> bool {
         self.star || self.leading.is_some()
     }
@@ -96,7 +89,7 @@ impl Field {
         }
         field.specials.sort_unstable();
         field.specials.dedup();
-        // Steps last: the printed list must start with a step only if the original did.
+        // The printed list must start with a step only if the original did.
         field.hashed.sort_unstable_by_key(|hashed| (hashed.step_through_the_field(), *hashed));
         field.hashed.dedup();
         let hashed = field.hashed.iter().map(|hashed| hashed.values(kind, reading.hash_key));
@@ -104,13 +97,12 @@ impl Field {
         Ok(field)
     }
 
-    /// Adds an item. Returns its step if a step at the start of a field matters.
+    /// Returns its step if a step at the start of a field matters.
     fn read_item(&mut self, reader: &Reader, item: &str) -> Result<Option<Leading>, ScheduleError> {
         let kind = reader.kind;
         if let Some(step) = reader.step_of_star(item)? {
             self.written.insert_steps(kind.min(), kind.max(), step);
-            // Steps over weekdays start at another day in each numbering; their values are the same
-            // in both.
+            // Steps over weekdays have the same values in both numberings.
             return Ok(Some(Leading::Star(step)).filter(|_| kind != Kind::DayOfWeek));
         }
         if let Some(hashed) = reader.hashed(item)? {
@@ -129,7 +121,7 @@ impl Field {
         Ok(None)
     }
 
-    /// The normal text: parsing it as crontab yields the same field.
+    /// Parsing it as crontab yields the same field.
     pub(super) fn print(&self, kind: Kind) -> String {
         if self.star {
             return "*".to_owned();

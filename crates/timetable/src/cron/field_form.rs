@@ -1,11 +1,10 @@
 //! The field form of a cron schedule: an object with any of `minute`, `hour`, `day`, `month`,
 //! `day_of_week`, and of `second` if the caller sets seconds.
 //!
-//! It has the meaning of `APScheduler`. Of the omitted fields, those to the left of the least
-//! significant given one are `*`, and those to its right are at their minimum. The order is month,
-//! day, day of week, hour, minute, second; an omitted weekday is always `*`. Weekdays count from
-//! Monday = 0. Two differences: a range may wrap as in an expression, and if both day fields are
-//! restricted, either matches. Pure; an error names the field.
+//! As in `APScheduler`, omitted fields to the left of the least significant given one are `*`, and
+//! those to its right are at their minimum. The order is month, day, day of week, hour, minute,
+//! second; an omitted weekday is always `*`. Weekdays count from Monday = 0. Two differences: a
+//! range may wrap, and if both day fields are restricted, either matches.
 
 use serde_json::{Map, Value};
 
@@ -17,26 +16,25 @@ use super::{
     values::{Kind, Weekdays},
 };
 
-/// The names of the fields of an expression without seconds.
+/// Without seconds.
 const FIELD_NAMES: [&str; 5] = ["minute", "hour", "day", "month", "day_of_week"];
 
-/// From the most to the least significant; this order decides the meaning of an omitted field.
+/// From the most to the least significant; decides the meaning of an omitted field.
 const SIGNIFICANCE: [Kind; 6] =
     [Kind::Month, Kind::Day, Kind::DayOfWeek, Kind::Hour, Kind::Minute, Kind::Second];
 
-/// The names of the fields, in the order of an expression.
+/// In the order of an expression.
 pub const fn field_names(seconds: bool) -> &'static [&'static str] {
     if seconds { &["second", "minute", "hour", "day", "month", "day_of_week"] } else { &FIELD_NAMES }
 }
 
 impl CronSpec {
-    /// Parses the field form without seconds, with the empty key for `H`.
+    /// Without seconds, with the empty key for `H`.
     pub fn from_fields(object: &Map<String, Value>) -> Result<Self, ScheduleError> {
         Self::from_fields_with(object, &CronOptions::default())
     }
 
-    /// Parses the field form. The caller must reject keys other than [`field_names`]; without
-    /// `options.seconds` that includes `second`. Values are text or whole numbers.
+    /// The caller must reject keys other than [`field_names`]. Values are text or whole numbers.
     pub fn from_fields_with(
         object: &Map<String, Value>,
         options: &CronOptions<'_>,
@@ -70,7 +68,7 @@ impl CronSpec {
 }
 
 impl Fields {
-    /// Moves `2nd fri` from the day field, where `APScheduler` has it, to the weekday field, where crontab has it.
+    /// Moves `2nd fri` from the day field (`APScheduler`) to the weekday field (crontab).
     fn move_positions(&mut self) {
         let (moved, kept): (Vec<Special>, Vec<Special>) =
             self.day.specials.iter().copied().partition(|special| special.is_weekday());

@@ -3,18 +3,14 @@
 //!
 //! `H` is one value of its field, `H/n` every n-th value from an offset below n, `H(a-b)` and
 //! `H(a-b)/n` the same within a range; `H/1` is `*`. Without a range, a day of the month is one of
-//! 1 to 28, which every month has; every other field has its whole range. Weekdays count from
-//! Sunday = 0, and a range that ends on Sunday ends at 7.
+//! 1 to 28; every other field has its whole range. Weekdays count from Sunday = 0, and a range that
+//! ends on Sunday ends at 7.
 //!
 //! Users can recompute the choice. Take the SHA-256 of the hash key, a zero byte and the name of
 //! the field (`second`, `minute`, `hour`, `day`, `month`, `day_of_week`). Read its first eight
 //! bytes as one big-endian number. Take the remainder by the number of values in the range, or by n
-//! if there is a step. Add the range's first value. The field's name makes the fields of one
-//! expression independent of each other; two forms in one field share the number, so
-//! `H(0-29),H(30-59)` is half an hour apart. The caller passes the key, which defines the identity
-//! of a job.
-//!
-//! Pure; the only error is an unknown form, rejected like any other text of a field.
+//! if there is a step. Add the range's first value. The forms of one field share the number, so
+//! `H(0-29),H(30-59)` is half an hour apart.
 
 use sha2::{Digest as _, Sha256};
 
@@ -24,21 +20,18 @@ use super::{
     values::{Kind, ValueSet, Weekdays},
 };
 
-/// One `H` of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Hashed {
-    /// `None` where none is written. Weekdays count from Sunday = 0 to Sunday = 7.
+    /// Weekdays count from Sunday = 0 to Sunday = 7.
     range: Option<(u8, u8)>,
     step: Option<u8>,
 }
 
 impl Hashed {
-    /// The n of `H/n`, which means `*/n` with another start.
     pub(super) fn step_through_the_field(self) -> Option<u8> {
         if self.range.is_none() { self.step } else { None }
     }
 
-    /// The values it stands for; weekdays count from Sunday = 0.
     pub(super) fn values(self, kind: Kind, key: &str) -> ValueSet {
         let (first, last) = self.range.unwrap_or(kind.hash_range());
         let mut set = ValueSet::default();
@@ -49,7 +42,7 @@ impl Hashed {
         if kind == Kind::DayOfWeek { set.weekdays_from(Weekdays::FromSunday) } else { set }
     }
 
-    /// The normal text: parsing it as crontab yields the same value.
+    /// Parsing it as crontab yields the same value.
     pub(super) fn print(self, kind: Kind) -> String {
         let name = |value| kind.print_value(if kind == Kind::DayOfWeek { value % 7 } else { value });
         let range = self.range.map(|(first, last)| format!("({}-{})", name(first), name(last)));
@@ -58,7 +51,6 @@ impl Hashed {
     }
 }
 
-/// The number of a key and a field, brought below `size`.
 fn below(size: u8, kind: Kind, key: &str) -> u8 {
     let digest = Sha256::new().chain_update(key).chain_update([0]).chain_update(kind.name()).finalize();
     let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(digest);
@@ -68,7 +60,7 @@ fn below(size: u8, kind: Kind, key: &str) -> u8 {
 }
 
 impl Reader {
-    /// `H` and its forms; `None` for any other item.
+    /// `None` for any other item.
     pub(super) fn hashed(&self, item: &str) -> Result<Option<Hashed>, ScheduleError> {
         let Some(rest) = item.strip_prefix(['H', 'h']) else { return Ok(None) };
         let malformed = || self.refuse(item, "is not a form of H; use `H`, `H/n`, `H(a-b)` or `H(a-b)/n`");
@@ -101,7 +93,7 @@ impl Reader {
         Ok((first, last))
     }
 
-    /// A range of weekdays in either numbering, counted from Sunday = 0, where Sunday as its end is 7.
+    /// Counts from Sunday = 0; Sunday as the end is 7.
     fn weekday_range(&self, first: u8, last: u8) -> (u8, u8) {
         if first == 0 && last == 7 {
             return (0, 6);

@@ -1,9 +1,8 @@
 //! A cron expression as an English sentence.
 //!
-//! Derived from the meaning of the fields, not from their text, so two spellings of one schedule
-//! give the same sentence. Exactness comes before style: a sentence states every second, minute,
-//! hour, day and month, or a rule that yields exactly them; the time on a 24-hour clock, and the
-//! two day fields as alternatives. Pure and total.
+//! Derived from the meaning of the fields, so two spellings of one schedule give the same sentence.
+//! Exactness comes before style: a sentence states every second, minute, hour, day and month, or a
+//! rule that yields exactly them.
 
 mod dates;
 mod times;
@@ -13,7 +12,7 @@ use super::Fields;
 
 pub(super) use dates::MONTHS;
 
-/// Up to this many times or values are listed; more become a rule where one exists.
+/// More times or values become a rule where one exists.
 const LISTED: usize = 6;
 
 pub(super) fn sentence(fields: &Fields) -> String {
@@ -25,7 +24,6 @@ pub(super) fn sentence(fields: &Fields) -> String {
     format!("{}{}.", times.phrase(), dates::dates(fields, times.all_hours()))
 }
 
-/// `a, b and c`, with a given word before the last.
 pub(in super::super) fn enumeration(items: &[String], last_word: &str) -> String {
     match items {
         [] => String::new(),
@@ -34,7 +32,6 @@ pub(in super::super) fn enumeration(items: &[String], last_word: &str) -> String
     }
 }
 
-/// First, last and step of three or more values at equal distances.
 fn regular(values: &[u8]) -> Option<(u8, u8, u8)> {
     let [first, second, .., last] = values else { return None };
     let step = second - first;
@@ -42,7 +39,7 @@ fn regular(values: &[u8]) -> Option<(u8, u8, u8)> {
     even.then_some((*first, *last, step))
 }
 
-/// Values of a field, its name first: `minutes 5, 10 to 20 and 30`, or `every 7th minute from 0 to 56`.
+/// `minutes 5, 10 to 20 and 30`, or `every 7th minute from 0 to 56`.
 fn values(name: &str, values: &[u8]) -> String {
     if values.len() > LISTED
         && let Some((first, last, step @ 2..)) = regular(values)

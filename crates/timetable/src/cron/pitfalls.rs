@@ -1,9 +1,8 @@
 //! Parts of a cron expression that its author may have meant differently.
 //!
-//! Checks the written text as well as its meaning, because a number and a name of the same weekday
-//! differ only for a reader. Nothing here depends on a zone or on the present; the schedule's
-//! `warnings` do. Each warning is a fragment that begins with the field. Pure and total: unreadable
-//! text gives no warning, because such an expression was rejected before.
+//! Checks the written text too, because number and name of a weekday differ only for a reader.
+//! Nothing here depends on zone or present; the schedule's `warnings` do. Each warning is a
+//! fragment that begins with the field.
 
 use serde_json::{Map, Value};
 
@@ -16,13 +15,11 @@ use super::{
 };
 use crate::cron::names::{MONTHS, enumeration};
 
-/// The fields as they were written.
 struct Written {
     weekdays: Weekdays,
     texts: Vec<(Kind, String)>,
 }
 
-/// The possible surprises in `spec`, which was parsed from `config`.
 pub(in super::super) fn pitfalls(spec: &CronSpec, config: &Map<String, Value>) -> Vec<String> {
     let fields = &spec.fields;
     let written = Written::of(fields, config);
@@ -49,7 +46,7 @@ impl Written {
             return Self { weekdays: Weekdays::FromMonday, texts: texts.collect() };
         };
         let text = expression.as_str().unwrap_or_default();
-        // A nickname is one word: its author did not write the fields.
+        // A nickname is one word.
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         let words = if words.len() == 1 { Vec::new() } else { words };
         let texts = kinds.zip(words.into_iter().map(str::to_owned)).collect();
@@ -63,7 +60,7 @@ impl Written {
     fn numeric_weekday(&self, fields: &Fields) -> Option<String> {
         let text = self.text(Kind::DayOfWeek)?;
         let day_of = |item: &'_ str| item.split(['/', '#']).next().unwrap_or_default().to_owned();
-        // An author who uses `H` in an expression counts weekdays from Sunday, as we do.
+        // Authors of `H` count weekdays from Sunday, as we do.
         let ours = |item: &str| self.weekdays == Weekdays::FromSunday && is_hash(item);
         let numeric =
             text.split(',').any(|item| !ours(item) && day_of(item).bytes().any(|byte| byte.is_ascii_digit()));
@@ -101,12 +98,11 @@ impl Written {
     }
 }
 
-/// Whether an item is `H` in any form.
 fn is_hash(item: &str) -> bool {
     item.starts_with(['H', 'h'])
 }
 
-/// A step that is not even, because it begins again before a whole cycle.
+/// It begins again before a whole cycle.
 fn uneven_step(kind: Kind, weekdays: Weekdays, item: &str) -> Option<String> {
     let (range, step) = item.split_once('/')?;
     let step = number(step).filter(|step| *step > 1)?;
@@ -168,7 +164,7 @@ fn unit_and_cycle(kind: Kind) -> (&'static str, &'static str) {
 }
 
 /// Days 29 to 31 that some of the months lack. The end of a run (`25-31`) means the end of the
-/// month and gives no warning; `uneven_step` handles steps.
+/// month; `uneven_step` handles steps.
 fn missing_days(fields: &Fields) -> Vec<String> {
     if fields.day.star || matches!(fields.day.leading, Some(Leading::Star(_))) {
         return Vec::new();
@@ -195,7 +191,6 @@ fn missing_workdays(fields: &Fields) -> Vec<String> {
     fields.day.specials.iter().filter_map(warning).collect()
 }
 
-/// `April and June have`, for the months of the expression that are too short.
 fn months_without(fields: &Fields, day: u8) -> Option<String> {
     let short = |month: &u8| match month {
         2 => day > 28,

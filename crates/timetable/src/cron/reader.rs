@@ -1,7 +1,6 @@
 //! One item of a field, from its text: a value, a range, steps, a special day; `H` is in `hash`.
 //!
-//! The grammar is ours and complete here; no other parser reads a user's text. Pure functions on
-//! bounded input; the only error names the field, the offending text and the accepted values.
+//! No other parser reads a user's text.
 
 use super::{
     super::error::{Quoted, ScheduleError},
@@ -9,10 +8,8 @@ use super::{
     values::{Kind, Ring, ValueSet, Weekdays, number},
 };
 
-/// The message for a step of one within a list.
 pub(super) const MATCHES_EVERYTHING: &str = "matches everything, so it must be the whole field";
 
-/// The rules of one field, for the pieces of its text.
 pub(super) struct Reader {
     pub(super) kind: Kind,
     pub(super) weekdays: Weekdays,
@@ -24,7 +21,6 @@ impl Reader {
         ScheduleError::invalid(self.kind.name(), format!("{} {what}; allowed are {allowed}", Quoted(text)))
     }
 
-    /// `*/n` gives n.
     pub(super) fn step_of_star(&self, item: &str) -> Result<Option<u8>, ScheduleError> {
         match item.split_once('/') {
             Some(("*", step)) if number(step) == Some(1) => Err(self.refuse(item, MATCHES_EVERYTHING)),
@@ -54,7 +50,7 @@ impl Reader {
         })
     }
 
-    /// `a`, `a-b`, `a/n` or `a-b/n`; if `a` is greater than `b`, the range wraps.
+    /// `a`, `a-b`, `a/n` or `a-b/n`; wraps if `a` is greater than `b`.
     pub(super) fn range(&self, item: &str, into: &mut ValueSet) -> Result<(), ScheduleError> {
         if item.is_empty() {
             return Err(self.refuse(item, "is an empty place in the list"));
@@ -112,7 +108,6 @@ impl Reader {
         if self.weekdays == Weekdays::FromMonday { self.position(item) } else { Ok(None) }
     }
 
-    /// The field form's `last`, `2nd fri` and `last fri`.
     fn position(&self, item: &str) -> Result<Option<Special>, ScheduleError> {
         let lower = item.to_ascii_lowercase();
         if lower == "last" {

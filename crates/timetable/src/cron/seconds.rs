@@ -1,8 +1,7 @@
 //! The second field, on top of an engine that knows whole minutes.
 //!
-//! The first matching second is in the current minute, if that minute matches and has a later one;
-//! else it is the first second of the next matching minute. Pure; one call to the engine, whose
-//! faults are passed on.
+//! The first matching second is in the current minute, if that matches and has a later one; else it
+//! is the first second of the next matching minute.
 
 use chrono::{NaiveDateTime, NaiveTime, TimeDelta, Timelike as _};
 
@@ -11,7 +10,6 @@ use super::{
     values::ValueSet,
 };
 
-/// The first of the `seconds` of a minute that matches, later than `after`.
 pub(super) fn next_after(
     engine: &Engine,
     seconds: ValueSet,

@@ -1,6 +1,5 @@
 //! The members of the day fields that are not plain values.
 
-/// A member of a day field that is not a plain value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Special {
     /// `L-n`: n days before the last day of the month; `L` is `L-0`.
@@ -16,7 +15,6 @@ pub(super) enum Special {
 }
 
 impl Special {
-    /// Whether it selects by weekday and so belongs to the day-of-week field.
     pub(super) fn is_weekday(self) -> bool {
         matches!(self, Self::NthWeekday(..) | Self::LastWeekday(_))
     }

@@ -1,7 +1,6 @@
 //! Splits an expression into the texts of its fields, and expands nicknames.
 //!
-//! `field` parses the text of a field. The length is checked first, which bounds the work; the only
-//! error is about the whole expression.
+//! Checks the length first, which bounds the work.
 
 use super::{
     super::error::{Quoted, ScheduleError},
@@ -18,7 +17,6 @@ const NICKNAMES: [(&str, &str); 7] = [
     ("@annually", "0 0 1 1 *"),
 ];
 
-/// The text of each field: the second's if `seconds` is set, and the other five.
 pub(super) fn fields(text: &str, seconds: bool) -> Result<(Option<&str>, [&str; 5]), ScheduleError> {
     let refuse = |message: String| Err(ScheduleError::invalid(EXPRESSION, message));
     if text.len() > MAX_EXPRESSION_LENGTH {

@@ -1,7 +1,6 @@
 //! The kinds of fields, the values of each, and sets of such values.
 //!
-//! Knows ranges, names and numbering, but no grammar. Plain data, no concurrency; a value outside
-//! its field is `None`, never a panic.
+//! A value outside its field is `None`.
 
 const MONTHS: [&str; 12] =
     ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
@@ -26,7 +25,7 @@ pub(super) enum Weekdays {
 }
 
 impl Weekdays {
-    /// A weekday of this numbering in ours, which counts from Sunday = 0.
+    /// Counts from Sunday = 0.
     pub(super) fn counted_from_sunday(self, day: u8) -> u8 {
         match self {
             Self::FromSunday => day % 7,
@@ -64,7 +63,7 @@ impl Kind {
         }
     }
 
-    /// First and last value that `H` can choose; only days that every month has.
+    /// Only days that every month has.
     pub(super) const fn hash_range(self) -> (u8, u8) {
         match self {
             Self::Day => (1, 28),
@@ -72,7 +71,6 @@ impl Kind {
         }
     }
 
-    /// What the field accepts, for a message.
     pub(super) fn allowed(self, weekdays: Weekdays) -> &'static str {
         match (self, weekdays) {
             (Self::Second | Self::Minute, _) => "0-59, `*`, lists, ranges, steps and H",
@@ -91,7 +89,6 @@ impl Kind {
         }
     }
 
-    /// A number or a name of this field, in the numbering given.
     pub(super) fn parse_value(self, text: &str, weekdays: Weekdays) -> Option<u8> {
         let max = match (self, weekdays) {
             (Self::DayOfWeek, Weekdays::FromSunday) => 7,
@@ -113,7 +110,7 @@ impl Kind {
         u8::try_from(index).ok()
     }
 
-    /// The printed form of a value: weekdays by name, because their numbers are ambiguous.
+    /// Weekdays by name, because their numbers are ambiguous.
     pub(super) fn print_value(self, value: u8) -> String {
         match self {
             Self::DayOfWeek => {
@@ -132,7 +129,6 @@ pub(super) struct Ring {
     pub(super) step: u8,
 }
 
-/// A set of small numbers, one bit each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ValueSet(u64);
 
@@ -178,27 +174,24 @@ impl ValueSet {
         (0..64_u8).filter(move |value| self.0 >> value & 1 == 1)
     }
 
-    /// The least member that is not less than `low`.
     pub(super) fn first_from(self, low: u8) -> Option<u8> {
         let rest = self.0 & u64::MAX.checked_shl(low.into()).unwrap_or(0);
         u8::try_from(rest.trailing_zeros()).ok().filter(|value| *value < 64)
     }
 
-    /// Keeps the members for which `keep` holds.
     pub(super) fn filtered(self, keep: impl Fn(u8) -> bool) -> Self {
         let mut set = Self::default();
         self.iter().filter(|value| keep(*value)).for_each(|value| set.insert(value));
         set
     }
 
-    /// The same weekdays, counted from Sunday.
     pub(super) fn weekdays_from(self, weekdays: Weekdays) -> Self {
         let mut set = Self::default();
         self.iter().for_each(|day| set.insert(weekdays.counted_from_sunday(day)));
         set
     }
 
-    /// Appends the shortest readable items: one stepped range if the set is one, else runs and single values.
+    /// One stepped range if the set is one, else runs and single values.
     pub(super) fn print(self, kind: Kind, items: &mut Vec<String>) {
         let values: Vec<u8> = self.iter().collect();
         if let [first, second, .., last] = values.as_slice() {
@@ -221,9 +214,9 @@ impl ValueSet {
     }
 }
 
-/// A whole number of at most three digits and nothing else: no sign, no blank.
+/// At most three digits, no sign, no blank.
 pub(super) fn number(text: &str) -> Option<u8> {
     let digits = (1..=3).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
-    // A number over 255 is out of range of every field, so the caller needs no detail.
+    // Over 255 is out of range of every field.
     if digits { text.parse().ok() } else { None }
 }

@@ -1,4 +1,4 @@
-//! The effect of daylight saving on well-known schedules, zone by zone.
+//! Daylight saving on well-known schedules, zone by zone.
 
 use super::{
     super::{DstGap, DstOverlap},
@@ -26,7 +26,6 @@ fn a_fixed_time_that_occurs_twice_fires_at_its_first_pass() {
     assert_fires(&berlin, "2026-10-24T12:00:00Z", &["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"]);
     let new_york = cron("30 1 * * *", "America/New_York");
     assert_fires(&new_york, "2026-10-31T12:00:00Z", &["2026-11-01T05:30:00Z", "2026-11-02T06:30:00Z"]);
-    // Queried between the passes, and within the second one.
     assert_fires(&new_york, "2026-11-01T05:45:00Z", &["2026-11-02T06:30:00Z"]);
     assert_fires(&new_york, "2026-11-01T06:10:00Z", &["2026-11-02T06:30:00Z"]);
 }
@@ -34,13 +33,12 @@ fn a_fixed_time_that_occurs_twice_fires_at_its_first_pass() {
 #[test]
 fn a_wildcard_follows_elapsed_time() {
     let quarters = cron("*/15 * * * *", "America/New_York");
-    // In autumn both passes fire; queried in the second pass, the result is not in the past.
+    // In autumn both passes fire; in the second pass, the result is not in the past.
     let autumn =
         ["2024-11-03T06:15:00Z", "2024-11-03T06:30:00Z", "2024-11-03T06:45:00Z", "2024-11-03T07:00:00Z"];
     assert_fires(&quarters, "2024-11-03T06:05:00Z", &autumn);
     let spring = ["2024-03-10T06:45:00Z", "2024-03-10T07:00:00Z", "2024-03-10T07:15:00Z"];
     assert_fires(&quarters, "2024-03-10T06:30:00Z", &spring);
-    // Two o'clock does not exist and nothing replaces it.
     let every_other_hour = cron("0 */2 * * *", "America/New_York");
     assert_fires(
         &every_other_hour,
@@ -132,7 +130,7 @@ fn a_day_that_does_not_exist_is_one_long_gap() {
 
 #[test]
 fn clocks_that_follow_the_moon_are_followed() {
-    // Morocco put clocks back for Ramadan 2025 on 23 February at 03:00 and forward on 6 April at 02:00.
+    // Morocco, Ramadan 2025: back on 23 February at 03:00, forward on 6 April at 02:00.
     let schedule = cron("30 2 * * *", "Africa/Casablanca");
     assert_fires(&schedule, "2025-02-22T12:00:00Z", &["2025-02-23T01:30:00Z", "2025-02-24T02:30:00Z"]);
     assert_fires(&schedule, "2025-04-05T12:00:00Z", &["2025-04-06T02:00:00Z", "2025-04-07T01:30:00Z"]);

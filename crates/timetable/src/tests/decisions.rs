@@ -1,4 +1,4 @@
-//! All policies together on due fires; every fire time has exactly one fate.
+//! All policies on due fires; every fire time has exactly one fate.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ fn hourly() -> Timetable {
     table(&json!({"hours": 1}), None, None)
 }
 
-/// An hourly job on time at 12:00 on the second of March, a Monday.
+/// Hourly, on time at 12:00 on Monday, the second of March.
 fn situation(timetable: &Timetable) -> Situation<'_> {
     Situation {
         timetable,
@@ -251,7 +251,6 @@ fn job_without_due_fires_is_settled() {
 
 #[test]
 fn long_outage_costs_as_much_as_short() {
-    // Counts queries to the schedule, which are the cost of an outage.
     let minutely = table(&json!({"expression": "* * * * *"}), None, None);
     for misfire in [MisfirePolicy::Skip, MisfirePolicy::FireOnce] {
         let late = |years: i64| Situation {
@@ -271,7 +270,6 @@ fn long_outage_costs_as_much_as_short() {
     }
 }
 
-/// Counts the queries to a timetable.
 struct Counted<'a> {
     timetable: &'a Timetable,
     asked: &'a std::cell::Cell<u32>,
@@ -341,8 +339,7 @@ fn policies() -> impl Strategy<Value = Policies> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
-    /// Walks a job through hours of ticks, some of them late, and then compares every nominal fire
-    /// time with the records.
+    /// Compares every nominal fire time with the records after hours of ticks, some of them late.
     #[test]
     fn every_fire_time_has_exactly_one_fate(
         schedule in schedules(),

@@ -1,4 +1,4 @@
-//! The crontab dialect: accepted texts and their meaning, rejected texts and their errors.
+//! The crontab dialect: accepted and rejected texts.
 
 use super::{super::CronSpec, naive, spec};
 
@@ -180,7 +180,6 @@ fn a_leading_star_in_minute_or_hour_marks_elapsed_time() {
     }
 }
 
-/// Text, the field its error names, and a part of the message.
 const REFUSED: [(&str, &str, &str); 44] = [
     ("", "expression", "is empty"),
     ("   ", "expression", "is empty"),

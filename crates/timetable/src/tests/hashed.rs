@@ -1,5 +1,4 @@
-//! `H` in expressions: the values of each form, rejected forms, and the rules that every form
-//! keeps.
+//! `H` in expressions: the values of each form, rejected forms, and general rules.
 
 use chrono::{DateTime, NaiveDateTime, TimeDelta};
 use proptest::prelude::*;
@@ -12,8 +11,7 @@ use super::{
     reference::{Reference, without_hashes},
 };
 
-/// The hash of this key, modulo 60, 24, 28, 12 and 7, is 35 for the minute, 1 for the hour, 22 for
-/// the day, 6 for the month and 1 for the weekday, as computed with `sha256sum`.
+/// The hash of this key modulo 60, 24, 28, 12 and 7 is 35, 1, 22, 6 and 1, by `sha256sum`.
 const KEY: &str = "acme/backup";
 
 fn parse(text: &str, hash_key: &str) -> Result<CronSpec, ScheduleError> {
@@ -227,7 +225,6 @@ fn sentence_shows_the_hashed_times() {
     }
 }
 
-/// A form of `H` over `low..=high`; without a range it covers `low..=plain`.
 fn form(low: u32, high: u32, plain: u32) -> impl Strategy<Value = String> {
     prop_oneof![
         Just("H".to_owned()),
@@ -240,14 +237,12 @@ fn form(low: u32, high: u32, plain: u32) -> impl Strategy<Value = String> {
     ]
 }
 
-/// A form of `H` for every field, from the second to the day of the week.
 fn forms() -> impl Strategy<Value = [String; 6]> {
     let time = || form(0, 59, 59);
     (time(), time(), form(0, 23, 23), form(1, 31, 28), form(1, 12, 12), form(0, 6, 6))
         .prop_map(|(second, minute, hour, day, month, weekday)| [second, minute, hour, day, month, weekday])
 }
 
-/// Six fields, some of which are a form of `H` or end with one. Crontab text, valid but perhaps never firing.
 fn hashed_expression() -> impl Strategy<Value = String> {
     (expression(), super::seconds::second(), forms(), prop::array::uniform6(0..3)).prop_map(
         |(text, second, forms, how)| {

@@ -78,7 +78,6 @@ fn each_policy_treats_an_outage_its_way() {
     };
     let next = Some(utc("2026-01-01T07:00:00Z"));
     let range = |last, count| skipped("2026-01-01T01:00:00Z", last, Count::Exact(count));
-    // Six o'clock is on time and fires anyway.
     let all = Plan { fires: hours(6..=6), skipped: range("2026-01-01T05:00:00Z", 5), next };
     assert_eq!(outage(MisfirePolicy::Skip), all);
     let once = Plan { fires: hours(5..=6), skipped: range("2026-01-01T04:00:00Z", 4), next };
@@ -107,8 +106,7 @@ fn long_outage_is_exact_for_intervals_bounded_for_cron() {
 
 #[test]
 fn a_burst_long_ago_is_caught_up_from_its_end() {
-    // Every minute of the first half of the year, queried at its end: doubling windows jump over
-    // the whole burst.
+    // Doubling windows jump over the whole burst.
     let schedule = cron("* * * 1-6 *", "UTC");
     let policy = MisfirePolicy::FireAll { cap: 100 };
     let plan = planned(&schedule, "2020-01-01T00:00:00Z", "2025-12-31T00:00:00Z", policy);
@@ -221,21 +219,19 @@ fn rules() -> impl Strategy<Value = MisfireRules> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Compared with a list of every single fire.
     #[test]
     fn a_plan_is_what_listing_every_fire_gives(schedule in schedule(), outage in outage(), rules in rules()) {
         const LISTED: usize = 20_000;
         let Outage { start, cursor_is_a_fire, seconds } = outage;
         let MisfireRules { policy, grace, .. } = rules;
         let start = DateTime::from_timestamp(start, 0).expect("in range");
-        // An edited job or a changed zone leaves a cursor that the schedule does not name.
+        // An edited job leaves a cursor that the schedule does not name.
         let cursor = if cursor_is_a_fire { schedule.next_after(start).expect("works").expect("a fire") } else { start };
         let now = cursor + TimeDelta::seconds(seconds);
         let next = |at: &DateTime<Utc>| schedule.next_after(*at).expect("the engine works");
         let due: Vec<DateTime<Utc>> =
             std::iter::successors(Some(cursor), next).take_while(|at| *at <= now).take(LISTED).collect();
         if due.len() == LISTED {
-            // One case in ten has too many fires to list.
             return Ok(());
         }
 

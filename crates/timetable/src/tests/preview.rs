@@ -13,7 +13,6 @@ use super::{
     utc, zone,
 };
 
-/// The next fires, each as `local` or `local note`.
 fn shown(schedule: &Schedule, zone_name: &str, after: &str, count: usize) -> Vec<String> {
     let fires =
         preview(&schedule.clone().into(), &zone(zone_name), utc(after), count).expect("the engine works");
@@ -48,7 +47,6 @@ fn a_fire_moved_out_of_a_gap_is_marked() {
         shown(&berlin, "Europe/Berlin", "2026-03-27T12:00:00Z", 3),
         ["2026-03-28T02:30:00+01:00", "2026-03-29T03:00:00+02:00 shifted", "2026-03-30T02:30:00+02:00"]
     );
-    // The regular fire of three o'clock is not.
     let three = cron("0 3 * * *", "Europe/Berlin");
     assert_eq!(shown(&three, "Europe/Berlin", "2026-03-28T12:00:00Z", 1), ["2026-03-29T03:00:00+02:00"]);
     let skipped = cron_with("30 2,3 * * *", "Europe/Berlin", Some(DstGap::Skip), None);
@@ -88,7 +86,6 @@ fn both_passes_of_a_repeated_hour_are_marked() {
         let daily = cron_with("30 2 * * *", "Europe/Berlin", None, overlap);
         assert_eq!(shown(&daily, "Europe/Berlin", "2026-10-24T12:00:00Z", 1), [expected]);
     }
-    // Half an hour, back from 02:00 to 01:30.
     let lord_howe = cron("15,45 1 * * *", "Australia/Lord_Howe");
     assert_eq!(
         shown(&lord_howe, "Australia/Lord_Howe", "2025-04-05T12:00:00Z", 2),
@@ -164,7 +161,6 @@ const ZONES: [&str; 6] = [
     "Africa/Casablanca",
 ];
 
-/// Every instant of two days at which the zone's clock shows `shown`.
 fn passes(zone_name: &str, shown: NaiveDateTime) -> Vec<chrono::DateTime<chrono::Utc>> {
     let zone = zone(zone_name);
     let around = (-26 * 4..=26 * 4).map(|quarters| shown.and_utc() + TimeDelta::minutes(quarters * 15));
@@ -199,7 +195,7 @@ proptest! {
             if named == Some(shown) && fire.note != Some(FireNote::Shifted) {
                 prop_assert_eq!(fire.note, expected);
             } else {
-                // A time that the expression does not name, or one that a time of the gap was moved onto.
+                // The expression does not name it, or a time of the gap was moved onto it.
                 prop_assert_eq!(fire.note, Some(FireNote::Shifted));
                 let before = fire.utc - TimeDelta::seconds(1);
                 prop_assert!(zone(zone_name).offset_at(before) < zone(zone_name).offset_at(fire.utc));

@@ -1,11 +1,10 @@
-//! Properties of expressions and of their next times, over generated cases.
+//! Properties of generated expressions and their next times.
 
 use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 use proptest::prelude::*;
 
 use super::{super::CronSpec, reference::Reference, spec};
 
-/// One item of a list over `low..=high`: a value, a range in either direction, or steps.
 fn item(low: u32, high: u32) -> impl Strategy<Value = String> {
     let value = low..=high;
     let step = 2..=(high - low);
@@ -50,14 +49,14 @@ fn weekday() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A crontab expression, valid but perhaps one that never fires.
+/// Valid, but may never fire.
 pub(super) fn expression() -> impl Strategy<Value = String> {
     (field(0, 59), field(0, 23), day(), field(1, 12), weekday())
         .prop_map(|(minute, hour, day, month, weekday)| format!("{minute} {hour} {day} {month} {weekday}"))
 }
 
 fn instant() -> impl Strategy<Value = NaiveDateTime> {
-    // From 1995 to 2105, with a centenary that is a leap year (2000) and one that is not (2100).
+    // 1995 to 2105, with a centenary that is a leap year (2000) and one that is not (2100).
     (788_918_400_i64..4_260_211_200, 0..1_000_000_u32).prop_map(|(seconds, micros)| {
         DateTime::<Utc>::from_timestamp(seconds, micros * 1000).expect("in range").naive_utc()
     })
@@ -113,7 +112,6 @@ proptest! {
 
     #[test]
     fn no_text_makes_the_parser_panic(text in any::<String>()) {
-        // Every error is a sentence.
         if let Err(error) = CronSpec::parse(&text) {
             prop_assert!(!error.to_string().is_empty());
         }

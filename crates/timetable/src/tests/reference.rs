@@ -1,7 +1,6 @@
-//! A slow, plain reference implementation of crontab expressions, without the engine.
+//! A slow reference implementation of crontab expressions, without the engine.
 //!
-//! It takes valid crontab text with numbers only, of five fields or six, and checks every single
-//! minute, or second.
+//! Takes valid text with numbers only and checks every single minute, or second.
 
 use chrono::{Datelike, Days, NaiveDate, NaiveDateTime, TimeDelta, Timelike, Weekday};
 use sha2::{Digest as _, Sha256};
@@ -57,8 +56,6 @@ impl Reference {
             }
     }
 
-    /// The first match after a time and not later than `days` days, found by trying every minute of every day, and
-    /// every second of the minutes that match.
     pub(super) fn next_after(&self, after: NaiveDateTime, days: u64) -> Option<NaiveDateTime> {
         (0..=days)
             .map(|distance| after.date() + Days::new(distance))
@@ -74,7 +71,6 @@ impl Reference {
     }
 }
 
-/// An expression of six fields with every `H` replaced by the values it stands for, as they are documented.
 pub(super) fn without_hashes(expression: &str, key: &str) -> String {
     let fields = [
         ("second", 0, 59),
@@ -116,7 +112,6 @@ fn without_hash(item: &str, hash: u64, low: u32, high: u32) -> String {
     }
 }
 
-/// Whether a value is in a list of numbers, ranges and steps over the ring `low..=high`.
 fn in_list(field: &str, value: u32, low: u32, high: u32) -> bool {
     value >= low && field.split(',').any(|item| in_item(item, value, low, high))
 }
@@ -129,7 +124,6 @@ fn in_item(item: &str, value: u32, low: u32, high: u32) -> bool {
         None if range == "*" => (low, high),
         None => (number(range), if step.is_some() { high } else { number(range) }),
     };
-    // Walk the ring one value at a time, from the first to the last, counting steps.
     let (mut here, mut walked) = (first, 0);
     loop {
         if here == value && walked % step.unwrap_or(1) == 0 {
@@ -172,7 +166,7 @@ fn day_matches(item: &str, date: NaiveDate) -> bool {
         return date.day() + number(before) == length;
     }
     if let Some(day) = item.strip_suffix('W') {
-        // Of the workdays of the month, the one at the least distance from the day named, if there is such a day.
+        // The workday of the month nearest to the day, if that day exists.
         let day = i64::from(number(day));
         let exists = day <= i64::from(length);
         let nearest = (1..=length)
@@ -193,7 +187,7 @@ fn weekday_matches(item: &str, date: NaiveDate) -> bool {
     if let Some(day) = item.strip_suffix('L') {
         return number(day) % 7 == weekday && date.day() + 7 > month_length(date);
     }
-    // Seven is Sunday again: as the end of a rising range it closes the week.
+    // Seven as the end of a rising range is Sunday.
     match item.split_once('/').map_or(item, |(range, _)| range).split_once('-') {
         Some((first, last)) if number(first) <= number(last) => {
             let step = item.split_once('/').map_or(1, |(_, step)| number(step));

@@ -108,7 +108,7 @@ fn field_form_has_second_only_when_enabled() {
         let parsed = CronSpec::from_fields_with(config.as_object().expect("an object"), &OPTIONS);
         assert_eq!(parsed, parse(expression), "{config}");
     }
-    // The reader of the whole object rejects the unknown name; this function ignores it.
+    // The reader of the whole object rejects the unknown name.
     let config = json!({"second": "nonsense", "minute": 5});
     let parsed = CronSpec::from_fields(config.as_object().expect("an object"));
     assert_eq!(parsed, CronSpec::parse("5 * * * *"));
@@ -152,7 +152,6 @@ fn the_ends_of_the_calendar_are_no_trap() {
     assert_eq!(spec("* * * * * *").next_naive(naive("9999-12-31T23:59:59")), Ok(None));
 }
 
-/// A second field.
 pub(super) fn second() -> impl Strategy<Value = String> {
     let item = prop_oneof![
         3 => (0..60_u32).prop_map(|second| second.to_string()),
@@ -163,7 +162,6 @@ pub(super) fn second() -> impl Strategy<Value = String> {
     prop_oneof![1 => Just("*".to_owned()), 1 => Just("0".to_owned()), 4 => list]
 }
 
-/// An expression of six fields, valid but perhaps one that never fires.
 pub(super) fn six_fields() -> impl Strategy<Value = String> {
     (second(), expression()).prop_map(|(second, rest)| format!("{second} {rest}"))
 }
@@ -176,7 +174,7 @@ proptest! {
         let Ok(spec) = parse(&text) else { return Ok(()) };
         let reference = Reference::new(&text);
         let at = |second| DateTime::from_timestamp(second, 0).expect("in range").naive_utc();
-        // The run begins at a match, for most stretches of three hours have none.
+        // Begins at a match, because most stretches of three hours have none.
         let Some(first) = reference.next_after(at(start), 400) else { return Ok(()) };
         let first = first.and_utc().timestamp();
         let until = first + 3 * 3600;

@@ -1,5 +1,4 @@
-//! Times that clocks skip and the schedule does not shift: where they are counted, and where
-//! nothing was lost.
+//! Times that clocks skip and the schedule does not shift.
 
 use serde_json::json;
 
@@ -12,7 +11,7 @@ use super::{
 };
 use crate::OverlapPolicy;
 
-/// A crontab schedule of Berlin, where clocks skipped the hour from two to three on 29 March 2026, a Sunday.
+/// Berlin's clocks skipped the hour from two to three on Sunday, 29 March 2026.
 fn berlin(expression: &str, gap: Option<DstGap>, calendar: Option<&str>, end_at: Option<&str>) -> Timetable {
     let config = json!({ "expression": expression });
     let calendars: Vec<Calendar> = calendar
@@ -61,7 +60,6 @@ fn skipped_time_counts_once_after_the_gap() {
 #[test]
 fn fire_at_gap_end_suppresses_nothing() {
     for (expression, gap) in [
-        // Shifted.
         ("30 2 * * *", None),
         ("*/30 2 * * *", Some(DstGap::Shift)),
         // Fires at three o'clock, the first instant after the gap.
@@ -105,7 +103,6 @@ fn unfired_ranges_are_disjoint_one_per_reason() {
         unfired(r#"{"dates": ["2026-04-02/2026-04-03"]}"#),
         [(SkipReason::DstSuppressed, utc(CHANGE), utc(CHANGE)), (SkipReason::Calendar, first, last)]
     );
-    // The change lies inside the excluded range and belongs to it.
     let (first, last) = (utc("2026-03-28T01:30:00Z"), utc("2026-03-30T00:30:00Z"));
     assert_eq!(unfired(r#"{"dates": ["2026-03-28/2026-03-30"]}"#), [(SkipReason::Calendar, first, last)]);
 }

@@ -1,5 +1,4 @@
-//! The rules for gaps and overlaps against a model that checks every single minute, over real
-//! transitions of every zone.
+//! Gaps and overlaps against a model that checks every minute, over real transitions of every zone.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -22,8 +21,8 @@ struct ClockRules {
     overlap: Option<DstOverlap>,
 }
 
-/// The fires in `(from, until]`, by a check of each minute: the time on the clock, whether the
-/// clock shows the same time at another instant, and the times it skipped just before.
+/// Checks the time on the clock of each minute in `(from, until]`, its other instants, and the
+/// times skipped just before.
 fn minute_by_minute(
     expression: &str,
     zone: &Zone,
@@ -80,7 +79,6 @@ fn compare(
     let fires: BTreeSet<DateTime<Utc>> = std::iter::successors(next(&from), next).collect();
     let differences: Vec<_> = fires.symmetric_difference(&expected).take(5).collect();
     prop_assert!(differences.is_empty(), "{expression} in {zone} around {around} differs at {differences:?}");
-    // Queried at any instant, not only from one fire to the next.
     for minutes in (0..3600).step_by(97) {
         let at = from + TimeDelta::minutes(minutes) + TimeDelta::seconds(13);
         let after = expected.range(at..).find(|fire| **fire > at);
@@ -98,7 +96,6 @@ fn zone_names() -> Vec<&'static str> {
     names
 }
 
-/// A transition of some zone between 2000 and 2040, the zone's own if it had any.
 fn transition() -> impl Strategy<Value = (Zone, DateTime<Utc>)> {
     let names = zone_names();
     let lively = vec![
@@ -126,7 +123,6 @@ fn transition() -> impl Strategy<Value = (Zone, DateTime<Utc>)> {
     })
 }
 
-/// An expression whose fires are near enough to be met within the window.
 fn expression() -> impl Strategy<Value = String> {
     let minute = select(vec!["*", "*/7", "*/30", "0", "30", "15,45", "0-59", "59", "10-50/20"]);
     let hour = select(vec!["*", "*/2", "0", "1", "2", "3", "23", "1-4", "22-2", "0,12", "0-23"]);

@@ -179,7 +179,7 @@ fn clock_change_is_warned_in_advance() {
     ] {
         assert_eq!(berlin("30 2 * * *", dst), [format!("{gap}{of_gap}"), format!("{overlap}{of_overlap}")]);
     }
-    // Clocks change on Sundays; three o'clock exists; and elapsed time ignores clocks by default.
+    // Clocks change on Sundays; three o'clock exists; elapsed time ignores clocks.
     for text in ["30 2 * * MON-FRI", "0 3 * * *", "*/30 * * * *", "15 * * * *"] {
         assert_eq!(berlin(text, (None, None)), [""; 0], "{text}");
     }

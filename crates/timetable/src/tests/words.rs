@@ -162,7 +162,6 @@ fn fires(spec: &CronSpec, count: usize) -> Vec<NaiveDateTime> {
     std::iter::successors(next(&utc("2026-01-01T00:00:00Z").naive_utc()), next).take(count).collect()
 }
 
-/// An expression and the same with one field replaced.
 fn neighbours() -> impl Strategy<Value = (String, String)> {
     (expression(), expression(), 0..5_usize).prop_map(|(text, other, index)| {
         let replaced = text.split(' ').zip(other.split(' ')).enumerate();

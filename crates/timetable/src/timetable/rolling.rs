@@ -25,7 +25,7 @@ impl Timetable {
         Err(gave_up())
     }
 
-    /// The first fire after an instant among those that were nominally due at or before it.
+    /// The first fire after an instant that was nominally due at or before it.
     ///
     /// A fire moved past a whole day found that day excluded, so the walk back ends at the first
     /// untouched day.
@@ -48,7 +48,6 @@ impl Timetable {
 
     pub(super) fn next_rolled_back(&self, after: DateTime<Utc>) -> Result<Option<Fire>, ScheduleError> {
         let (mut best, mut from) = (None::<Fire>, after);
-        // The last day that may be passed over: one that is not touched stops everything behind it.
         let mut barrier = None;
         for _ in 0..MOST_STEPS {
             let Some(nominal) = self.nominal_after(from)? else { return Ok(best) };
@@ -71,8 +70,8 @@ impl Timetable {
         Err(gave_up())
     }
 
-    /// The start of the first day after that of `at` without an exclusion: a fire that is nominally
-    /// due then or later is not moved to before `at`.
+    /// The start of the first day after that of `at` without an exclusion: a fire nominally due
+    /// then or later does not move to before `at`.
     fn first_untouched_after(&self, at: DateTime<Utc>) -> DateTime<Utc> {
         let day = self.exclusions.day_of(at);
         let mut days = day.iter_days().skip(1);
@@ -83,7 +82,7 @@ impl Timetable {
     }
 }
 
-/// The earlier of two fires; at one instant the one that was not moved.
+/// At one instant, the fire that was not moved.
 fn earliest(
     best: Option<Fire>,
     at: Option<DateTime<Utc>>,

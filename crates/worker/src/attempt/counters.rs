@@ -1,8 +1,6 @@
 //! The state of the worker for heartbeats, health and status, and its attempts in progress.
 //!
-//! All sessions of the process share it. The code that changes the state also records the change
-//! here. One decision depends on it: an attempt that the database holds and that is missing here is
-//! a claim whose answer was lost.
+//! An attempt that the database holds and that is missing here is a claim whose answer was lost.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -12,36 +10,31 @@ use sched_model::domain::ids::{ClaimToken, DispatchId, WorkerId};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// The shared state.
 #[derive(Debug)]
 pub(crate) struct Counters {
     pub(crate) processed: AtomicI64,
     pub(crate) session: watch::Sender<Option<WorkerId>>,
     pub(crate) running: Running,
     pub(crate) limited: LimitedClaims,
-    /// Whether the listener of notifications is connected.
     pub(crate) is_listening: AtomicBool,
 }
 
-/// The claims from queues with limits, and the queues. When such an attempt has ended, the queue may
-/// have room for another run.
+/// Claims from queues with limits. The end of such an attempt may make room in its queue.
 #[derive(Debug, Default)]
 pub(crate) struct LimitedClaims(Mutex<HashMap<ClaimToken, String>>);
 
-/// The attempts in progress: from the answer of their claim until their result is stored.
+/// From the answer of the claim until the result is stored.
 #[derive(Debug, Default)]
 pub(crate) struct Running(Mutex<HashMap<ClaimToken, Attempt>>);
 
-/// An attempt in progress.
 #[derive(Debug, Clone)]
 pub(crate) struct Attempt {
     id: DispatchId,
     job: String,
-    /// Stops its handler softly.
     cancel: CancellationToken,
-    /// Kills it: the claim was taken away.
+    /// Kills the attempt: the claim was taken away.
     lost: CancellationToken,
-    /// Its handler does not run any more, or never will. Its result waits to be stored.
+    /// The handler has ended or will never run. The result waits to be stored.
     is_over: bool,
 }
 
@@ -57,7 +50,7 @@ impl LimitedClaims {
         self.locked(|map| drop(map.insert(token, queue)));
     }
 
-    /// Removes claims; returns their queues, each once.
+    /// Returns their queues without duplicates.
     pub(crate) fn take(&self, tokens: &[ClaimToken]) -> Vec<String> {
         self.locked(|map| {
             if map.is_empty() {
@@ -69,19 +62,18 @@ impl LimitedClaims {
     }
 
     fn locked<T>(&self, look: impl FnOnce(&mut HashMap<ClaimToken, String>) -> T) -> T {
-        // A panic while the lock was held cannot have left the map half-changed.
+        // A panic leaves the map consistent.
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Running {
-    /// The key is the token and not the run: the next attempt of a run may start before the end of
-    /// the previous one is recorded here.
+    /// The key is the token: the next attempt of a run may start before the end of this one.
     pub(crate) fn insert(&self, token: ClaimToken, attempt: Attempt) {
         self.locked(|map| drop(map.insert(token, attempt)));
     }
 
-    /// Stops an attempt of a cancelled run. Returns the name of its job, unless it was stopped before.
+    /// `None` for an attempt that was stopped before.
     pub(crate) fn cancel(&self, token: ClaimToken) -> Option<String> {
         self.locked(|map| {
             let attempt = map.get(&token).filter(|attempt| !attempt.cancel.is_cancelled())?;
@@ -90,8 +82,8 @@ impl Running {
         })
     }
 
-    /// Kills an attempt whose claim was taken away. Returns the name of its job if it was running. An
-    /// attempt that is over may have lost its claim because its end is stored.
+    /// Kills an attempt whose claim was taken away. Returns its job if it was running: an ended
+    /// attempt may have lost its claim because its end is stored.
     pub(crate) fn lose(&self, token: ClaimToken) -> Option<String> {
         self.locked(|map| {
             let attempt =
@@ -101,14 +93,12 @@ impl Running {
         })
     }
 
-    /// The token that is cancelled when the claim of an attempt is taken away; never cancelled for an
-    /// unknown attempt.
+    /// Never cancelled for an unknown attempt.
     pub(crate) fn loss(&self, token: ClaimToken) -> CancellationToken {
         self.locked(|map| map.get(&token).map(|attempt| attempt.lost.clone()).unwrap_or_default())
     }
 
-    /// Records that the handler of an attempt does not run any more. Call it before the end of the
-    /// attempt is sent to the completer.
+    /// Call it before the end is sent to the completer.
     pub(crate) fn over(&self, token: ClaimToken) {
         self.locked(|map| {
             if let Some(attempt) = map.get_mut(&token) {
@@ -117,7 +107,6 @@ impl Running {
         });
     }
 
-    /// The claims of attempts that run or are about to.
     pub(crate) fn held(&self) -> Vec<(DispatchId, ClaimToken)> {
         self.locked(|map| {
             let held = map.iter().filter(|(_, attempt)| !attempt.is_over);
@@ -125,7 +114,7 @@ impl Running {
         })
     }
 
-    /// The token that stops an attempt; a new token for an unknown attempt.
+    /// A new token for an unknown attempt.
     pub(crate) fn cancellation(&self, token: ClaimToken) -> CancellationToken {
         self.locked(|map| map.get(&token).map(|attempt| attempt.cancel.clone()).unwrap_or_default())
     }
@@ -147,7 +136,7 @@ impl Running {
     }
 
     fn locked<T>(&self, look: impl FnOnce(&mut HashMap<ClaimToken, Attempt>) -> T) -> T {
-        // A panic while the lock was held cannot have left the map half-changed.
+        // A panic leaves the map consistent.
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -168,7 +157,6 @@ impl Counters {
     }
 }
 
-/// Logs that a claim was taken away.
 pub(crate) fn log_loss(job: &str, token: ClaimToken) {
     tracing::warn!(job.name = job, claim.token = token.0, "claim taken away; killing the attempt");
 }

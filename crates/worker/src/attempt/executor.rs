@@ -1,19 +1,14 @@
 //! One attempt: from the claim to the result that the completer stores.
 //!
-//! The executor waits for a slot, runs the handler, applies the retry policy to its report and hands
-//! the ended attempt to the completer. The slot is free when the handler has ended. The place of
-//! the run is free only when its result is stored, so results cannot pile up without bound.
+//! The slot is free when the handler has ended, the place when the result is stored. This bounds
+//! the number of waiting results.
 //!
 //! - If the lease is lost, the executor drops the attempt, which kills it, and reports nothing.
-//! - If only the claim was taken away, it kills the attempt too and releases it under its token. The
+//! - If only the claim was taken away, it kills the attempt and releases it under its token. The
 //!   database rejects that token and counts the rejection.
-//! - If an attempt was stopped for release but still runs, the executor reports nothing. No other
-//!   worker may start the run while this process lives.
+//! - If a stopped attempt still runs, the executor reports nothing. No other worker may start the
+//!   run while this process lives.
 //! - A handler that panics is a failed attempt.
-//!
-//! Secrets are read before the handler runs, and nothing that is stored or logged afterwards
-//! contains them ([`crate::attempt::redaction`]). The attempt is a span in the trace of its run
-//! ([`crate::attempt::trace`]).
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +34,7 @@ const CLAIM_LOST: ReleaseReason = ReleaseReason {
     message: "the claim was taken away while the attempt ran, so the worker killed it",
 };
 
-/// Starts an attempt as soon as a slot is free. Its place is taken until its result is stored.
+/// The place stays taken until the result is stored.
 pub(crate) fn start(session: &Session, claimed: Claimed, place: Option<OwnedSemaphorePermit>) {
     let span = trace::log_span(&claimed);
     // The tracker owns the task, and `kill` ends it.
@@ -57,12 +52,10 @@ struct Attempt {
     received: Instant,
 }
 
-/// Why the worker killed an attempt.
 #[derive(Debug, Clone, Copy)]
 enum KillReason {
-    /// The worker may count as dead, and all of its attempts with it.
+    /// The worker may count as dead, with all of its attempts.
     LeaseLost,
-    /// This one claim was taken away.
     ClaimLost,
     /// The attempt was stopped for release but still runs: a thread cannot be killed.
     StillRuns,
@@ -78,12 +71,10 @@ impl KillReason {
     }
 }
 
-/// How an attempt ended that had a slot.
 enum AttemptEnd {
     Killed(KillReason),
-    /// The handler started nothing, because the endpoint rests or the worker cannot. Nothing counts
-    /// as tried. History still has a row for it, so that operators see a run that no worker can
-    /// start.
+    /// The handler started nothing, because the circuit is open or the worker lacks a resource. The
+    /// attempt does not count. Its row in history shows operators a run that no worker can start.
     NotStarted(Ended),
     Ended(Ended),
 }
@@ -93,8 +84,7 @@ impl Attempt {
         let worker = &self.session.worker;
         let outcome = wait_for_slot(&worker.slots, &Bounds::of(&self.session)).await;
         if matches!(outcome, SlotOutcome::Release(slot::NO_SLOT)) {
-            // The attempts in the slots take longer than all that have ended, and their durations are
-            // not known before they end.
+            // The attempts in the slots take longer than all that have ended.
             worker.prefetch.ended(SLOT_WAIT);
         }
         worker.prefetch.begun();
@@ -147,19 +137,18 @@ impl Attempt {
                     job.name = job,
                     "attempt still runs after it was stopped; its run is recovered after this process has ended"
                 );
-                // It counts as running, because it runs.
+                // The attempt counts as running, because it still runs.
                 session.count_left();
             }
             KillReason::LeaseLost => {
                 tracing::warn!(run.id = %run, job.name = job, ?reason, "killed attempt");
                 session.count_left();
                 session.worker.counters.running.remove(claimed.token);
-                // No notification: its room is free when the leader has recovered it, and the leader
-                // notifies all workers.
+                // No notification: the leader sends one when it has recovered the run.
                 drop(session.worker.counters.limited.take(&[claimed.token]));
             }
-            // The database rejects its token, unless the claim holds again by now. Then the run must not
-            // stay without an attempt.
+            // The database rejects its token, unless the claim holds again. Then the run needs an
+            // attempt.
             KillReason::ClaimLost => {
                 tracing::warn!(run.id = %run, job.name = job, ?reason, "killed attempt");
                 let mut ended = released(&claimed, CLAIM_LOST);
@@ -181,7 +170,6 @@ async fn execute(session: &Session, claimed: &mut Claimed, received: Instant) ->
         report = run_handler(session, claimed, attempt_id) => Ok(report),
     };
     worker.counters.running.over(claimed.token);
-    // An attempt without live output closes too.
     let _had_output = worker.live_buffer.close(claimed.token);
     let mut report = match report {
         Ok(report) => report,
@@ -196,7 +184,6 @@ async fn execute(session: &Session, claimed: &mut Claimed, received: Instant) ->
         return AttemptEnd::Killed(KillReason::StillRuns);
     }
     if was_stopped {
-        // No user cancelled the run.
         let cause = report.error_message.take().unwrap_or_default();
         report.error_message = Some(format!("released because the worker was stopping: {cause}"));
     }
@@ -217,7 +204,7 @@ fn free(worker: &Worker, slot: OwnedSemaphorePermit) {
     worker.prefetch.moved.notify_one();
 }
 
-/// Runs the handler of the function, with its secrets and without them in the report.
+/// The report contains no secrets.
 async fn run_handler(session: &Session, claimed: &mut Claimed, attempt_id: ExecutionId) -> Report {
     let handler_type: HandlerType = match claimed.handler_type.parse() {
         Ok(handler_type) => handler_type,
@@ -233,14 +220,11 @@ async fn run_handler(session: &Session, claimed: &mut Claimed, attempt_id: Execu
     };
     let live = redaction.live(worker.live_buffer.clone(), claimed);
     let execution = execution(claimed, attempt_id, (redaction.secrets(), live));
-    // Cancelled with the session's `release`, or alone when a user cancels the run.
     let cancel = worker.counters.running.cancellation(claimed.token);
     let report = worker.handlers.run(handler_type, execution, cancel).await;
     redaction.redact(report).await
 }
 
-/// The handler's view of the attempt. It takes the large parts out of the claim, which no longer
-/// needs them.
 fn execution(claimed: &mut Claimed, attempt_id: ExecutionId, (secrets, live): (Secrets, Live)) -> Execution {
     Execution {
         run_id: claimed.dispatch_id.0,

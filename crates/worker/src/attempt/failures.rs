@@ -1,8 +1,7 @@
 //! Reports failed runs to the error tracker, if the operator enables it.
 //!
-//! Reported are runs that end with an attempt of this worker. The scheduler logs runs that it ends
-//! because their workers were lost. A report has the content that history has of the last attempt,
-//! without secrets and without output. The tracker groups reports by job and error class.
+//! The scheduler logs runs that it ends because of lost workers. A report has no secrets and no
+//! output.
 
 use sched_model::domain::run_state::DispatchEvent;
 use sched_runtime::tracker::{Report, Tracker};
@@ -10,7 +9,6 @@ use sched_runtime::tracker::{Report, Tracker};
 use crate::attempt::trace::trace;
 use crate::backend::{Claimed, Ended};
 
-/// Reports the end of an attempt if its run has failed with it.
 pub(crate) fn report(tracker: &Tracker, claimed: &Claimed, ended: &Ended) {
     use DispatchEvent::{Fail, GiveUp, TimeOut};
     if matches!(ended.verdict.event, Fail | TimeOut | GiveUp) {

@@ -14,7 +14,6 @@ use crate::attempt::result::{Circumstances, ended};
 use crate::backend::{Claimed, Ended};
 use crate::handlers::{ErrorClass, Report};
 
-/// The third attempt of a run of an HTTP function.
 pub(crate) fn claimed() -> Claimed {
     Claimed {
         claim_id: 1,
@@ -41,7 +40,6 @@ pub(crate) fn claimed() -> Claimed {
     }
 }
 
-/// An attempt that ended with exit code 7.
 pub(crate) fn failed(claimed: &Claimed) -> Ended {
     let report = Report::failed(ErrorClass::ExitCode, "exit code 7");
     let circumstances = Circumstances { received: monotonic(), is_released: false, max_attempts: 3 };

@@ -1,15 +1,12 @@
-//! Live output and progress of running attempts: buffered briefly, written for all attempts at once.
+//! Live output and progress of running attempts: buffered briefly, written for all attempts at
+//! once.
 //!
-//! Handlers put events into the [`LiveBuffer`], in memory and within bounds. One task per process
-//! ([`run`]) writes new events every [`GATHER`] and deletes the rows of ended attempts. So an
-//! attempt that ends sooner costs the database nothing, and storing results
-//! ([`crate::completion`]) does not depend on live output. The answer of a write names the claims
-//! that held. A claim that did not hold was taken away: the worker kills its attempt at once.
-//! (Attempts without live output learn it from a heartbeat.)
+//! One task per process ([`run`]) writes new events every [`GATHER`] and deletes the rows of ended
+//! attempts. A shorter attempt costs the database nothing. The answer of a write names the claims
+//! that held; the worker kills the attempt of any other claim at once.
 //!
 //! Live output never delays an attempt. While the database is unavailable, events beyond the bounds
-//! are dropped; the result of the attempt contains the output anyway. If the process dies, the
-//! leader deletes its rows.
+//! are dropped. If the process dies, the leader deletes its rows.
 
 mod live_buffer;
 
@@ -25,18 +22,12 @@ pub(crate) use crate::attempt::live::live_buffer::{AttemptKey, LiveBuffer};
 use crate::attempt::counters::{self, Counters};
 use crate::backend::{Backend, DbError};
 
-/// Time between two writes. Live output lags by half of it on average. An attempt that ends sooner is
-/// never written.
+/// Live output lags by half of it on average.
 const GATHER: Duration = Duration::from_millis(400);
-/// Time between two writes while the database fails.
 const AFTER_FAILURE: Duration = Duration::from_secs(2);
-/// A write that takes longer is abandoned and repeated.
+/// A write that takes longer is aborted and repeated.
 const WRITE_WITHIN: Duration = Duration::from_secs(10);
 
-/// Writes live events until `stop`.
-///
-/// # Errors
-/// Never.
 pub(crate) async fn run(
     buffer: Arc<LiveBuffer>,
     backend: Backend,
@@ -65,7 +56,7 @@ pub(crate) async fn run(
             Err(_elapsed) => format!("no answer within {WRITE_WITHIN:?}"),
         };
         pause = AFTER_FAILURE;
-        // Logged once per outage: the completer and the heartbeat log the rest.
+        // Logged once per outage.
         if !std::mem::replace(&mut failing, true) {
             tracing::warn!(error, "failed to write live output; retrying");
         }
@@ -89,7 +80,7 @@ async fn write(buffer: &LiveBuffer, backend: &Backend, counters: &Counters) -> R
     Ok(())
 }
 
-/// Handles a claim that does not hold: its attempt has just ended, or another worker has the run.
+/// Its attempt has just ended, or another worker has the run.
 fn lost(buffer: &LiveBuffer, counters: &Counters, token: ClaimToken) {
     if buffer.close(token)
         && let Some(job) = counters.running.lose(token)

@@ -1,9 +1,7 @@
 //! The secrets of an attempt, and their removal from its live output and its report.
 //!
-//! `handlers::scrub` finds the secrets. Its time grows with the secrets and the texts, which may be
-//! megabytes, and the threads of the runtime also carry the heartbeat. So large inputs are scrubbed
-//! on a thread that may block. The attempt keeps its slot until then. If scrubbing fails, nothing of
-//! the unscrubbed text leaves this module.
+//! The threads of the runtime also send the heartbeat. So large inputs are scrubbed on a thread
+//! that may block. If scrubbing fails, no unscrubbed text leaves this module.
 
 use std::sync::Arc;
 
@@ -16,20 +14,18 @@ use crate::backend::{Backend, Claimed};
 use crate::handlers::scrub::Scrubber;
 use crate::handlers::{Captured, ErrorClass, Live, Report, Secrets};
 
-/// Secrets up to this many bytes are prepared on the runtime's thread, in less than 0.1 ms.
+/// In bytes. Fewer are prepared on the thread of the runtime (below 0.1 ms).
 const FEW_SECRETS: usize = 256;
-/// Reports up to this many bytes are scrubbed on the runtime's thread, in well under 1 ms.
+/// In bytes. Shorter ones are scrubbed on the thread of the runtime (below 1 ms).
 const SHORT_REPORT: usize = 64 * 1024;
 
-/// The secrets of one attempt, and the scrubber that finds them.
 pub(crate) struct Redaction {
     secrets: Secrets,
     scrubber: Arc<Scrubber>,
 }
 
 impl Redaction {
-    /// Reads the secrets that the claimed function names. The error is the report of an attempt that
-    /// cannot run.
+    /// The error is the report of an attempt that cannot run.
     pub(crate) async fn load(
         backend: &Backend,
         keys: Option<&SecretKeys>,
@@ -53,13 +49,11 @@ impl Redaction {
         self.secrets.clone()
     }
 
-    /// Live output of the attempt, without the secrets.
     pub(crate) fn live(&self, buffer: Arc<LiveBuffer>, claimed: &Claimed) -> Live {
         let attempt = AttemptKey { dispatch: claimed.dispatch_id, token: claimed.token };
         Live::on(buffer, attempt, self.scrubber.clone())
     }
 
-    /// The report without the secrets.
     pub(crate) async fn redact(self, report: Report) -> Report {
         let scrubber = self.scrubber;
         if scrubber.is_idle() || bytes(&report) <= SHORT_REPORT {
@@ -108,7 +102,6 @@ mod tests {
         }
     }
 
-    /// The heartbeat runs on the same threads.
     #[tokio::test]
     async fn redaction_of_a_large_report_does_not_block() {
         let redaction = Redaction::new(secrets(50, "hunter2-hunter2")).await.unwrap();
@@ -123,7 +116,7 @@ mod tests {
         tokio::pin!(scrubbed);
         let begun = monotonic();
         let mut beats = 0;
-        // The only thread of this runtime beats while the report is scrubbed.
+        // The only thread of this runtime beats meanwhile.
         let report = loop {
             tokio::select! {
                 biased;

@@ -11,7 +11,6 @@ use sched_model::domain::run_state::DispatchEvent;
 use crate::backend::{Claimed, Ended, OpenAttempt, OutputChunk, Record};
 use crate::handlers::{Again, Captured, ErrorClass, Report};
 
-/// Why an attempt is released: its error class and message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReleaseReason {
     pub(crate) class: &'static str,
@@ -23,17 +22,14 @@ const CLAIM_UNANSWERED: ReleaseReason = ReleaseReason {
     message: "the answer to the claim was lost, so the attempt did not start",
 };
 
-/// What the end of an attempt depends on besides the claim and the report.
 pub(crate) struct Circumstances {
-    /// When the worker received the claim, by its monotonic clock.
+    /// By the monotonic clock of the worker.
     pub(crate) received: Instant,
-    /// Whether the attempt is released instead of counted.
     pub(crate) is_released: bool,
     /// Attempts of jobs without a retry policy.
     pub(crate) max_attempts: u32,
 }
 
-/// The end of an attempt whose handler has reported.
 pub(crate) fn ended(
     claimed: &Claimed,
     attempt_id: ExecutionId,
@@ -62,9 +58,8 @@ pub(crate) fn ended(
             .no_retry_before(report.retry_after.unwrap_or_default()),
         record: Record {
             execution_id: attempt_id,
-            // By the database's clock: its time of the claim plus the time that has passed here
-            // since the answer. So start and end are early by the delay of that answer; the
-            // duration is exact.
+            // By the clock of the database: the time of the claim plus the time since the answer.
+            // Start and end are early by the delay of that answer; the duration is exact.
             started_at: claimed.claimed_at + TimeDelta::from_std(before_work).unwrap_or_default(),
             duration: report.elapsed,
             exit_code: report.exit_code,
@@ -79,7 +74,7 @@ pub(crate) fn ended(
     }
 }
 
-/// The kept parts of the streams: the head of each, and its tail if bytes between them were dropped.
+/// The head of each stream, and its tail if bytes between them were dropped.
 fn chunks(streams: [(&'static str, Captured); 3]) -> Vec<OutputChunk> {
     let both = streams.into_iter().flat_map(|(stream, captured)| {
         let dropped_bytes = i64::try_from(captured.dropped_bytes).unwrap_or(i64::MAX);
@@ -90,7 +85,6 @@ fn chunks(streams: [(&'static str, Captured); 3]) -> Vec<OutputChunk> {
     both.filter(|chunk| !chunk.content.is_empty() || chunk.dropped_bytes > 0).collect()
 }
 
-/// The part of a claim that a release needs.
 struct Unstarted {
     dispatch_id: DispatchId,
     tenant_id: TenantId,
@@ -99,13 +93,12 @@ struct Unstarted {
     claimed_at: DateTime<Utc>,
 }
 
-/// The end of a claimed attempt that is released without having started.
 pub(crate) fn released(claimed: &Claimed, reason: ReleaseReason) -> Ended {
     let &Claimed { dispatch_id, tenant_id, job_id, token, claimed_at, .. } = claimed;
     released_unstarted(&Unstarted { dispatch_id, tenant_id, job_id, token, claimed_at }, reason)
 }
 
-/// The end of an attempt whose claim this worker never received.
+/// This worker never received the claim.
 pub(crate) fn released_unknown(attempt: &OpenAttempt) -> Ended {
     let &OpenAttempt { dispatch_id, tenant_id, job_id, token, claimed_at, .. } = attempt;
     released_unstarted(&Unstarted { dispatch_id, tenant_id, job_id, token, claimed_at }, CLAIM_UNANSWERED)

@@ -1,9 +1,7 @@
 //! The secrets of one attempt: read and opened just before it runs.
 //!
-//! The worker reads them with one statement, and only for functions that name secrets. It caches
-//! nothing, so a new value takes effect with the next attempt. A secret that does not exist or
-//! cannot be opened fails the attempt, and the retry policy decides. An unavailable database is not
-//! the attempt's fault: the attempt is released.
+//! Nothing is cached, so a new value takes effect with the next attempt. A missing or unreadable
+//! secret fails the attempt. If the database is unavailable, the attempt is released.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -17,20 +15,18 @@ use secrecy::ExposeSecret as _;
 use crate::backend::{Backend, Claimed, SealedSecret};
 use crate::handlers::{ErrorClass, MissingSecret, Report, Secrets};
 
-/// Maximum bytes of all values of one attempt: the worker searches all output of the attempt for each
-/// of them, in many forms.
+/// Of all values of one attempt: all output is searched for each of them, in many forms.
 const MOST_BYTES: usize = 128 * 1024;
 
-/// Why the key file cannot be used.
+/// The key file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeysError {
-    /// The file is not private, or cannot be read.
+    /// The file is not private, or unreadable.
     #[error("the file of secrets-key-file (SECRETS_KEY_FILE) cannot be used")]
     File(#[from] PrivateFileError),
     /// The file holds no valid keys.
     #[error("{path} of secrets-key-file (SECRETS_KEY_FILE) holds no keys", path = path.display())]
     Keys {
-        /// Path of the file.
         path: PathBuf,
         /// The cause.
         #[source]
@@ -38,7 +34,6 @@ pub enum KeysError {
     },
 }
 
-/// The keys of this worker, if it has a key file.
 pub(crate) fn keys(settings: &SecretsSettings) -> Result<Option<SecretKeys>, KeysError> {
     let Some(path) = &settings.key_file else { return Ok(None) };
     let text = private_file::read(path)?;
@@ -46,8 +41,7 @@ pub(crate) fn keys(settings: &SecretsSettings) -> Result<Option<SecretKeys>, Key
     keys.map(Some).map_err(|source| KeysError::Keys { path: path.clone(), source })
 }
 
-/// Reads the secrets that the configuration of a claimed run names. The error is the report of an
-/// attempt that cannot run.
+/// The error is the report of an attempt that cannot run.
 pub(crate) async fn load(
     backend: &Backend,
     keys: Option<&SecretKeys>,
@@ -59,7 +53,7 @@ pub(crate) async fn load(
         return Ok(Secrets::default());
     }
     let failed = |class, message: &str| Box::new(Report::failed(class, message));
-    // The row may be older than the limit that would reject it.
+    // The row may be older than the limit.
     if names.len() > MOST_SECRETS {
         let message = format!("the function names {} secrets; the most is {MOST_SECRETS}", names.len());
         return Err(failed(ErrorClass::InvalidConfig, &message));

@@ -24,7 +24,6 @@ const LEASE_IN_DOUBT: ReleaseReason = ReleaseReason {
     message: "the worker had not renewed its lease in time, so another worker may have the run and the attempt did not start",
 };
 
-/// The conditions that end the wait for a slot.
 pub(crate) struct Bounds<'a> {
     kill: &'a CancellationToken,
     stop_claiming: &'a CancellationToken,
@@ -41,7 +40,6 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// How the wait for a slot ended.
 #[derive(Debug)]
 pub(crate) enum SlotOutcome {
     Slot(OwnedSemaphorePermit),
@@ -49,7 +47,7 @@ pub(crate) enum SlotOutcome {
     Killed,
 }
 
-/// Waits for a slot, for at most [`SLOT_WAIT`].
+/// Waits for at most [`SLOT_WAIT`].
 pub(crate) async fn wait_for_slot(slots: &Arc<Semaphore>, bounds: &Bounds<'_>) -> SlotOutcome {
     let Bounds { kill, stop_claiming, trusted_until } = bounds;
     if kill.is_cancelled() {
@@ -68,7 +66,7 @@ pub(crate) async fn wait_for_slot(slots: &Arc<Semaphore>, bounds: &Bounds<'_>) -
             slot = slots.clone().acquire_owned() => slot.map_or(SlotOutcome::Release(NO_SLOT), SlotOutcome::Slot),
         },
     };
-    // A process that was suspended and continues may get here before its heartbeat notices the
+    // A process that continues after a suspension may get here before its heartbeat detects the
     // delay.
     match outcome {
         SlotOutcome::Slot(_) if monotonic() >= *trusted_until.borrow() => {
@@ -96,7 +94,6 @@ mod tests {
         trusted_until.send_replace(now + Duration::from_secs(60));
         let held = wait_for_slot(&slots, &late).await;
         assert!(matches!(held, SlotOutcome::Slot(_)), "{held:?}");
-        // The slot becomes free after the lease has expired.
         let waiting = wait_for_slot(&slots, &late);
         let freeing = async {
             trusted_until.send_replace(now);

@@ -1,9 +1,7 @@
 //! An attempt as a span in the trace of its run, for the log and for a collector of traces.
 //!
-//! Both use the same ids: the trace of the run, and the end of the attempt id as the span. The
-//! handler receives this context, so that its calls are part of the attempt. The worker sends the
-//! span to the collector when an attempt ends that its handler had started, and also for killed
-//! attempts.
+//! The span id is the end of the attempt id. The worker sends the span when an attempt ends that
+//! its handler had started, also if it was killed.
 
 use std::time::{Duration, Instant};
 
@@ -15,12 +13,10 @@ use sched_runtime::traces::{Kind, Place, Span, Traces, Value};
 
 use crate::backend::{Claimed, Ended};
 
-/// The context of an attempt in the trace of its run.
 pub(crate) fn trace(claimed: &Claimed) -> TraceContext {
     run(claimed).attempt(id(claimed))
 }
 
-/// The fields of every log line of an attempt.
 pub(crate) fn log_span(claimed: &Claimed) -> tracing::Span {
     let attempt = trace(claimed);
     tracing::info_span!(
@@ -32,7 +28,7 @@ pub(crate) fn log_span(claimed: &Claimed) -> tracing::Span {
     )
 }
 
-/// The span of an attempt that has a slot: opened once, closed once with the outcome.
+/// Opened once, closed once with the outcome.
 #[must_use = "an open span is sent only when it is closed"]
 pub(crate) struct AttemptTrace<'a> {
     traces: &'a Traces,
@@ -40,10 +36,8 @@ pub(crate) struct AttemptTrace<'a> {
     opened: Instant,
 }
 
-/// How the span of an attempt ends.
 pub(crate) enum TraceOutcome<'a> {
     Ended(&'a Ended),
-    /// The reason of the kill.
     Killed(&'static str),
     /// The handler started nothing, so there is no span to send.
     NotStarted,
@@ -54,7 +48,7 @@ impl<'a> AttemptTrace<'a> {
         Self { traces, worker, opened: monotonic() }
     }
 
-    /// Sends the span to the collector, if there is one. Returns the time since the span was opened.
+    /// Returns the time since the span was opened.
     pub(crate) fn close(self, claimed: &Claimed, outcome: TraceOutcome<'_>) -> Duration {
         let elapsed = self.opened.elapsed();
         let took = match outcome {
@@ -90,7 +84,6 @@ fn finished(worker: WorkerId, claimed: &Claimed, outcome: &TraceOutcome<'_>) -> 
         TraceOutcome::Ended(ended) => {
             attributes.push(("outcome", ended.outcome.as_str().into()));
             attributes.extend(ended.record.error_class.as_deref().map(|class| ("error.type", class.into())));
-            // An attempt that a stopping worker releases has not failed.
             let is_failure = !matches!(ended.outcome, AttemptOutcome::Completed | AttemptOutcome::Released);
             is_failure.then(|| ended.record.error_message.clone().unwrap_or_default())
         }

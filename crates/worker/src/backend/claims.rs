@@ -8,7 +8,6 @@ use sched_model::domain::ids::{ClaimToken, WorkerId};
 use sched_model::recovery::dead_workers;
 use sched_model::running::claims::{self, Claimed, Looked, Wanted};
 
-/// A connection that claims runs.
 pub(crate) struct ClaimConnection(Pooled);
 
 impl ClaimConnection {
@@ -16,8 +15,7 @@ impl ClaimConnection {
         Self(conn)
     }
 
-    /// Attempts that the database holds for this worker and that are not among `known`: claims
-    /// whose answer was lost.
+    /// Attempts that the database holds and that are not in `known`: claims whose answer was lost.
     pub(crate) async fn unknown(
         &mut self,
         worker: WorkerId,
@@ -26,8 +24,7 @@ impl ClaimConnection {
         dead_workers::unknown_claims(&mut self.0, worker, known).await
     }
 
-    /// Claims a run that waits alone in its queues, with a fraction of the work of
-    /// [`ClaimConnection::claim`].
+    /// Claims a run that waits alone, for a fraction of the cost of [`ClaimConnection::claim`].
     pub(crate) async fn claim_lone(
         &mut self,
         worker: WorkerId,
@@ -36,17 +33,14 @@ impl ClaimConnection {
         claims::claim_lone(&mut self.0, worker, queues).await
     }
 
-    /// Claims from queues without limits.
     pub(crate) async fn claim(&mut self, wanted: &Wanted<'_>) -> Result<Looked, DbError> {
         claims::look(&mut self.0, wanted).await
     }
 
-    /// Claims from queues with limits.
     pub(crate) async fn claim_limited(&mut self, wanted: &Wanted<'_>) -> Result<Looked, DbError> {
         claims::claim_limited(&mut self.0, wanted).await
     }
 
-    /// Time until the next run of these queues may be claimed.
     pub(crate) async fn next_claimable(&mut self, queues: &[String]) -> Result<Option<Duration>, DbError> {
         claims::next_claimable(&mut self.0, queues).await
     }

@@ -7,10 +7,9 @@ use sched_model::domain::ids::{ClaimToken, DispatchId, WorkerId};
 use sched_model::running::workers::{self, Beat, BeatOutcome};
 use sched_model::{Conn, Database, DbError};
 
-/// The connection of the heartbeats, opened when it is needed.
+/// Opened on first use.
 ///
-/// A future that fails or is dropped takes its connection along, because the connection may be in
-/// the middle of an answer. The next call opens a new one.
+/// A future that fails or is dropped closes the connection, because an answer may be half-read.
 pub(crate) struct HeartbeatConnection {
     database: Arc<Database>,
     conn: Option<Conn>,
@@ -21,7 +20,6 @@ impl HeartbeatConnection {
         Self { database, conn: None }
     }
 
-    /// Renews the lease, unless it is lost.
     pub(crate) async fn beat(&mut self, worker: WorkerId, beat: Beat) -> Result<BeatOutcome, DbError> {
         let mut conn = match self.conn.take() {
             Some(conn) => conn,
@@ -32,8 +30,8 @@ impl HeartbeatConnection {
         Ok(outcome)
     }
 
-    /// The attempts among these that must end: cancelled ones, and ones whose claim was taken away.
-    /// Reads nothing while no heartbeat has opened the connection.
+    /// Attempts that are cancelled or whose claim was taken away. Reads nothing before the first
+    /// heartbeat.
     pub(crate) async fn attempts_to_end(
         &mut self,
         held: &[(DispatchId, ClaimToken)],

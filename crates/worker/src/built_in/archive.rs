@@ -2,18 +2,16 @@
 //! after that.
 //!
 //! A month becomes one object, gzipped lines of JSON, with a checksum file beside it. The job reads
-//! the object back from storage. It stores the checksum only if it equals that of the written data
-//! and the number of lines equals the number of rows. It drops the month only after the checksum is
-//! stored. If the process dies at any point, the next run finds the month still there. Without a
-//! checksum file, it writes the object again, over any existing object; with one, it verifies the
-//! object again and drops the month.
+//! the object back. It stores the checksum only if it equals that of the written data and the
+//! number of lines equals the number of rows, and then drops the month. If the process dies before
+//! the drop, the next run finds the month. Without a checksum file, it overwrites the object; with
+//! one, it verifies the object again.
 //!
 //! # Design notes
-//! - An object is named after its table and the table's OID, so a month that returns (restored
-//!   from a backup) does not meet its earlier archive. If it does and the numbers of rows differ,
-//!   the job rejects it instead of overwriting the object.
-//! - Objects appear completely or not at all: S3 guarantees this by multipart uploads, a folder
-//!   by renaming.
+//! - The name of an object contains the table's OID, so a month that returns from a backup has
+//!   another name. If the name exists and the numbers of rows differ, the job rejects the month.
+//! - Objects appear completely or not at all: by multipart uploads of S3, or by renaming in a
+//!   folder.
 
 mod target;
 mod verify;
@@ -30,26 +28,22 @@ use target::Store;
 
 pub use target::ArchiveTarget;
 
-/// Blocks of a month that one statement counts: half a gigabyte, which even a slow disk reads well
-/// within the statement timeout.
+/// Counted by one statement: 512 MiB, which a slow disk reads within the statement timeout.
 const COUNTED_BLOCKS: i64 = 65_536;
 
-/// The job has no arguments.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Args {}
 
-/// The result of a run.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
     archived: Vec<Archived>,
     rows: u64,
     bytes: u64,
-    /// Months that remain because the run was cancelled.
+    /// The run was cancelled.
     left: usize,
 }
 
-/// One archived month.
 #[derive(Debug, Serialize)]
 struct Archived {
     table: String,
@@ -59,13 +53,10 @@ struct Archived {
     sha256: String,
 }
 
-/// The content of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Content {
     rows: u64,
-    /// As stored, compressed.
     bytes: u64,
-    /// Of the object as stored, in hexadecimal.
     sha256: String,
 }
 
@@ -108,7 +99,7 @@ pub(super) async fn run(system: &System, ctx: &Ctx, _: Args) -> Result<Report, H
     Err(HandlerError::new("archive_failed", text))
 }
 
-/// Archives one month and drops it. `None` if it was cancelled before the drop.
+/// `None` if it was cancelled before the drop.
 async fn one(
     conn: &mut Conn,
     ctx: &Ctx,
@@ -145,10 +136,10 @@ async fn one(
     }))
 }
 
-/// Returns the intact archive of this month that an earlier run has written.
+/// From an earlier run, if it is intact.
 async fn kept(store: &Store, name: &str, rows: u64) -> Result<Option<Content>, HandlerError> {
     let Some(checksum) = store.checksum(name).await? else { return Ok(None) };
-    // An unreadable object is written again: its rows still exist.
+    // Written again: its rows still exist.
     let Ok(found) = verify::read_back(store, name).await else { return Ok(None) };
     if found.sha256 != checksum {
         return Ok(None);
@@ -166,7 +157,6 @@ async fn kept(store: &Store, name: &str, rows: u64) -> Result<Option<Content>, H
 pub(super) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a String cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
     })

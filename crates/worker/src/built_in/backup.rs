@@ -1,16 +1,14 @@
 //! `sched.backup`: dumps the scheduler's own database with `pg_dump` into a folder of the worker's
 //! machine.
 //!
-//! The worker reads the dump from a pipe, counts and hashes it, and writes it to a file whose name
-//! marks it as incomplete. The file is synced, gets its checksum beside it and only then its final
-//! name. A worker that dies leaves a file `….part`, which the next run removes, and a `pg_dump`
-//! that exits at its broken pipe. `pg_dump` gets the password in its environment, never on its
+//! The worker reads the dump from a pipe into a file `….part`. It syncs the file, renames it, and
+//! writes the checksum beside it. If the worker dies, the next run removes the file, and `pg_dump`
+//! exits at its broken pipe. `pg_dump` reads the password from its environment, never from its
 //! command line.
 //!
 //! # Design notes
-//! - The format is the custom format of `pg_dump`: compressed, with selective restore by
-//!   `pg_restore`. Backups do not end in `.dump`, so that other scripts that clean up the same
-//!   folder by that suffix ignore them.
+//! - The custom format is compressed and permits selective restore. Backups do not end in `.dump`,
+//!   so that scripts that clean up by that suffix ignore them.
 
 mod connection;
 mod folder;
@@ -26,11 +24,10 @@ use connection::Connection;
 use folder::Folder;
 use pg_dump::PgDump;
 
-/// The arguments of the job.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Args {
-    /// How many backups are kept. The default is `BACKUP_KEEP` of the worker.
+    /// The default is `BACKUP_KEEP` of the worker.
     keep: Option<u32>,
 }
 
@@ -40,7 +37,6 @@ pub(super) struct Report {
     bytes: u64,
     sha256: String,
     seconds: f64,
-    /// Older backups that were removed.
     removed: Vec<String>,
     server_version: u32,
 }
@@ -59,7 +55,7 @@ pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<Report
     let mut conn = system.conn().await?;
     let (server_version, now) =
         (archive::server_version(&mut conn).await?, database_clock::now(&conn).await?);
-    // Not needed while the dump runs, which may take long.
+    // A dump may take long.
     drop(conn);
     let program = PgDump::find(system.settings.pg_bin_dir.as_deref(), server_version).await?;
     let folder = Folder::open(dir).await?;

@@ -4,7 +4,6 @@ use sched_model::DbError;
 
 use crate::handlers::native::HandlerError;
 
-/// Why a message was not sent.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) class: &'static str,
@@ -21,7 +20,6 @@ impl Failure {
         Self { class, message: message.into(), is_final: false, is_for_all: false }
     }
 
-    /// Marks the failure as permanent.
     pub(super) fn for_good(self) -> Self {
         Self { is_final: true, ..self }
     }
@@ -31,7 +29,7 @@ impl Failure {
         Self { is_for_all: true, ..self }
     }
 
-    /// The error for the history of the job, which other tenants can read.
+    /// For the history of the job, which other tenants can read.
     pub(super) fn shown(self) -> HandlerError {
         let message = if self.is_for_all {
             self.message

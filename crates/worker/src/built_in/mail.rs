@@ -1,8 +1,6 @@
-//! Sends e-mail through the mail server of the worker's settings. Pure except for [`Mailer::send`].
+//! Sends e-mail through the mail server of the worker's settings.
 //!
-//! Each address gets a separate SMTP session: a server that rejects one of several recipients
-//! rejects the message, and one wrong address must not block the other addresses. Notifications are
-//! rare, and a persistent connection would need supervision.
+//! Each address gets a separate SMTP session: one wrong address must not block the others.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,10 +15,10 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use super::delivery_failure::Failure;
 
-/// Timeout of each step of the SMTP session.
+/// Of each step of the SMTP session.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Error classes of a server that rejects one address, which need not affect other addresses.
+/// Classes of a server that rejects one address, not all.
 pub(super) const OF_ONE_ADDRESS: [&str; 2] = [REJECTED, DEFERRED];
 const REJECTED: &str = "mail_rejected";
 const DEFERRED: &str = "mail_deferred";
@@ -39,7 +37,7 @@ impl fmt::Debug for Mailer {
     }
 }
 
-/// Unusable settings of e-mail. The error does not repeat them: the URL contains a password.
+/// Unusable settings of e-mail. The error omits the URL, which contains a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidMailer {
     #[error("must be smtps://user:password@host:465, smtp://host:587?tls=required or smtp://host:25")]
@@ -50,9 +48,9 @@ pub enum InvalidMailer {
 
 #[derive(Debug)]
 pub(super) struct Mail<'a> {
-    /// The same for every attempt to send the message.
+    /// The same for every attempt.
     pub(super) id: String,
-    /// All recipients, visible to each of them.
+    /// Visible to each recipient.
     pub(super) to: &'a [String],
     pub(super) subject: String,
     pub(super) text: String,
@@ -72,7 +70,6 @@ impl Mailer {
         Ok(Self { transport, from })
     }
 
-    /// Sends a message to the server for one of its addresses.
     pub(super) async fn send(&self, mail: &Mail<'_>, to: &str) -> Result<(), Failure> {
         let message = self.message(mail)?;
         let to: Address = to.parse().map_err(|error: AddressError| unfit(&error))?;
@@ -82,7 +79,7 @@ impl Mailer {
             Ok(_taken) => Ok(()),
             Err(error) if is_of_all(&error) => Err(Failure::new("mail_failed", describe(&error))),
             Err(error) if error.is_permanent() => Err(Failure::new(REJECTED, describe(&error)).for_good()),
-            // The server answers but rejects the message for now, possibly for this address only.
+            // Possibly for this address only.
             Err(error) if error.is_transient() => Err(Failure::new(DEFERRED, describe(&error))),
             Err(error) => Err(Failure::new("mail_failed", describe(&error))),
         }
@@ -108,8 +105,8 @@ fn unfit(error: &(dyn std::error::Error + 'static)) -> Failure {
     Failure::new("mail_not_made", describe(error)).for_good()
 }
 
-/// Whether the server rejects all messages of this worker: it shuts down (RFC 5321), or
-/// authentication fails (RFC 4954). The operator must fix this, not the tenant.
+/// The server shuts down (RFC 5321), or authentication fails (RFC 4954). The operator must fix
+/// this, not the tenant.
 fn is_of_all(error: &lettre::transport::smtp::Error) -> bool {
     let of_all = ["421", "454", "530", "534", "535", "538"];
     error.status().is_some_and(|code| of_all.contains(&code.to_string().as_str()))

@@ -1,10 +1,9 @@
 //! `sched.notify`: sends one notification to its channel.
 //!
-//! The leader dispatches a run for each message and reads the result of the message from the end of
-//! the run. Webhooks and chats are called like `http` functions, with the same address checks. A
-//! message may arrive twice, because any attempt may run twice; its id stays the same. Errors never
-//! contain the URL of a chat, which is a secret. Error details of a tenant are stored with the
-//! message only, because members of another tenant, the default one, can read the history of this
+//! The leader dispatches a run for each message and reads the result from the end of the run.
+//! Webhooks and chats pass the address checks of `http` functions. A message may arrive twice, with
+//! the same id. Errors never contain the URL of a chat, which is a secret. Error details of a
+//! tenant are stored with the message only: members of another tenant can read the history of this
 //! job.
 
 use std::time::Duration;
@@ -26,10 +25,9 @@ use super::mail::{Mail, Mailer, OF_ONE_ADDRESS};
 use crate::handlers::native::{Ctx, HandlerError};
 use crate::handlers::{ErrorClass, Execution, Live, Outcome, Secrets};
 
-/// Timeout of a request. It is short, because messages to a server that hangs occupy slots.
+/// Short, because messages to a hanging server occupy slots.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Longer error messages are cut, in characters.
 const MAX_MESSAGE_CHARS: usize = 1_000;
 
 #[derive(Debug, Deserialize)]
@@ -82,7 +80,7 @@ async fn send(system: &System, ctx: &Ctx, tenant: TenantId, id: Uuid) -> Result<
         Some(name) => Some((name.clone(), open(system, &mut conn, tenant, name).await?)),
         None => None,
     };
-    // Not needed while the receiver is slow.
+    // The receiver may be slow.
     drop(conn);
     let message = Message { system, ctx, tenant, delivery: &delivery };
     let kind = channel.kind;
@@ -118,8 +116,7 @@ struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// Sends an e-mail to each address that has not received it yet, and records each success, so that
-    /// a retry sends only to the remaining addresses.
+    /// Records each success, so that a retry skips the address.
     async fn email(&self, mailer: &Mailer, addresses: &[String]) -> Result<(), Failure> {
         let Self { system, ctx, tenant, delivery } = *self;
         let (subject, text) = shown(delivery);
@@ -127,8 +124,8 @@ impl Message<'_> {
         let mut refused: Vec<(&str, Failure)> = Vec::new();
         let mut left: Vec<&String> =
             addresses.iter().filter(|address| !delivery.reached.contains(address)).collect();
-        // Each attempt starts with another address, so that an address at which the server hangs does
-        // not block the addresses after it.
+        // Each attempt starts with another address, so that one at which the server hangs does not
+        // block the others.
         let turn = usize::try_from(ctx.attempt()).unwrap_or(0).saturating_sub(1);
         let by = turn.checked_rem(left.len()).unwrap_or(0);
         left.rotate_left(by);
@@ -150,12 +147,11 @@ impl Message<'_> {
         refusal(refused, addresses.len())
     }
 
-    /// Sends a request like an `http` function and returns its status.
+    /// Like an `http` function. Returns the status.
     async fn call(&self, mut config: Value, body: Value, secrets: Secrets) -> Result<Option<Value>, Failure> {
         let Self { system, ctx, tenant, delivery } = *self;
         if let Some(fields) = config.as_object_mut() {
-            // The leader retries failures, and a message that was released as untried would wait
-            // forever.
+            // The leader retries failures. A message released as untried would wait forever.
             fields.insert("circuit_breaker".to_owned(), json!({"failures": 0}));
             fields.insert("max_response_chars".to_owned(), json!(0));
         }
@@ -184,13 +180,12 @@ impl Message<'_> {
         }
         let class = report.error_class.unwrap_or(ErrorClass::HandlerError);
         let failure = Failure::new(class.as_str(), report.error_message.unwrap_or_default());
-        // The worker would refuse the target again. All other failures may be fixed on the receiver's
-        // side.
+        // The worker would refuse the target again. The receiver may fix other failures.
         Err(if class == ErrorClass::TargetRefused { failure.for_good() } else { failure })
     }
 }
 
-/// Summarises rejected addresses. The failure is permanent if it is permanent for each of them.
+/// The failure is permanent if it is permanent for each address.
 fn refusal(refused: Vec<(&str, Failure)>, addresses: usize) -> Result<(), Failure> {
     let reasons: Vec<String> =
         refused.iter().map(|(address, failure)| format!("{address}: {}", failure.message)).collect();
@@ -208,7 +203,6 @@ fn shown(delivery: &DeliveryRecord) -> (String, String) {
     text(delivery.kind, &delivery.body)
 }
 
-/// Reads and decrypts a secret of the tenant.
 async fn open(
     system: &System,
     conn: &mut Conn,
@@ -237,7 +231,7 @@ fn webhook(channel: &ChannelRecord, secret: Option<(String, SecretString)>) -> (
     (config, secret.into_iter().collect())
 }
 
-/// The URL of a chat, which is a secret.
+/// The URL is a secret.
 fn chat_url(channel: &ChannelRecord, secret: Option<(String, SecretString)>) -> Result<String, Failure> {
     let value = secret.map(|(_, value)| value.expose_secret().trim().to_owned());
     value.filter(|url| url_mistake(url).is_none()).ok_or_else(|| {

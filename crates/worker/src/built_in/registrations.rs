@@ -1,8 +1,7 @@
 //! `sched.partitions` and `sched.stale_instances`: housekeeping of the leader on demand.
 //!
-//! The leader does not delegate this work to a job, because its correctness depends on existing
-//! partitions and on short lists. So these jobs usually find no work. An operator triggers them to
-//! run the work now and to see its result.
+//! The leader does not delegate this work: its correctness depends on existing partitions and short
+//! lists. So these jobs usually find no work.
 
 use sched_model::connection::database_clock;
 use sched_model::{Conn, DbError, cluster::leadership, connection::partitions, running::workers, transact};
@@ -11,17 +10,15 @@ use serde::{Deserialize, Serialize};
 use super::{System, housekeeping_settings};
 use crate::handlers::native::{Ctx, HandlerError};
 
-/// The jobs have no arguments.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NoArgs {}
 
-/// The result of `sched.partitions`.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Months {
     made: Vec<String>,
     removed: Vec<String>,
-    /// Months that were in use, or that the database refused to remove. The next run tries again.
+    /// In use, or not removable. The next run tries again.
     left: Vec<String>,
     how: &'static str,
 }
@@ -66,7 +63,6 @@ pub(super) async fn partitions(system: &System, ctx: &Ctx, _: NoArgs) -> Result<
     Ok(done)
 }
 
-/// The result of `sched.stale_instances`.
 #[derive(Debug, Serialize)]
 pub(super) struct Gone {
     schedulers: usize,

@@ -1,9 +1,7 @@
 //! `sched.retention`: removes old finished rows, page by page.
 //!
-//! Each page is a short transaction that does not wait for locks. A run starts with the oldest rows
-//! and ends when no row is left, its time is up or it is cancelled. Only a complete run stores the
-//! mark that relieves the leader of this work. So an installation whose workers do not run this job
-//! is cleaned up by the leader.
+//! Each page is a short transaction that does not wait for locks. Only a run that leaves no old row
+//! stores the mark that relieves the leader of this work.
 
 use std::time::Duration;
 
@@ -19,16 +17,14 @@ use uuid::Uuid;
 use super::{System, housekeeping_settings};
 use crate::handlers::native::{Ctx, HandlerError};
 
-/// Pause between two rounds of pages, which leaves capacity for other work on a busy database.
+/// Leaves capacity for other work on a busy database.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The arguments of the job.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Args {
-    /// Maximal rows per page.
     page_rows: u32,
-    /// A run ends between two pages after so many seconds.
+    /// A run ends between two pages after this.
     work_seconds: u32,
 }
 
@@ -38,7 +34,6 @@ impl Default for Args {
     }
 }
 
-/// The number of removed rows per kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Removed {
     dispatches: u64,
@@ -50,20 +45,18 @@ pub(super) struct Removed {
     attempts: u64,
     output: u64,
     events: u64,
-    /// Whether all due rows were removed.
     is_complete: bool,
 }
 
 /// The state of a run between two rounds of pages.
 struct Pruning {
     settings: Housekeeping,
-    /// Maximal rows per page.
     limit: i64,
     position: Position,
     gone: Removed,
 }
 
-/// The position of a run: the keys after which it continues, `None` at the end.
+/// Keys after which a run continues, `None` at the end.
 struct Position {
     dispatches: Option<Uuid>,
     skips: Option<i64>,
@@ -118,7 +111,6 @@ pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<Remove
 }
 
 impl Pruning {
-    /// Removes one page of every kind that is not at its end.
     async fn round(&mut self, conn: &mut Conn) -> Result<(), DbError> {
         let Self { settings, limit, position, gone } = self;
         let limit = *limit;
@@ -146,7 +138,7 @@ impl Pruning {
                 Ok::<_, DbError>((page, answers))
             });
             let (page, answers) = cleared.await?;
-            // While there may be more answers, the last page of keys is scanned again, which is cheap.
+            // The last page of keys is scanned again, which is cheap.
             let has_more = answers >= u64::try_from(limit).unwrap_or(0);
             position.keys = page.next.or(has_more.then_some(after));
             gone.idempotency_keys += page.gone + answers;
@@ -158,8 +150,7 @@ impl Pruning {
     }
 }
 
-/// Removes a page of the audit log, of terms, of dead workers and of orphaned rows. Returns whether
-/// there may be more.
+/// Audit log, terms, dead workers and orphaned rows. Returns whether there may be more.
 async fn prune_history(
     conn: &mut Conn,
     cutoffs: &Cutoffs,

@@ -1,16 +1,13 @@
 //! The poller: claims as many runs as there are free slots, and more where attempts are short
 //! ([`crate::claiming::prefetch`]).
 //!
-//! It waits while the worker drains, waits for room, claims ([`crate::claiming`]) and starts the
-//! claimed runs; prefetched runs wait for a slot. After a claim that found nothing it pauses. The pause
-//! grows by half up to its maximum, with jitter, so an idle fleet costs very little. A notification
-//! ends the pause at once, a claimed run resets it, and it ends no later than the next retry is due.
-//! Notifications are hints: losing all of them costs only the pause.
+//! After a claim that found nothing it pauses. The pause grows by half up to its maximum, with
+//! jitter. A notification ends the pause at once, a claimed run resets it, and it ends no later
+//! than the next retry is due. A lost notification costs only the pause.
 //!
-//! A claim that failed in any way may have taken effect. Before the next claim, the worker therefore
-//! reads which attempts the database holds for it that it does not run, and releases them. When the
-//! session stops during a claim, the poller waits for the answer, and the claimed runs are released
-//! too.
+//! A claim that failed may have taken effect. Before the next claim, the worker reads which
+//! attempts the database holds for it that it does not run, and releases them. When the session
+//! stops during a claim, the poller waits for the answer and releases the claimed runs.
 
 use std::time::Duration;
 
@@ -20,16 +17,15 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use crate::claiming::{ClaimResult, Claiming};
 use crate::session::Session;
 
-/// Maximum runs per claim, so that its transaction stays short.
+/// Keeps the transaction short.
 const MAX_PER_CLAIM: usize = 500;
 
-/// The poller claims a retry this long after it is due, so that the database finds it due.
+/// After a retry is due, so that the database finds it due.
 const JUST_AFTER: Duration = Duration::from_millis(2);
 
-/// First pause after a claim that found only runs locked by other workers. It grows by half each time.
+/// First pause after a claim that found only locked runs. It grows by half each time.
 const CONTENDED: Duration = Duration::from_millis(5);
 
-/// Claims until the session stops.
 pub(crate) async fn run(session: Session) {
     let (shortest, longest) = session.worker.config.poll;
     let (mut pause, mut contended) = (shortest, CONTENDED);
@@ -46,7 +42,7 @@ pub(crate) async fn run(session: Session) {
         };
         let mut again_in = None;
         match claiming.claim(&session, places).await {
-            // All places were filled, so more runs may wait.
+            // More runs may wait.
             Ok(ClaimResult::Full) => {
                 pause = shortest;
                 contended = CONTENDED;
@@ -82,7 +78,6 @@ pub(crate) async fn run(session: Session) {
     }
 }
 
-/// Waits while the worker drains on request of an operator.
 async fn until_not_draining(draining: &mut watch::Receiver<bool>) {
     if draining.wait_for(|is_draining| !is_draining).await.is_err() {
         // The session owns the sender and outlives its poller.
@@ -90,7 +85,6 @@ async fn until_not_draining(draining: &mut watch::Receiver<bool>) {
     }
 }
 
-/// Waits for room, and takes a place for each run that the worker has room for.
 async fn room(session: &Session) -> Vec<OwnedSemaphorePermit> {
     let worker = &session.worker;
     loop {

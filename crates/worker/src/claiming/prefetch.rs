@@ -1,11 +1,9 @@
 //! How far ahead of its free slots a worker claims.
 //!
 //! With attempts of seconds, a worker claims only for its free slots: other workers can start the
-//! remaining runs sooner. With attempts of microseconds, one claim per free slot would be one round
-//! trip per handful of runs. So the worker learns how long its attempts take, and claims as many runs
-//! as its slots will start within [`WINDOW`]. The estimate may be wrong. A run that has not started
-//! after [`SLOT_WAIT`] is released, which does not count as an attempt. The worker then knows that the
-//! attempts in its slots are long.
+//! remaining runs sooner. With attempts of microseconds, this would be one round trip per handful
+//! of runs. So a worker claims as many runs as its slots will start within [`WINDOW`]. A run that
+//! has not started after [`SLOT_WAIT`] is released, which does not count as an attempt.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,24 +12,22 @@ use tokio::sync::Notify;
 
 /// Prefetched runs start within this time, if attempts keep their mean duration.
 const WINDOW: Duration = Duration::from_millis(100);
-/// Maximum runs claimed ahead of the free slots.
+/// Ahead of the free slots.
 pub(crate) const MAX_AHEAD: usize = 1_000;
-/// A claimed run that has not started after this is released.
+/// A claimed run that has not started is released.
 pub(crate) const SLOT_WAIT: Duration = Duration::from_secs(1);
-/// No attempt has ended yet. They may take long.
+/// Attempts may take long.
 const UNKNOWN: u64 = u64::MAX;
 /// Each attempt moves the mean by 1/WEIGHT of the difference.
 const WEIGHT: u64 = 16;
 
-/// Durations of the worker's attempts, and its claimed runs that wait for a slot.
 #[derive(Debug)]
 pub(crate) struct Prefetch {
     concurrency: usize,
-    /// Moving mean of the durations of attempts, in nanoseconds.
+    /// In nanoseconds.
     mean: AtomicU64,
-    /// Claimed runs that have not started.
     waiting: AtomicUsize,
-    /// Notified when a claimed run starts or is released.
+    /// A claimed run has started or was released.
     pub(crate) moved: Notify,
 }
 
@@ -45,37 +41,35 @@ impl Prefetch {
         }
     }
 
-    /// Records the duration of an attempt, or of a wait for a slot that timed out.
+    /// Also a wait for a slot that timed out.
     pub(crate) fn ended(&self, took: Duration) {
         let took = u64::try_from(took.as_nanos()).unwrap_or(UNKNOWN - 1);
         let (Ok(_) | Err(_)) = self.mean.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |mean| {
-            // A long attempt counts at once and in full: an estimate that is too short strands runs.
+            // A long attempt counts at once: with a short estimate, claimed runs would wait too
+            // long.
             Some(if mean == UNKNOWN || took > mean { took } else { mean - mean / WEIGHT + took / WEIGHT })
         });
     }
 
-    /// Records claimed runs.
     pub(crate) fn claimed(&self, runs: usize) {
         self.waiting.fetch_add(runs, Ordering::Relaxed);
         metrics::gauge!("sched_claimed_ahead").increment(u32::try_from(runs).map_or(0.0, f64::from));
     }
 
-    /// Records that a claimed run started or was released.
     pub(crate) fn begun(&self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         metrics::gauge!("sched_claimed_ahead").decrement(1.0);
         self.moved.notify_one();
     }
 
-    /// How many runs to claim now with so many free slots; 0 while that is not worth a statement.
+    /// 0 while a statement would not pay.
     pub(crate) fn room(&self, free_slots: usize) -> usize {
         let ahead = self.ahead();
         let room = (free_slots + ahead).saturating_sub(self.waiting.load(Ordering::Relaxed));
-        // Prefetching can wait for a larger batch; a free slot without a run is filled at once.
+        // A free slot without a run is filled at once.
         if room < ahead / 2 { 0 } else { room }
     }
 
-    /// How many runs to claim ahead of the free slots.
     fn ahead(&self) -> usize {
         let mean = self.mean.load(Ordering::Relaxed).max(1);
         let each = u64::try_from(WINDOW.as_nanos()).unwrap_or(u64::MAX) / mean;

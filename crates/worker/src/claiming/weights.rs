@@ -1,11 +1,10 @@
 //! Weights of queues: how the free slots are shared among the queues that have runs.
 //!
-//! Pure arithmetic. Queues of equal weight form one group with one claim, in which priority decides. As
-//! soon as two weights differ, each queue is its own group and gets places in proportion, spread
-//! evenly (`critical=5,default=1` means five, one, five, one). A group without runs leaves its places
-//! to the other groups and does not save them up.
+//! Queues of equal weight form one group with one claim, in which priority decides. As soon as two
+//! weights differ, each queue is its own group and gets places in proportion, spread evenly
+//! (`critical=5,default=1` means five, one, five, one). A group without runs does not save up its
+//! places.
 
-/// The largest weight of a queue.
 pub(crate) const HEAVIEST: u32 = 1_000;
 
 /// An invalid item of the setting `worker-queues`.
@@ -19,7 +18,7 @@ pub(crate) enum QueueError {
     Twice(String),
 }
 
-/// Parses `name` or `name=weight`; the weight of a plain name is 1.
+/// Parses `name` or `name=weight`; the default weight is 1.
 pub(crate) fn parse(items: &[String]) -> Result<(Vec<String>, Vec<u32>), QueueError> {
     let (mut names, mut weights) = (Vec::new(), Vec::new());
     for item in items {
@@ -42,28 +41,26 @@ pub(crate) fn parse(items: &[String]) -> Result<(Vec<String>, Vec<u32>), QueueEr
     Ok((names, weights))
 }
 
-/// Cost of a place for a group of weight 1. The heavier the group, the lower its cost.
+/// For a group of weight 1. The heavier the group, the lower its cost.
 const COST: u64 = 1_000_000;
 
-/// Queues that share one claim.
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
     pub(crate) queues: Vec<String>,
     cost: u64,
-    /// Sum of the costs of the places it has used. The group with the lowest sum is next.
+    /// Sum of the costs of used places. The lowest sum is next.
     paid: u64,
     /// The latest claim found no run in it.
     was_idle: bool,
 }
 
 impl Group {
-    /// Records that it had runs for so many places.
+    /// The group had runs for so many places.
     pub(crate) fn used(&mut self, places: usize) {
         self.paid += self.cost * u64::try_from(places).unwrap_or(0);
     }
 }
 
-/// The groups for queues with these weights.
 pub(crate) fn groups(queues: &[String], weights: &[u32]) -> Vec<Group> {
     let group = |queues: Vec<String>, weight: u32| Group {
         queues,
@@ -79,11 +76,10 @@ pub(crate) fn groups(queues: &[String], weights: &[u32]) -> Vec<Group> {
     }
 }
 
-/// Splits `places` among the groups with work; returns the places of each. A group pays only for the
-/// places that it uses ([`Group::used`]).
+/// A group pays only for used places ([`Group::used`]).
 pub(crate) fn split(groups: &mut [Group], has_work: &[bool], places: usize) -> Vec<usize> {
     let mut shares = vec![0; groups.len()];
-    // A group that was idle does not save up unused places.
+    // No saved-up places of an idle group.
     let working = groups.iter().zip(has_work).filter(|(group, works)| **works && !group.was_idle);
     let least = working.map(|(group, _)| group.paid).min().unwrap_or(0);
     for (group, works) in groups.iter_mut().zip(has_work) {
@@ -118,7 +114,6 @@ mod tests {
         groups(&queues, &weights)
     }
 
-    /// Splits places, and all of them are used.
     fn use_all(groups: &mut [Group], has_work: &[bool], places: usize) -> Vec<usize> {
         let shares = split(groups, has_work, places);
         groups.iter_mut().zip(&shares).for_each(|(group, used)| group.used(*used));
@@ -169,7 +164,6 @@ mod tests {
         let mut groups = groups_of("critical=3,bulk=1,idle=9");
         let mut sums = [0, 0];
         for _ in 0..40 {
-            // Only the claim shows that it has no work.
             split(&mut groups, &[true, true, true], 1);
             let shares = use_all(&mut groups, &[true, true, false], 1);
             sums = [sums[0] + shares[0], sums[1] + shares[1]];

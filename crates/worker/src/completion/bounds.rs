@@ -9,7 +9,6 @@ use super::*;
 use crate::backend::{DbError, OutputChunk, Record};
 use crate::completion::retry_budget::RetryBudget;
 
-/// An attempt with that many bytes of output.
 fn with_output(bytes: usize) -> Ended {
     let content = "x".repeat(bytes);
     let output = vec![OutputChunk { stream: "stdout", chunk: 0, content, dropped_bytes: 0 }];
@@ -36,7 +35,6 @@ fn with_output(bytes: usize) -> Ended {
     }
 }
 
-/// A completer without a database.
 fn completer() -> (Completer, CompleterHandle) {
     let slots = Arc::new(tokio::sync::Semaphore::new(10));
     Completer::new(Backend::unreachable(), Arc::new(Counters::new()), Arc::default(), slots)

@@ -7,7 +7,7 @@ use sched_model::domain::run_state::DispatchEvent;
 
 use crate::backend::Ended;
 
-/// The outcomes that a worker stores. The leader counts lost attempts.
+/// The leader counts lost attempts.
 const OUTCOMES: [AttemptOutcome; 5] = [
     AttemptOutcome::Completed,
     AttemptOutcome::Failed,
@@ -16,7 +16,6 @@ const OUTCOMES: [AttemptOutcome; 5] = [
     AttemptOutcome::Released,
 ];
 
-/// Exports the counters with the value 0.
 pub(crate) fn show() {
     for outcome in OUTCOMES {
         metrics::counter!("sched_attempts_total", "status" => outcome.public_name()).increment(0);
@@ -34,7 +33,6 @@ pub(crate) fn show() {
     );
 }
 
-/// Counts attempts whose end was stored.
 pub(super) fn count<'a>(stored: impl IntoIterator<Item = &'a Ended>) {
     let mut outcomes: HashMap<&'static str, u64> = HashMap::new();
     let (mut retries, mut kept, mut dropped) = (0, 0, 0);

@@ -1,4 +1,4 @@
-//! Open claims: how many runs of each claim have no stored result yet.
+//! Open claims: the number of runs of each claim without a stored result.
 //!
 //! In memory only. If the process dies, the leader deletes its finished claims.
 
@@ -7,15 +7,14 @@ use std::sync::{Mutex, PoisonError};
 
 use super::Message;
 
-/// The number of runs per claim without a stored result, and the finished claims that are not
-/// released.
+/// Runs per claim without a stored result, and finished claims that are not released.
 #[derive(Debug, Default)]
 pub(super) struct OpenClaims(Mutex<Claims>);
 
 #[derive(Debug, Default)]
 struct Claims {
     left: HashMap<i64, usize>,
-    /// Claims that two concurrent transactions finished. Neither could know that it was the last.
+    /// Two concurrent transactions finished the claim. Neither could detect that it was the last.
     unreleased: Vec<i64>,
 }
 
@@ -24,7 +23,7 @@ impl OpenClaims {
         self.locked(|claims| claims.left.insert(claim, runs));
     }
 
-    /// The claims that this batch finishes, and the finished claims that are not released.
+    /// Also earlier finished claims that are not released.
     pub(super) fn finished_by(&self, batch: &HashMap<i64, usize>) -> Vec<i64> {
         self.locked(|claims| {
             let covered =
@@ -35,8 +34,7 @@ impl OpenClaims {
         })
     }
 
-    /// Records a stored batch and the claims that were released with it. Returns whether finished
-    /// claims are not released.
+    /// Returns whether finished claims are not released.
     pub(super) fn stored(&self, batch: &HashMap<i64, usize>, released: &[i64]) -> bool {
         self.locked(|claims| {
             for (claim, ends) in batch {
@@ -54,12 +52,11 @@ impl OpenClaims {
     }
 
     fn locked<T>(&self, f: impl FnOnce(&mut Claims) -> T) -> T {
-        // A panic while the lock was held cannot have left an entry half-changed.
+        // A panic leaves every entry consistent.
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// The number of results per claim in a batch.
 pub(super) fn by_claim(batch: &[Message]) -> HashMap<i64, usize> {
     let mut ends = HashMap::new();
     for claim in batch.iter().filter_map(|message| message.claim) {

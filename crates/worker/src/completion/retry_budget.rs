@@ -1,6 +1,4 @@
-//! How long and how often the writer retries the same batch.
-//!
-//! It classifies errors and counts them. It lives as long as its batch.
+//! How long and how often the writer retries the same batch. It lives as long as its batch.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +8,6 @@ use crate::backend::DbError;
 
 use super::{HALVED_AFTER, PAUSES, REFUSED_AFTER};
 
-/// Decides whether a rejection is permanent, and how long to wait before the next try.
 pub(super) struct RetryBudget {
     since: Instant,
     pause: Duration,
@@ -23,7 +20,6 @@ impl RetryBudget {
         Self { since: monotonic(), pause: PAUSES.0, unanswered: 0 }
     }
 
-    /// Whether the database will reject the same batch always.
     pub(super) fn is_permanent(&self, error: &DbError) -> bool {
         match error {
             DbError::Constraint { .. } => true,
@@ -34,8 +30,7 @@ impl RetryBudget {
         }
     }
 
-    /// Records an error. Returns whether so many tries in a row had no answer that a smaller batch may
-    /// succeed.
+    /// Returns whether a smaller batch may succeed after so many tries without an answer.
     pub(super) fn is_unanswered(&mut self, error: &DbError) -> bool {
         let is_unanswered = matches!(error, DbError::Unavailable(_) | DbError::TimedOut(_));
         self.unanswered = if is_unanswered { self.unanswered + 1 } else { 0 };

@@ -1,4 +1,4 @@
-//! The size of a result: a cheap estimate for the bounds of the completer.
+//! A cheap estimate of the size of a result, for the bounds of the completer.
 
 use serde_json::Value;
 
@@ -7,7 +7,6 @@ use crate::backend::Ended;
 /// Bytes of a JSON value besides its text.
 const EACH: usize = 8;
 
-/// Approximate bytes of a result, in memory and on the wire.
 pub(crate) fn bytes_of(ended: &Ended) -> usize {
     let record = &ended.record;
     let output: usize = record.output.iter().map(|chunk| chunk.content.len()).sum();

@@ -1,8 +1,8 @@
 //! Storing one batch of results, with retries and notifications.
 //!
-//! [`RetryBudget`] separates results that the database rejects from results without an answer. Rejected
-//! results are stored without the content of their handler; unanswered results are stored again. A result whose
-//! outcome is unknown is read back before it counts as lost.
+//! Rejected results are stored without the content of their handler; results without an answer are
+//! stored again ([`RetryBudget`]). A result with an unknown outcome is read back before it counts
+//! as lost.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,18 +20,16 @@ use crate::backend::{Backend, DbError, Ended, Record};
 use crate::completion::open_claims::by_claim;
 use crate::completion::retry_budget::RetryBudget;
 
-/// Stores batches of results.
 #[derive(Debug, Clone)]
 pub(super) struct Writer {
     pub(super) backend: Backend,
     pub(super) counters: Arc<Counters>,
-    /// Wakes the poller of this worker.
     pub(super) wake: Arc<Notify>,
     pub(super) handle: CompleterHandle,
 }
 
 impl Writer {
-    /// Stores a batch, notifies the workers, and frees its permits.
+    /// Also notifies the workers and frees the permits.
     pub(super) async fn write(self, batch: Vec<Message>) {
         let ends = by_claim(&batch);
         let finished = self.handle.open_claims.finished_by(&ends);
@@ -59,7 +57,7 @@ impl Writer {
         drop(held);
     }
 
-    /// Releases finished claims when no further batch would do it.
+    /// When no further batch would release them.
     async fn release_claims(&self) {
         let claims = self.handle.open_claims.finished_by(&HashMap::new());
         if let Err(error) = self.backend.release(&claims).await {
@@ -70,8 +68,8 @@ impl Writer {
         }
     }
 
-    /// Wakes the poller of this worker for runs that wait again. Also notifies the other workers of runs
-    /// that are due at once, because a stopping worker released them.
+    /// Wakes the poller of this worker. Notifies other workers only of runs that are due at once,
+    /// because a stopping worker released them.
     async fn notify_released(&self, waits_again: &[Duration]) {
         if waits_again.is_empty() {
             return;
@@ -87,7 +85,7 @@ impl Writer {
         }
     }
 
-    /// Notifies this worker and all other workers that queues with limits have room.
+    /// Notifies all workers that queues with limits have room.
     async fn notify_room(&self, queues: &[String]) {
         if queues.is_empty() {
             return;
@@ -101,7 +99,7 @@ impl Writer {
         }
     }
 
-    /// Stores results and retries without limit.
+    /// Retries without limit.
     async fn store(&self, mut ended: Vec<Ended>, finished_claims: &[i64]) {
         let mut budget = RetryBudget::new();
         let mut is_unknown = false;
@@ -120,8 +118,8 @@ impl Writer {
             is_unknown = true;
             metrics::counter!("sched_completion_failures_total").increment(1);
             if budget.is_unanswered(&error) && ended.len() > 1 {
-                // The batch may be too large for the database. If the database is unavailable, each
-                // half waits for it.
+                // The batch may be too large. If the database is unavailable, each half waits for
+                // it.
                 let rest = ended.split_off(ended.len() / 2);
                 for half in [ended, rest] {
                     Box::pin(self.store(half, finished_claims)).await;
@@ -136,7 +134,7 @@ impl Writer {
                 );
                 budget.pause().await;
             } else if ended.len() > 1 {
-                // The database rejects one of them: store each alone.
+                // One of them is rejected: store each alone.
                 for one in std::mem::take(&mut ended) {
                     Box::pin(self.store(vec![one], finished_claims)).await;
                 }
@@ -151,8 +149,7 @@ impl Writer {
         }
     }
 
-    /// Counts rejected results: an earlier try without an answer had stored them, or their claims were
-    /// lost.
+    /// An earlier try without an answer stored them, or their claims were lost.
     async fn count_rejected(&self, rejected: &[Ended], is_unknown: bool) {
         let mut lost = rejected.len();
         if is_unknown && let Some(since) = rejected.iter().map(|one| one.record.started_at).min() {
@@ -177,8 +174,8 @@ impl Writer {
     }
 }
 
-/// The result without the content of its handler, as a failure with the reason. The run is not
-/// retried, because its handler has run.
+/// A failure without the content of the handler. The run is not retried, because its handler has
+/// run.
 fn bare(ended: Ended, error: &DbError) -> Ended {
     let verdict = Verdict { event: DispatchEvent::GiveUp, wait: None };
     let message =

@@ -1,26 +1,23 @@
 //! Keeps the head and the tail of an output stream of any length in bounded memory.
 //!
-//! Pure: the caller pushes bytes, and [`Capture::finish`] returns the kept text. Bytes of the
-//! middle are counted, never stored. The head shows how an attempt began, the tail how it failed.
+//! The head shows how an attempt began, the tail how it failed.
 
 use std::collections::VecDeque;
 
 use super::storable::{self, LONGEST_REST, is_continuation, without_cut_end};
 
-/// The kept text of an output stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// The beginning, or the whole output if no bytes were dropped.
+    /// The whole output if no bytes were dropped.
     pub head: String,
-    /// The end. Empty if no bytes were dropped.
+    /// Empty if no bytes were dropped.
     pub tail: String,
     pub total_bytes: u64,
-    /// Bytes between head and tail that were not kept.
     pub dropped_bytes: u64,
 }
 
 impl Captured {
-    /// Captures the worker's own lines about an attempt, up to [`MOST_OF_LINES`] bytes.
+    /// Lines of the worker, up to [`MOST_OF_LINES`] bytes.
     pub(super) fn of_lines(lines: &[String]) -> Self {
         let mut capture = Capture::new(MOST_OF_LINES);
         for line in lines {
@@ -43,7 +40,7 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    /// Keeps at most `limit` bytes, half of them from the head.
+    /// Half of `limit` bytes for the head.
     pub(super) fn new(limit: usize) -> Self {
         let head_limit = limit / 2;
         Self { head: Vec::new(), tail: VecDeque::new(), head_limit, tail_limit: limit - head_limit, total: 0 }
@@ -53,15 +50,14 @@ impl Capture {
         self.total = self.total.saturating_add(bytes.len() as u64);
         let (first, rest) = bytes.split_at(bytes.len().min(self.head_limit.saturating_sub(self.head.len())));
         self.head.extend_from_slice(first);
-        // Only the end of a piece that is longer than the tail can stay.
+        // Only the end of a long piece can stay.
         let (_, rest) = rest.split_at(rest.len().saturating_sub(self.tail_limit));
         let surplus = (self.tail.len() + rest.len()).saturating_sub(self.tail_limit);
         drop(self.tail.drain(..surplus));
         self.tail.extend(rest);
     }
 
-    /// Converts the kept bytes to text. If bytes were dropped, head and tail are cut back to whole
-    /// characters.
+    /// Cuts head and tail back to whole characters.
     pub(super) fn finish(self) -> Captured {
         let total_bytes = self.total;
         let mut head = self.head;
@@ -82,7 +78,7 @@ impl Capture {
     }
 }
 
-/// Removes the remaining bytes of a character whose first bytes were dropped.
+/// The rest of a character whose start was dropped.
 fn without_cut_start(bytes: &[u8]) -> &[u8] {
     let rest = bytes.iter().take(LONGEST_REST).take_while(|byte| is_continuation(**byte)).count();
     let (_, whole) = bytes.split_at(rest);

@@ -1,4 +1,4 @@
-//! What every handler provides, and the map from handler types to handlers.
+//! The trait of all handlers, and the map from handler types to handlers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,6 @@ use tracing::Instrument as _;
 
 use super::{ErrorClass, Execution, Report};
 
-/// Runs functions of one handler type.
 pub trait Handler: fmt::Debug + Send + Sync {
     /// Runs one attempt to its end. Every failure is a report.
     ///
@@ -23,8 +22,8 @@ pub trait Handler: fmt::Debug + Send + Sync {
     /// once.
     fn run<'a>(&'a self, execution: Execution, cancel: &'a CancellationToken) -> BoxFuture<'a, Report>;
 
-    /// Whether [`Handler::run`] runs the function in its own task and reports its panics. The
-    /// worker runs all other handlers in a task, so that a panic fails the attempt only.
+    /// [`Handler::run`] runs the function in its own task and reports its panics. The worker runs
+    /// all other handlers in a task, so that a panic fails the attempt only.
     fn owns_task(&self) -> bool {
         false
     }
@@ -32,52 +31,47 @@ pub trait Handler: fmt::Debug + Send + Sync {
     /// Removes leftovers of dropped attempts. The worker calls it every 2 s, within the runtime.
     fn tidy(&self) {}
 
-    /// Removes leftovers of killed workers of the same installation on this machine.
-    ///
-    /// The worker calls it several times per lease, so that leftovers are gone before another
-    /// worker repeats their runs.
+    /// Removes leftovers of killed workers of the same installation on this machine, several times
+    /// per lease: before another worker repeats their runs.
     fn clear_away_dead(&self) -> BoxFuture<'_, ()> {
         ready(()).boxed()
     }
 
-    /// Waits until no attempt runs inside this operating system process; returns `false` after
-    /// `limit`. Programs do not count, because the kernel kills them.
+    /// Waits until no attempt runs inside this process; returns `false` after `limit`. Programs do
+    /// not count, because the kernel kills them.
     fn ended_within(&self, _limit: Duration) -> BoxFuture<'_, bool> {
         ready(true).boxed()
     }
 }
 
-/// The handlers of a worker, by handler type.
 #[derive(Debug, Clone, Default)]
 pub struct Handlers(BTreeMap<HandlerType, Arc<dyn Handler>>);
 
 impl Handlers {
-    /// Adds a handler; it replaces an earlier one of the same type.
+    /// Replaces one of the same type.
     #[must_use]
     pub fn with(mut self, handler_type: HandlerType, handler: impl Into<Arc<dyn Handler>>) -> Self {
         self.0.insert(handler_type, handler.into());
         self
     }
 
-    /// Calls [`Handler::tidy`] of each.
     pub fn tidy(&self) {
         self.0.values().for_each(|handler| handler.tidy());
     }
 
-    /// Calls [`Handler::clear_away_dead`] of each.
     pub async fn clear_away_dead(&self) {
         join_all(self.0.values().map(|handler| handler.clear_away_dead())).await;
     }
 
-    /// Calls [`Handler::ended_within`] of all at the same time.
+    /// All at the same time.
     pub async fn ended_within(&self, limit: Duration) -> bool {
         let ended = join_all(self.0.values().map(|handler| handler.ended_within(limit))).await;
         ended.into_iter().all(|has_ended| has_ended)
     }
 
-    /// Runs one attempt to its end, in a task that keeps a panic of the handler in.
+    /// Contains a panic of the handler in a task.
     ///
-    /// `cancel` stops the attempt softly. Dropping the future kills the attempt.
+    /// `cancel` stops the attempt softly. Dropping the future kills it.
     pub async fn run(
         &self,
         handler_type: HandlerType,

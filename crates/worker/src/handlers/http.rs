@@ -1,19 +1,17 @@
 //! The `http` handler: sends one request and evaluates the response.
 //!
-//! Steps of an attempt: `request` fills in templates, secrets and the signature; `circuit` checks
-//! the circuit breaker of the endpoint; `guard` resolves the host and checks every address;
-//! `connect` opens the connection to exactly these addresses, unless `pool` has one; `exchange`
-//! sends and reads within bounds; `response` determines the outcome.
+//! Steps of an attempt: `request` builds the request; `circuit` checks the circuit breaker of the
+//! endpoint; `guard` resolves the host and checks every address; `connect` opens the connection to
+//! exactly these addresses, unless `pool` has one; `exchange` sends and reads; `response`
+//! determines the outcome.
 //!
 //! Design notes. *hyper and no client above it*: the address check is on the only path that opens
-//! sockets, for names and literals alike; each function has its own connect timeout; the head of a
-//! response is bounded; redirects, proxies, cookies and decompression do not exist instead of being
-//! switched off. *No resending*: a request of which a byte may have been sent is never sent again
-//! within an attempt. The retry policy decides about another attempt.
+//! sockets; the head of a response is bounded; redirects, proxies, cookies and decompression do not
+//! exist. *No resending*: a request of which a byte may have been sent is never sent again within
+//! an attempt.
 //!
-//! The deadline of the attempt covers all steps, so a server that sends single bytes slowly gains
-//! nothing. An attempt that is dropped, cancelled or timed out closes its connection. Nothing
-//! outlives the worker's process.
+//! The deadline of the attempt covers all steps. An attempt that is dropped, cancelled or timed out
+//! closes its connection.
 
 mod addresses;
 mod allow;
@@ -82,7 +80,6 @@ impl Default for HttpSettings {
     }
 }
 
-/// Runs functions of type `http`.
 #[derive(Debug)]
 pub struct HttpHandler {
     transport: Transport,
@@ -96,7 +93,7 @@ enum Ending {
 }
 
 impl HttpHandler {
-    /// Prepares the handler without connecting.
+    /// Does not connect.
     ///
     /// # Errors
     /// The file with certificates cannot be read.
@@ -109,14 +106,13 @@ impl HttpHandler {
         })
     }
 
-    /// Closes connections that were idle too long, and forgets endpoints without recent failures.
-    /// The caller repeats this periodically.
+    /// Closes idle connections and forgets endpoints without recent failures. The caller repeats
+    /// this.
     pub fn tidy(&self) {
         self.transport.pool.tidy();
         self.circuits.tidy(monotonic());
     }
 
-    /// Runs one attempt to its end; see the module documentation.
     pub async fn run(&self, execution: &Execution, cancel: &CancellationToken) -> Report {
         let called = monotonic();
         let mut report = if cancel.is_cancelled() {
@@ -185,8 +181,8 @@ impl Handler for HttpHandler {
     }
 }
 
-/// No request was sent, and the attempt does not count: the run waits until the endpoint may be
-/// called again. The waits differ, because only one of the runs becomes the probe.
+/// No request was sent, and the attempt does not count. The waits differ, because only one of the
+/// runs becomes the probe.
 fn circuit_open(rest: Duration) -> Report {
     let rest = rest.mul_f64(rand::rng().random_range(1.0..=1.5));
     let message =
@@ -223,7 +219,7 @@ fn judge(config: &HttpConfig, ending: Ending, progress: &Progress, timeout: Dura
 }
 
 fn failed(error: &ExchangeError) -> Report {
-    // Without a socket no byte was sent, and the endpoint is not the cause.
+    // No byte was sent, and the endpoint is not the cause.
     if let ExchangeError::Connect(ConnectError::Tcp(source))
     | ExchangeError::NoTarget(NoTarget::Unresolved { source: Some(source), .. }) = error
         && is_shortage(source)
@@ -247,8 +243,7 @@ fn failed(error: &ExchangeError) -> Report {
     report
 }
 
-/// Reports the health of the endpoint to its circuit. An unexpected response counts as success,
-/// unless it means that the server itself is in trouble.
+/// An unexpected response counts as success, unless it means that the server is in trouble.
 fn report_to_circuit(pass: Pass, report: &Report, progress: &Progress) {
     let is_in_trouble = match report.error_class {
         Some(ErrorClass::Unreachable | ErrorClass::Timeout) => true,

@@ -1,9 +1,7 @@
 //! Live output and progress of a running attempt.
 //!
-//! Sending never waits, so a slow database never slows the handler down. Live events only serve
-//! people who watch the attempt. The record of the attempt is its report, which contains the output
-//! again. The sender therefore drops and counts events that the receiver cannot take at once. If
-//! the process dies, the events sent before its death remain visible.
+//! Sending never waits, so a slow database never slows the handler down. The sender drops and
+//! counts events that the receiver cannot take at once; the report contains the output again.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,18 +16,15 @@ pub enum LiveEvent {
     Output {
         /// `stdout`, `stderr` or `log`.
         stream: &'static str,
-        /// Text that PostgreSQL can store.
+        /// Without NUL.
         text: String,
     },
     Progress {
-        /// 0 to 100, if known.
         percent: Option<f32>,
-        /// The current activity, for people.
         message: String,
     },
 }
 
-/// The sender of live events.
 #[derive(Debug, Clone, Default)]
 pub struct Live {
     sink: Sink,
@@ -37,7 +32,7 @@ pub struct Live {
     scrubbing: Option<Arc<Scrubbing>>,
 }
 
-/// Scrubs several streams that arrive in pieces.
+/// For several streams that arrive in pieces.
 #[derive(Debug)]
 struct Scrubbing {
     scrubber: Arc<Scrubber>,
@@ -68,7 +63,7 @@ impl Scrubbing {
     }
 
     fn with<T>(&self, stream: &'static str, act: impl FnOnce(&mut Piecewise) -> T) -> T {
-        // A panic while the lock was held leaves at worst a stream that holds back too much.
+        // A panic leaves at worst a stream that holds back too much.
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         act(streams
             .entry(stream)
@@ -80,27 +75,24 @@ impl Scrubbing {
 enum Sink {
     #[default]
     Discard,
-    /// The holder of the receiver.
     Channel(mpsc::Sender<LiveEvent>),
-    /// The worker, which shows the event to users who watch the attempt.
     Board(Arc<LiveBuffer>, AttemptKey),
 }
 
 impl Live {
-    /// Discards all events.
     #[must_use]
     pub fn detached() -> Self {
         Self::default()
     }
 
-    /// Sends events to the receiver, which holds at most `capacity` of them.
+    /// At most `capacity` events.
     #[must_use]
     pub fn channel(capacity: usize) -> (Self, mpsc::Receiver<LiveEvent>) {
         let (sender, receiver) = mpsc::channel(capacity.max(1));
         (Self { sink: Sink::Channel(sender), scrubbing: None }, receiver)
     }
 
-    /// Sends events without secrets to users who watch the attempt.
+    /// Events without secrets.
     pub(crate) fn on(board: Arc<LiveBuffer>, attempt: AttemptKey, scrubber: Arc<Scrubber>) -> Self {
         let scrubbing =
             (!scrubber.is_idle()).then(|| Arc::new(Scrubbing { scrubber, streams: Mutex::default() }));
@@ -118,12 +110,11 @@ impl Live {
         }
     }
 
-    /// Sends progress. `percent` is from 0 to 100, if known.
+    /// `percent` is from 0 to 100, if known.
     pub fn progress(&self, percent: Option<f32>, message: impl Into<String>) {
         self.send(LiveEvent::Progress { percent, message: self.without_secrets(message.into()) });
     }
 
-    /// Removes the secrets of the attempt from a text.
     pub(super) fn without_secrets(&self, text: String) -> String {
         match &self.scrubbing {
             Some(scrubbing) => scrubbing.scrubber.scrub(&text).into_owned(),
@@ -131,12 +122,11 @@ impl Live {
         }
     }
 
-    /// Whether events have a receiver.
     pub(super) const fn is_heard(&self) -> bool {
         !matches!(self.sink, Sink::Discard)
     }
 
-    /// Whether a piece of output would be taken now. Callers check this before they prepare output.
+    /// Callers check this before they prepare output.
     pub(super) fn has_room(&self) -> bool {
         match &self.sink {
             Sink::Discard => false,
@@ -145,7 +135,7 @@ impl Live {
         }
     }
 
-    /// Reports that `bytes` bytes of a stream were not sent.
+    /// Bytes that were not sent.
     pub(super) fn skipped(&self, stream: &'static str, bytes: usize) {
         if let Some(scrubbing) = &self.scrubbing {
             scrubbing.skip(stream);

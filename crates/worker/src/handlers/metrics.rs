@@ -9,7 +9,6 @@ use serde_json::{Number, Value};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Metrics(BTreeMap<String, Number>);
 
-/// Why a metric is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum MetricError {
     #[error("{0:?} is not a metric name; use up to 64 lower-case letters, digits and _")]
@@ -21,7 +20,6 @@ pub(super) enum MetricError {
 }
 
 impl Metrics {
-    /// Sets a metric and replaces an earlier value of the same name.
     pub(super) fn set(&mut self, name: &str, value: Value) -> Result<(), MetricError> {
         if !metric::is_name(name) {
             // An invalid name may have any content and any length.
@@ -35,8 +33,8 @@ impl Metrics {
         Ok(())
     }
 
-    /// Returns the member `metrics` of a result, and the first reason why a metric was rejected. A
-    /// member without any valid number is not a list of metrics: then there is no error.
+    /// Also the first reason why a metric was rejected. A member without any valid number is not a
+    /// list of metrics: then there is no error.
     pub(super) fn of_result(result: &Value) -> (Self, Option<MetricError>) {
         let mut metrics = Self::default();
         let members = result.get("metrics").and_then(Value::as_object);
@@ -47,7 +45,7 @@ impl Metrics {
         (metrics, first.filter(|_| is_meant))
     }
 
-    /// Returns the stored form, or `None` if there are no metrics.
+    /// `None` if there are no metrics.
     pub(super) fn into_json(self) -> Option<Value> {
         let numbers = self.0.into_iter().map(|(name, number)| (name, Value::Number(number)));
         Some(numbers.collect::<serde_json::Map<_, _>>()).filter(|all| !all.is_empty()).map(Value::Object)

@@ -1,26 +1,21 @@
 //! The `native` handler: runs Rust functions that are compiled into the worker's program.
 //!
-//! Handlers run on separate threads. A handler that blocks its thread, with a long computation or a
-//! blocking call, delays at most other handlers. It never delays a heartbeat, a claim or the
-//! storing of a result. Each attempt is a task on these threads. This module waits for it on the
-//! worker's side and stops it when it times out or is cancelled: first through its token
-//! ([`Ctx::cancelled`]), after the grace period by dropping its future. A dropped future ends at
-//! its next `.await`. A thread that never reaches one cannot be stopped; the report states this,
-//! and the handler keeps its thread until it returns. A caught panic is a failed attempt.
+//! Handlers run on separate threads. A handler that blocks its thread delays at most other
+//! handlers, never a heartbeat, a claim or the storing of a result. An attempt that times out or is
+//! cancelled is stopped through its token ([`Ctx::cancelled`]), after the grace period by dropping
+//! its future. A dropped future ends at its next `.await`. A thread that never reaches one cannot
+//! be stopped; the report states this. A caught panic is a failed attempt.
 //!
 //! When the future of an attempt is dropped here because its lease is lost, its token is cancelled
 //! and its task aborted. If the handler still runs, the session ends the process
-//! ([`NativeHandler::ended_within`]), so that the same work never runs twice. If the process dies,
-//! no handler survives: all of them run inside it.
+//! ([`NativeHandler::ended_within`]), so that the same work never runs twice.
 //!
 //! # Design notes
 //!
-//! A second runtime costs two wake-ups across threads per attempt, a few microseconds. It
-//! guarantees the heartbeats: with one runtime, as many blocking handlers as there are cores would
-//! stop the whole worker, and it would lose its lease. A separate thread for the heartbeats alone
-//! would keep the lease of a worker that no longer claims or stores results. A thread per attempt
-//! would make blocking harmless, but 1,000 slots of waiting handlers would need 1,000 threads.
-//! Handlers that block must request a thread with `blocking_handler`.
+//! A second runtime costs a few microseconds per attempt. With one runtime, as many blocking
+//! handlers as cores would stop the whole worker, and it would lose its lease. A separate thread
+//! for the heartbeats alone would keep the lease of a worker that no longer claims or stores
+//! results. A thread per attempt would need 1,000 threads for 1,000 slots of waiting handlers.
 
 mod alive;
 #[warn(missing_docs)]
@@ -58,15 +53,13 @@ pub use context::{Ctx, SecretNotNamed};
 pub use error::HandlerError;
 pub use registry::{RegisterError, Registry};
 
-/// Maximal time in which a dropped handler must end.
+/// A dropped handler must end within this time.
 const DROP_WAIT: Duration = Duration::from_secs(5);
-/// Limit of threads for blocking handlers: the maximal number of slots of a worker. Threads start
-/// on demand.
+/// The maximal number of slots. Threads start on demand.
 const MOST_BLOCKING_THREADS: usize = 10_000;
-/// Interval of the check whether the last handler has ended. There is no notification of that.
+/// There is no notification of the end of the last handler.
 const ENDED_POLL: Duration = Duration::from_millis(10);
 
-/// Runs functions of type `native`.
 pub struct NativeHandler {
     registry: Registry,
     threads: Threads,
@@ -74,16 +67,14 @@ pub struct NativeHandler {
     watch: Watch,
 }
 
-/// The threads of handlers.
 enum Threads {
-    /// The runtime of the caller.
     Callers,
-    /// A separate runtime. `None` during shutdown.
+    /// `None` during shutdown.
     Own(Option<Runtime>),
 }
 
 impl NativeHandler {
-    /// Starts `threads` threads for handlers. An empty registry starts no threads.
+    /// An empty registry starts no threads.
     ///
     /// # Errors
     /// The operating system could not start the threads.
@@ -113,22 +104,21 @@ impl NativeHandler {
         Self { registry, threads: Threads::Callers, alive: Count::default(), watch: Watch::default() }
     }
 
-    /// Number of running handlers, including abandoned handlers that have not ended.
+    /// Includes abandoned handlers that have not ended.
     #[must_use]
     pub fn alive(&self) -> usize {
         self.alive.get()
     }
 
-    /// Checks whether handlers block all of their threads, and logs it. The caller repeats this
-    /// periodically.
+    /// Logs if handlers block all of their threads. The caller repeats this.
     pub fn tidy(&self) {
         if let Threads::Own(Some(runtime)) = &self.threads {
             self.watch.check(runtime.handle());
         }
     }
 
-    /// Waits until no handler runs, at most `limit`. Returns whether all ended. Callers use this
-    /// before another worker runs the same work.
+    /// Returns whether no handler runs any more. Callers use this before another worker runs the
+    /// same work.
     pub async fn ended_within(&self, limit: Duration) -> bool {
         let all_ended = async {
             while self.alive() > 0 {
@@ -138,7 +128,6 @@ impl NativeHandler {
         timeout(limit, all_ended).await.is_ok()
     }
 
-    /// Runs one attempt to its end; see the module documentation.
     pub async fn run(&self, execution: Execution, cancel: &CancellationToken) -> Report {
         let called = monotonic();
         let mut report = self.attempt(execution, cancel, called).await;
@@ -170,8 +159,7 @@ impl NativeHandler {
 
     async fn supervise(&self, handler: Handler, ctx: &Ctx, cancel: &CancellationToken) -> Report {
         let (alive, gone) = Alive::new(&self.alive);
-        // Also when this future is dropped: a thread that cannot be aborted can still see its
-        // token.
+        // Also when this future is dropped: the thread can still read its token.
         let stop_guard = ctx.cancellation().drop_guard();
         let mut task = spawn_owned_on(&self.handle(), "native handler", attempt(handler, ctx.clone(), alive));
         let reason = tokio::select! {
@@ -231,7 +219,7 @@ impl Drop for NativeHandler {
         if let Threads::Own(runtime) = &mut self.threads
             && let Some(runtime) = runtime.take()
         {
-            // Blocking is not allowed here, and a blocked thread might never end.
+            // Blocking is not allowed here.
             runtime.shutdown_background();
         }
     }
@@ -246,7 +234,7 @@ impl fmt::Debug for NativeHandler {
     }
 }
 
-/// Runs the user's code on the handler's side. No panic leaves this function.
+/// No panic leaves this function.
 async fn attempt(handler: Handler, ctx: Ctx, alive: Alive) -> Ending {
     ctx.begin();
     let mut run = match panics::catch(|| handler(ctx, alive)) {

@@ -6,34 +6,29 @@
 //! 1. `workspace` creates a private directory with the arguments, or takes one from `dir_pool`.
 //! 2. `environment` builds the environment variables from nothing.
 //! 3. `launch` starts the program (`spawn`).
-//! 4. `pipes` keeps head and tail of the output and `progress` reads the progress file, while
-//!    `supervise` waits for the exit, the timeout or the cancellation.
+//! 4. `pipes` and `progress` read the output and the progress file, while `supervise` waits for the
+//!    end.
 //! 5. `orphans` finds and kills processes that outlived the program.
 //!
-//! `outcome` describes how the attempt ended.
-//!
 //! Guarantees on Linux: once [`ProcessHandler::run`] returns, no process of the attempt runs any
-//! more, even if it moved to its own session or forked twice, and zombies do not stay for long. A
-//! dropped future kills the processes that it finds at once, and does not wait for their deaths.
+//! more, even if it moved to its own session or forked twice. A dropped future kills the processes
+//! that it finds at once, and does not wait for their deaths.
 //!
 //! Limits of these guarantees:
 //!
 //! - A process that has left its parent *and* its session *and* emptied its environment is
 //!   indistinguishable from those of concurrent attempts. It is killed with the last of these
 //!   attempts.
-//! - A process of another user (a set-uid program) cannot be killed. The notes of the report name
-//!   it.
+//! - A process of another user (a set-uid program) cannot be killed. The report names it.
 //! - If the worker itself is killed, the kernel kills the programs that the worker started. Their
 //!   children live on until another worker of the same installation on the machine kills them, at
 //!   its start or before the lease of the killed worker expires
 //!   ([`ProcessHandler::clear_away_dead`]).
 //! - On systems other than Linux only the process group is killed.
 //!
-//! The operator decides which programs may start (`programs`). `confine` and `cgroups` restrict a
-//! program: another user, no new privileges, no core dumps, and limits of memory, CPU time and
-//! processes. If this machine cannot enforce a restriction, the attempt is rejected; a restriction
-//! is never skipped. Programs must not read the memory of the worker, not even programs of the
-//! worker's own user: the worker marks its process as not dumpable.
+//! If this machine cannot enforce a restriction (`confine`, `cgroups`), the attempt is rejected.
+//! Programs must not read the memory of the worker, even as the worker's own user: the worker marks
+//! its process as not dumpable.
 //!
 //! No lock is held across an await. All waits have deadlines, including those for a process stuck
 //! in the kernel and for a pipe that another process holds open.
@@ -90,10 +85,9 @@ pub use environment::SAFE_PATH;
 pub use programs::{ProgramList, ProgramListError};
 pub use users::{RunAsList, RunAsListError};
 
-/// Time in which the pipes are read after the program exited normally. A background process of it
-/// may hold them open permanently.
+/// For the pipes, after a normal exit. A background process may hold them open permanently.
 const DRAIN: Duration = Duration::from_secs(1);
-/// The same after all processes of the attempt were killed, so that only bytes in the pipes remain.
+/// After all processes were killed: only bytes in the pipes remain.
 const DRAIN_AFTER_KILL: Duration = Duration::from_millis(250);
 
 /// The settings of the handler, from the worker's configuration.
@@ -126,7 +120,6 @@ pub enum PrepareError {
     Shield(#[source] std::io::Error),
     #[error("failed to start a thread for launching processes")]
     Launcher(#[source] std::io::Error),
-    /// Without it, attempts have no files.
     #[error("the directory for private files of jobs, {path}, cannot be used", path = path.display())]
     TempRoot {
         path: PathBuf,
@@ -135,14 +128,12 @@ pub enum PrepareError {
     },
 }
 
-/// Runs functions of type `process`.
 #[derive(Debug)]
 pub struct ProcessHandler {
     shared: Arc<Shared>,
     launcher: Launcher,
 }
 
-/// The shared state of all attempts of this handler.
 #[derive(Debug)]
 struct Shared {
     temp_root: PathBuf,
@@ -154,8 +145,8 @@ struct Shared {
 }
 
 impl ProcessHandler {
-    /// Prepares the worker's process: it adopts orphans of attempts from now on. Processes that a
-    /// killed worker left on this machine are killed.
+    /// Kills processes that a killed worker left on this machine. From now on, this process adopts
+    /// orphans of attempts.
     ///
     /// # Errors
     /// The operating system refused a step, or the directory for private files is unusable.
@@ -178,8 +169,7 @@ impl ProcessHandler {
         Ok(Self { shared: Arc::new(shared), launcher })
     }
 
-    /// Kills and reaps processes that dropped attempts have left. The caller repeats this every two
-    /// seconds, within the runtime.
+    /// Kills and reaps processes of dropped attempts. The caller repeats this every two seconds.
     pub fn tidy(&self) {
         cgroups::tidy();
         let unwanted = self.shared.spares.unwanted();
@@ -192,12 +182,11 @@ impl ProcessHandler {
         }
     }
 
-    /// Kills processes and removes directories of workers on the machine that were killed since the
-    /// last call. The caller repeats this so often that they are gone before another worker begins
-    /// the same work again.
+    /// Kills processes and removes directories of killed workers on the machine. The caller repeats
+    /// this, before another worker repeats the work.
     pub async fn clear_away_dead(&self) {
         let shared = Arc::clone(&self.shared);
-        // This reads a file of every process on the machine.
+        // Reads a file of every process on the machine.
         let looked = tokio::task::spawn_blocking(move || {
             clear_away_dead_workers(&shared.temp_root, &shared.worker.mark);
         });
@@ -206,7 +195,7 @@ impl ProcessHandler {
         }
     }
 
-    /// Runs one attempt to its end; see the module documentation for the guarantees.
+    /// See the module documentation for the guarantees.
     pub async fn run(&self, execution: &Execution, cancel: &CancellationToken) -> Report {
         let called = monotonic();
         let mut report = if cancel.is_cancelled() {
@@ -216,7 +205,7 @@ impl ProcessHandler {
                 Ok(report) => report,
                 Err(error) if error.class() == ErrorClass::Worker => Report::untried(&with_causes(&error)),
                 Err(error) => {
-                    // A program that the operator forbids will be forbidden next time too.
+                    // The operator forbids the program next time too.
                     let is_refused = matches!(error, StartError::Refused(_));
                     let again = if is_refused { Again::Never } else { Again::AsThePolicySays };
                     Report { again, ..Report::failed(error.class(), &with_causes(&error)) }
@@ -282,7 +271,6 @@ impl ProcessHandler {
         })
     }
 
-    /// Creates the private directory and starts the program in it.
     async fn start(
         &self,
         config: ProcessConfig,
@@ -330,8 +318,7 @@ impl Handler for ProcessHandler {
     }
 }
 
-/// Kills processes and removes directories that killed workers of the same installation have left
-/// on this machine.
+/// Also removes their directories. Only workers of the same installation on this machine.
 fn clear_away_dead_workers(temp_root: &Path, mark: &str) {
     let killed = crate::handlers::process::orphans::kill_orphans_of_dead_workers(mark);
     if killed > 0 {
@@ -346,7 +333,6 @@ fn clear_away_dead_workers(temp_root: &Path, mark: &str) {
     }
 }
 
-/// An error with its chain of causes, on one line.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

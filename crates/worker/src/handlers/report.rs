@@ -9,16 +9,15 @@ use serde_json::Value;
 use super::capture::Captured;
 use super::storable;
 
-/// Seconds that a run waits after a worker could not start its attempt. The wait is random, so that
-/// the runs released by one worker do not return all at once.
+/// Wait in seconds after a worker could not start an attempt. Random, so that the runs do not
+/// return all at once.
 const UNTRIED_REST: std::ops::RangeInclusive<f64> = 5.0..=30.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     Succeeded,
-    /// It ran, or could not be started, and failed.
+    /// Also if the attempt could not be started.
     Failed,
-    /// It exceeded its timeout and was stopped.
     TimedOut,
     Cancelled,
 }
@@ -34,63 +33,48 @@ impl From<Outcome> for AttemptOutcome {
     }
 }
 
-/// The error class. The stored words are stable: retry policies name them.
+/// The stored words are stable: retry policies name them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// This worker has no handler of the type.
     UnsupportedHandler,
     InvalidConfig,
-    /// The configuration names a secret that does not exist.
     MissingSecret,
-    /// A secret exists, but this worker cannot decrypt it.
     SecretUnreadable,
-    /// The program does not exist on this worker.
     ProgramNotFound,
-    /// The operator of this worker does not allow functions to start the program.
     ProgramRefused,
-    /// The program exists but could not be started.
     SpawnFailed,
-    /// The function names a user that this worker cannot switch to.
     RunAsUnavailable,
-    /// The function has limits that this worker cannot enforce.
     LimitsUnavailable,
-    /// The kernel killed the process at its memory limit.
+    /// By the kernel, at the memory limit.
     OutOfMemory,
-    /// The exit code does not mean success.
     ExitCode,
-    /// A signal that this worker did not send ended the process.
+    /// Not sent by this worker.
     Signal,
     Timeout,
     Cancelled,
-    /// The arguments of the run do not fit the function.
     InvalidArgs,
-    /// There was no response: the name did not resolve, the connection failed, or it ended early.
+    /// The name did not resolve, the connection failed, or it ended early.
     Unreachable,
-    /// The server answered with a temporary error (408, 425, 429, 5xx). The same request may
-    /// succeed later.
+    /// A temporary error (408, 425, 429, 5xx).
     ErrorResponse,
-    /// The server answered with another unexpected status. The same request will probably fail
-    /// again.
+    /// The same request will probably fail again.
     RequestRejected,
-    /// The response is not HTTP, or lacks a value that the configuration picks.
+    /// Not HTTP, or without a value that the configuration picks.
     ResponseInvalid,
-    /// This worker may not call the target.
     TargetRefused,
-    /// The endpoint failed repeatedly and the circuit breaker is open. No request was sent.
+    /// The endpoint failed repeatedly. No request was sent.
     CircuitOpen,
-    /// The worker itself failed: no space for the attempt's files, no threads. If the attempt did
-    /// not even begin, see [`Report::untried`].
+    /// No space for the attempt's files, no threads. If the attempt did not even begin, see
+    /// [`Report::untried`].
     Worker,
     UnknownHandler,
-    /// A native handler returned an error without a class.
+    /// An error without a class.
     HandlerError,
     Panic,
-    /// A class that a native handler defines.
     Own(&'static str),
 }
 
 impl ErrorClass {
-    /// The stored word.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -124,7 +108,7 @@ impl ErrorClass {
     }
 }
 
-/// Whether the handler allows another attempt after a failed one.
+/// Whether the handler allows another attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Again {
     /// The retry policy decides.
@@ -134,62 +118,56 @@ pub enum Again {
     Never,
 }
 
-/// The result of one attempt.
 #[derive(Debug, Clone)]
 pub struct Report {
     pub outcome: Outcome,
-    /// Exit code of the process. `None` if a signal ended it or it never ran.
+    /// `None` if a signal ended the process or it never ran.
     pub exit_code: Option<i32>,
-    /// The error for people. `None` exactly if the attempt succeeded.
+    /// For people. `None` exactly if the attempt succeeded.
     pub error_message: Option<String>,
-    /// The error for programs. `None` exactly if the attempt succeeded.
+    /// For programs. `None` exactly if the attempt succeeded.
     pub error_class: Option<ErrorClass>,
-    /// Whether another attempt is useful after a failure.
     pub again: Again,
-    /// The location of the error, if the handler knows it.
     pub traceback: Option<String>,
-    /// The returned value, for every outcome.
+    /// For every outcome.
     pub result: Option<Value>,
-    /// The reported metrics, for every outcome. An object.
+    /// An object, for every outcome.
     pub metrics: Option<Value>,
-    /// The wait that the other side requests. A retry comes no sooner.
+    /// A retry comes no sooner.
     pub retry_after: Option<Duration>,
-    /// Kept standard output. For a request: the response.
+    /// For a request: the response.
     pub stdout: Captured,
     pub stderr: Captured,
-    /// Kept log lines of a native handler. For a process: the worker's notes about it.
+    /// For a process: the worker's notes.
     pub log: Captured,
-    /// From the call until the work itself began. `None` if it never began.
+    /// From the call until the work began. `None` if it never began.
     pub started_after: Option<Duration>,
-    /// From the call until the attempt was completely gone and cleaned up.
+    /// From the call until the attempt was cleaned up.
     pub elapsed: Duration,
-    /// Whether the attempt did not begin, for a reason outside the attempt. Then it does not count
-    /// as tried: the worker releases the run, which waits for `retry_after`.
+    /// The attempt did not begin, for a reason outside it, and does not count. The worker releases
+    /// the run, which waits for `retry_after`.
     pub untried: bool,
-    /// Whether the attempt still runs although it was stopped: the thread of a native handler
-    /// cannot be killed.
+    /// The attempt was stopped: the thread of a native handler cannot be killed.
     pub still_runs: bool,
-    /// Problems that did not change the outcome, such as an unreadable result file. For the
-    /// worker's log.
+    /// For the worker's log, without effect on the outcome.
     pub notes: Vec<String>,
 }
 
 impl Report {
-    /// A report of an attempt that failed before it could begin.
+    /// The attempt could not begin.
     #[must_use]
     pub fn failed(class: ErrorClass, message: &str) -> Self {
         Self::ended(Outcome::Failed, Some((class, message)))
     }
 
-    /// A report of an attempt that this worker could not begin, for example because its disk is
-    /// full or the database was unreachable. Another worker may run it, or this one later.
+    /// This worker could not begin the attempt. Another worker may run it, or this one later.
     #[must_use]
     pub fn untried(message: &str) -> Self {
         let rest = Duration::from_secs_f64(rand::rng().random_range(UNTRIED_REST));
         Self { untried: true, retry_after: Some(rest), ..Self::failed(ErrorClass::Worker, message) }
     }
 
-    /// A report without output. `error` is given exactly if the outcome is not success.
+    /// `error` is given exactly if the outcome is not success.
     pub(super) fn ended(outcome: Outcome, error: Option<(ErrorClass, &str)>) -> Self {
         Self {
             outcome,

@@ -1,15 +1,12 @@
 //! Removes the values of secrets from everything an attempt returns: output, results, messages.
 //!
-//! The scrubber finds a value verbatim and in the forms that programs commonly write (see
-//! [`forms`]). It replaces the value with `[secret NAME]`. Values shorter than [`SHORTEST`] bytes
-//! are not replaced, because they would match everywhere. This guards against accidents, such as a
-//! program that prints its environment. A program that wants to leak a value can always disguise
-//! it.
+//! `[secret NAME]` replaces a value, verbatim and in the forms that programs commonly write
+//! ([`forms`]). Values shorter than [`SHORTEST`] bytes are not replaced, because they would match
+//! everywhere. This guards against accidents; a program can always disguise a value.
 //!
-//! Pure. One pass searches for all forms of all secrets ([`automaton`]), so the time depends on the
-//! length of the text and not on the secrets: a worker scrubs megabytes for many tenants. The
-//! loader of the secrets bounds their number. The scrubber does not protect the worker's memory:
-//! handlers and the automaton have copies of the values that are not wiped.
+//! One pass searches for all forms ([`automaton`]), so the time depends on the length of the text
+//! and not on the secrets. The loader of the secrets bounds their number. Handlers and the
+//! automaton have copies of the values that are not wiped.
 
 mod automaton;
 mod forms;
@@ -27,17 +24,15 @@ use automaton::Automaton;
 
 /// Values with fewer bytes are not replaced.
 pub const SHORTEST: usize = 4;
-/// Maximal growth factor of a text: the marker can be longer than the value.
+/// The marker can be longer than the value.
 const GROWTH: usize = 2;
-/// Scrubbed texts may always have this many bytes, regardless of [`GROWTH`].
+/// Always allowed, regardless of [`GROWTH`].
 const LEAST_LIMIT: usize = 4096;
 
-/// Finds the secrets of one attempt.
 #[derive(Default)]
 pub struct Scrubber {
-    /// The replacement of each secret.
     markers: Vec<String>,
-    /// All forms, each with the number of its secret.
+    /// With the number of the secret.
     patterns: Vec<(SecretSlice<u8>, u32)>,
     automaton: Automaton,
 }
@@ -49,12 +44,10 @@ impl fmt::Debug for Scrubber {
     }
 }
 
-/// A range of a text that shows a secret.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     start: usize,
     end: usize,
-    /// Number of the secret.
     of: u32,
 }
 
@@ -83,7 +76,7 @@ impl Scrubber {
         self.replace(text, &self.spans(text))
     }
 
-    /// Scrubs a text whose end was cut off. The end may be the beginning of a secret.
+    /// The cut end may be the beginning of a secret.
     fn scrub_head<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut scan = Scan::new(self);
         scan.feed(self, text.as_bytes());
@@ -97,18 +90,17 @@ impl Scrubber {
         self.replace(text, &scan.spans)
     }
 
-    /// Scrubs a text whose beginning was cut off. The beginning may be the end of a secret.
+    /// The cut beginning may be the end of a secret.
     pub(super) fn scrub_tail<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let ended = self.patterns.iter().filter_map(|(pattern, of)| {
-            // `spans` finds the whole pattern, so this skips its first byte.
+            // `spans` finds the whole pattern; this skips its first byte.
             let end = overlap(pattern.expose_secret().get(1..)?, text.as_bytes());
             (end >= SHORTEST).then_some(Span { start: 0, end, of: *of })
         });
         let longest = ended.min_by_key(|span| std::cmp::Reverse(span.end));
         let mut spans: Vec<Span> = longest.into_iter().collect();
         for span in self.spans(text) {
-            // Spans are sorted by their ends, and the first span covers every span that ends within
-            // it.
+            // Spans are sorted by their ends, and the first covers every span that ends within it.
             if spans.first().is_none_or(|first| span.end > first.end) {
                 add(&mut spans, span);
             }
@@ -116,7 +108,7 @@ impl Scrubber {
         self.replace(text, &spans)
     }
 
-    /// Scrubs every string and key of a JSON value. A number that shows a secret becomes a string.
+    /// A number that shows a secret becomes a string.
     #[must_use]
     pub fn json(&self, value: Value) -> Value {
         match value {
@@ -136,7 +128,7 @@ impl Scrubber {
         }
     }
 
-    /// Scrubs every field of a report that the handler's program may have written.
+    /// Scrubs every field that the handler's program may have written.
     #[must_use]
     pub fn report(&self, report: Report) -> Report {
         if self.is_idle() {
@@ -165,13 +157,12 @@ impl Scrubber {
         Captured { head, tail, total_bytes, dropped_bytes }
     }
 
-    /// Returns a scrubber for a text that arrives in pieces.
     #[must_use]
     pub fn stream(self: &Arc<Self>) -> ScrubbedStream {
         ScrubbedStream { scrubber: self.clone(), held: String::new(), covered: 0, scan: Scan::new(self) }
     }
 
-    /// Returns the ranges of secrets, sorted and without overlaps.
+    /// Sorted and without overlaps.
     fn spans(&self, text: &str) -> Vec<Span> {
         let mut scan = Scan::new(self);
         scan.feed(self, text.as_bytes());
@@ -199,12 +190,9 @@ impl Scrubber {
     }
 }
 
-/// Progress of the search through a text.
 #[derive(Debug)]
 struct Scan {
-    /// Bytes searched.
     to: usize,
-    /// State of the automaton.
     state: StateID,
     /// Sorted and without overlaps.
     spans: Vec<Span>,
@@ -215,7 +203,6 @@ impl Scan {
         Self { to: 0, state: scrubber.automaton.start(), spans: Vec::new() }
     }
 
-    /// Searches the next bytes.
     fn feed(&mut self, scrubber: &Scrubber, text: &[u8]) {
         for &byte in text {
             self.to += 1;
@@ -227,8 +214,7 @@ impl Scan {
     }
 }
 
-/// Adds a span that ends after all other spans. Overlapping spans become one span with the name of
-/// the first.
+/// The span ends after all others. Overlapping spans become one with the name of the first.
 fn add(spans: &mut Vec<Span>, new: Span) {
     while spans.pop_if(|last| last.start >= new.start).is_some() {}
     match spans.last_mut() {
@@ -239,8 +225,7 @@ fn add(spans: &mut Vec<Span>, new: Span) {
     }
 }
 
-/// Returns the length in bytes of the longest suffix of `back` that is a prefix of `front` (Knuth,
-/// Morris and Pratt).
+/// The longest suffix of `back` that is a prefix of `front` (Knuth, Morris and Pratt).
 fn overlap(back: &[u8], front: &[u8]) -> usize {
     let front = front.get(..back.len()).unwrap_or(front);
     let longer = |mut length: usize, byte: u8, borders: &[usize]| loop {
@@ -263,20 +248,19 @@ fn overlap(back: &[u8], front: &[u8]) -> usize {
     back.iter().fold(0, |length, byte| longer(length, *byte, &borders))
 }
 
-/// A text that arrives in pieces. The stream holds back bytes that may be the beginning of a
-/// secret, at most one byte less than the longest form.
+/// Holds back bytes that may be the beginning of a secret, at most one byte less than the longest
+/// form.
 #[derive(Debug)]
 pub struct ScrubbedStream {
     scrubber: Arc<Scrubber>,
     held: String,
-    /// Leading bytes of `held` that a marker has replaced already.
+    /// Bytes of `held` that a marker has replaced.
     covered: usize,
     /// Covers all of `held`.
     scan: Scan,
 }
 
 impl ScrubbedStream {
-    /// Takes the next piece and returns the text that can be shown now.
     pub fn feed(&mut self, text: &str) -> String {
         if self.scrubber.is_idle() {
             return text.to_owned();
@@ -288,13 +272,12 @@ impl ScrubbedStream {
         self.show(until)
     }
 
-    /// Returns the held text at the end of the stream.
     pub fn finish(mut self) -> String {
         self.show(self.held.len())
     }
 
-    /// Returns the held text up to `until`. If a secret reaches beyond `until`, its marker is
-    /// returned and the stream remembers the rest of the secret.
+    /// If a secret reaches beyond `until`, the marker is returned and the stream remembers the
+    /// rest.
     fn show(&mut self, until: usize) -> String {
         let mut shown = String::new();
         let mut at = self.covered;

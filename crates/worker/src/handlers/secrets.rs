@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use sched_model::domain::handler_config::TextOrSecret;
 use secrecy::{ExposeSecret, SecretString};
 
-/// Secrets by name. `Debug` shows names only.
+/// `Debug` shows names only.
 #[derive(Debug, Clone, Default)]
 pub struct Secrets(BTreeMap<String, SecretString>);
 
-/// A configuration names a secret that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("secret {name:?} does not exist; create it with `schedctl secrets set`")]
 pub struct MissingSecret {
@@ -17,7 +16,6 @@ pub struct MissingSecret {
 }
 
 impl Secrets {
-    /// The value of a secret, if the configuration names it.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&SecretString> {
         self.0.get(name)
@@ -32,7 +30,6 @@ impl Secrets {
         self.0.values().map(|value| value.expose_secret().len()).sum()
     }
 
-    /// Returns a literal text, or the value of the named secret.
     pub fn resolve<'a>(&'a self, value: &'a TextOrSecret) -> Result<&'a str, MissingSecret> {
         match value {
             TextOrSecret::Text(text) => Ok(text),

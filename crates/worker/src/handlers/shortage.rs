@@ -1,14 +1,13 @@
 //! Operating system errors that mean that this worker or its machine has run out of a resource.
 //!
-//! The attempt is not the cause. It may begin on another worker, or here a little later, so the
-//! worker releases the run as untried.
+//! The worker releases the run as untried: it may begin later or elsewhere.
 
 use std::io;
 
 use nix::errno::Errno;
 
-/// Whether the error means too many processes, open files or sockets. Lack of memory (ENOMEM) does
-/// not count: a program that is too large, or that lies about its size, would be released forever.
+/// Too many processes, open files or sockets. Lack of memory (ENOMEM) does not count: a program
+/// that is too large would be released forever.
 pub(super) fn is_shortage(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
     matches!(errno, Some(Errno::EAGAIN | Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS))

@@ -1,15 +1,13 @@
 //! Converts data of foreign programs to a form that PostgreSQL accepts.
 //!
-//! `text` accepts neither NUL nor invalid UTF-8, and `jsonb` rejects `\u0000` inside strings. One
-//! such byte would fail the completion of an attempt forever, so these functions replace such bytes
-//! on entry. Pure.
+//! `text` accepts neither NUL nor invalid UTF-8, and `jsonb` rejects `\u0000`. One such byte would
+//! fail the completion of an attempt forever.
 
 use serde_json::Value;
 
 const REPLACEMENT: char = '\u{FFFD}';
 
-/// Converts bytes to text. NUL and invalid UTF-8 become U+FFFD. The text is at most three times as
-/// long as the input.
+/// NUL and invalid UTF-8 become U+FFFD, at most tripling the length.
 pub(super) fn text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     if text.contains('\0') {
@@ -19,8 +17,7 @@ pub(super) fn text(bytes: &[u8]) -> String {
     }
 }
 
-/// Decodes bytes that arrive in pieces, cut anywhere. The joined text equals [`text`] of the joined
-/// bytes.
+/// Pieces may be cut anywhere. The joined text equals [`text`] of the joined bytes.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     /// The first bytes of an incomplete character, at most three.
@@ -28,7 +25,7 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Decodes the next bytes, except an incomplete character at their end.
+    /// Keeps back an incomplete character at the end.
     pub(super) fn push(&mut self, bytes: &[u8]) -> String {
         let mut all = std::mem::take(&mut self.cut);
         all.extend_from_slice(bytes);
@@ -37,18 +34,17 @@ impl Decoder {
         text(&all)
     }
 
-    /// Decodes the remaining bytes at the end of the stream.
     pub(super) fn finish(&mut self) -> String {
         text(&std::mem::take(&mut self.cut))
     }
 
-    /// Drops the incomplete character and returns its number of bytes.
+    /// Returns the number of dropped bytes.
     pub(super) fn reset(&mut self) -> usize {
         std::mem::take(&mut self.cut).len()
     }
 }
 
-/// Maximal number of bytes that a cut leaves of one character.
+/// Bytes that a cut leaves of one character.
 pub(super) const LONGEST_REST: usize = 3;
 
 pub(super) fn is_continuation(byte: u8) -> bool {
@@ -60,12 +56,12 @@ pub(super) fn without_cut_end(bytes: &[u8]) -> &[u8] {
     let lead = bytes.iter().rev().take(LONGEST_REST).position(|byte| !is_continuation(*byte));
     let Some(after_lead) = lead else { return bytes };
     let (before, character) = bytes.split_at(bytes.len().saturating_sub(after_lead + 1));
-    // `error_len` is `None` exactly if the bytes are valid so far and only end too early.
+    // `None` exactly if the bytes are valid so far and only end too early.
     let is_cut = std::str::from_utf8(character).is_err_and(|error| error.error_len().is_none());
     if is_cut { before } else { bytes }
 }
 
-/// Converts every string and key of a JSON value with [`text`].
+/// Converts every string and key with [`text`].
 pub(super) fn json(value: Value) -> Value {
     match value {
         Value::String(string) => Value::String(text(string.as_bytes())),

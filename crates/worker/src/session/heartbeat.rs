@@ -1,10 +1,10 @@
 //! The lease: heartbeats on a dedicated connection, so that no amount of other work delays one.
 //!
 //! The worker trusts its lease until a monotonic instant: when the last successful heartbeat *was
-//! sent*, plus the lease, minus a margin (`domain::lease`). When that instant passes, or the database
-//! reports that the lease is gone, the session kills all attempts, before another worker may start
-//! their runs. A heartbeat also reads which runs were cancelled and which claims were taken away; a
-//! notification of a cancellation triggers a heartbeat at once. An idle worker does not read them.
+//! sent*, plus the lease, minus a margin (`domain::lease`). When that instant passes, or the
+//! database reports that the lease is gone, the session kills all attempts, before another worker
+//! may start their runs. A heartbeat of a busy worker also reads which runs were cancelled and
+//! which claims were taken away.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -21,21 +21,19 @@ use crate::backend::{Beat, BeatOutcome, DbError, HeartbeatConnection, Word};
 use crate::session::Session;
 use crate::session::recovery::Vacancy;
 
-/// Whether the lease holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeaseState {
     Held,
-    /// Another worker may have the runs.
     Lost,
 }
 
-/// Sends heartbeats until the lease is lost. The session drops the task at its end.
+/// Until the lease is lost. The session drops the task at its end.
 pub(crate) async fn run(session: Session, state: watch::Sender<LeaseState>) {
     let config = session.worker.config.clone();
     let mut trust = Trust::begin(config.lease, session.registered_at);
     let (mut conn, mut vacancy) = (session.worker.backend.heartbeats(), Vacancy::default());
     loop {
-        // A heartbeat that hangs must not outlast the trust that it renews.
+        // A heartbeat must not outlast the trust that it renews.
         let limit = config.lease.margin().min(trust.until().saturating_duration_since(monotonic()));
         match try_beat(&session, &mut conn, limit).await {
             Some((sent_at, BeatOutcome::Renewed { drain_requested, leader_silence })) => {
@@ -66,13 +64,12 @@ pub(crate) async fn run(session: Session, state: watch::Sender<LeaseState>) {
     state.send_replace(LeaseState::Lost);
 }
 
-/// A random pause a little below the interval, so that workers that started together do not keep
-/// beating together. Never above it, because the lease is a multiple of the interval.
+/// Random, so that workers do not beat together, and never above the interval, because the lease is
+/// a multiple of it.
 fn pause(interval: Duration) -> Duration {
     interval.mul_f64(rand::rng().random_range(0.9..=1.0))
 }
 
-/// Pauses or resumes the poller when an operator requests it.
 fn note_drain(session: &Session, is_requested: bool) {
     if session.draining.send_replace(is_requested) == is_requested {
         return;
@@ -81,11 +78,11 @@ fn note_drain(session: &Session, is_requested: bool) {
         true => tracing::info!("draining on request of an operator: no new claims"),
         false => tracing::info!("drain request of an operator ended: claiming again"),
     }
-    // The next heartbeat shows the new status, for which the operator waits.
+    // The operator waits for the new status.
     session.worker.beat_now.notify_one();
 }
 
-/// Sends one heartbeat; returns `None` if it is unknown whether it succeeded.
+/// `None` if the outcome is unknown.
 async fn try_beat(
     session: &Session,
     conn: &mut HeartbeatConnection,
@@ -114,8 +111,7 @@ async fn beat(session: &Session, conn: &mut HeartbeatConnection) -> Result<BeatO
     conn.beat(session.id, beat).await
 }
 
-/// Checks for a limited time which attempts must end. The lease is already renewed, so a failure only
-/// delays the check until the next heartbeat.
+/// The lease is already renewed, so a failure only delays this check until the next heartbeat.
 async fn end_attempts(session: &Session, conn: &mut HeartbeatConnection, limit: Duration) {
     let running = &session.worker.counters.running;
     if running.count() == 0 {

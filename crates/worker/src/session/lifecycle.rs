@@ -1,17 +1,17 @@
 //! The life of a session: register, heartbeat, claim, drain, leave.
 //!
-//! A session starts with a registration under a new random id. It ends in one of two ways.
+//! A session has a new random id. It ends in one of two ways.
 //!
-//! - *Cleanly*: the worker stops claiming. Running attempts finish or are released, and their results
-//!   are stored. Only then the heartbeats stop and the registration is removed.
-//! - *Lease lost*: the database reported it, or no heartbeat succeeded for so long that another worker
-//!   may soon take over. The session kills all attempts at once and reports none of them, because
-//!   their runs may belong to other workers. The next session has a new id. Results of attempts that
-//!   had ended before are still offered to the database: their claim tokens decide.
+//! - *Cleanly*: the worker stops claiming. Running attempts finish or are released, and their
+//!   results are stored. Only then the heartbeats stop and the registration is removed.
+//! - *Lease lost*: the database reported it, or no heartbeat succeeded for so long that another
+//!   worker may soon take over. The session kills all attempts at once and reports none of them,
+//!   because their runs may belong to other workers. Results of attempts that had ended before are
+//!   still offered to the database: their claim tokens decide.
 //!
-//! An attempt that still runs after it was stopped (a native handler that blocks its thread) is never
-//! released. The session reports nothing about it, and the registration stays. So its run is
-//! recovered after the process has ended and the lease has expired.
+//! An attempt that still runs after it was stopped (a native handler that blocks its thread) is
+//! never released or reported, and the registration stays. So its run is recovered after the
+//! process has ended and the lease has expired.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,32 +31,24 @@ use crate::completion::{CompleterHandle, FLUSH_WITHIN};
 use crate::session::heartbeat::{self, LeaseState};
 use crate::session::{Session, UnfinishedWork, Worker, recovery};
 
-/// Maximum pause between two registration attempts.
+/// Maximum, between two attempts.
 const REGISTER_PAUSE: Duration = Duration::from_secs(5);
-/// After the drain: how long released attempts may take to end, beyond the longest grace of a
-/// process.
+/// For released attempts after the drain, beyond the longest grace of a process.
 const KILL_WITHIN: Duration = Duration::from_secs(310);
-/// Pause before a poller that died is restarted.
 const POLLER_PAUSE: Duration = Duration::from_secs(1);
-/// How long unregistering may take.
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 
-/// How a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Stopped,
     LeaseLost,
-    /// Attempts that cannot be killed still run, so the process must end before their runs may start
-    /// elsewhere.
+    /// Attempts that cannot be killed. The process must end before their runs may start elsewhere.
     StillRuns(UnfinishedWork),
 }
 
 impl Worker {
-    /// Runs one session after another until `shutdown`.
-    ///
-    /// # Errors
-    /// Only the end of the process ends its attempts in time, or the worker stopped and left runs to
-    /// recovery.
+    /// One session after another until `shutdown`. The error: only the end of the process ends its
+    /// attempts in time, or runs were left to recovery.
     pub(crate) async fn run(self, shutdown: Shutdown) -> Result<(), UnfinishedWork> {
         let mut before = None;
         while !shutdown.soft.is_cancelled() {
@@ -80,8 +72,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Registers under a new identity and retries without limit. The drain request of the previous
-    /// identity carries over.
+    /// Retries without limit. The drain request of the previous identity carries over.
     async fn begin(&self, stop: &CancellationToken, mut before: Option<Predecessor>) -> Option<Session> {
         let mut pause = Duration::from_millis(200);
         loop {
@@ -121,7 +112,7 @@ impl Worker {
         }
     }
 
-    /// Returns the instant before the registration was sent, and whether the worker has to drain.
+    /// Returns the instant before the request, and whether the worker has to drain.
     async fn register(
         &self,
         worker_id: WorkerId,
@@ -142,9 +133,8 @@ impl Worker {
     }
 }
 
-/// Drops results that find no room, when the worker stops: [`FLUSH_WITHIN`] after all attempts have
-/// ended or were killed. The database has been unavailable for long then. A worker that does not stop
-/// keeps results without limit.
+/// When the worker stops: [`FLUSH_WITHIN`] after all attempts have ended or were killed. A worker
+/// that does not stop keeps results without limit.
 async fn drop_results_after_stop(
     stop: &CancellationToken,
     kill: &CancellationToken,
@@ -157,7 +147,7 @@ async fn drop_results_after_stop(
 }
 
 impl Session {
-    /// Runs until the lease is lost or the worker stops; the time that stopping takes is bounded.
+    /// The time that stopping takes is bounded.
     async fn run(self, shutdown: &Shutdown) -> End {
         let (kill, completer) = (self.kill.clone(), self.worker.completer.clone());
         let bounded = async {
@@ -176,7 +166,7 @@ impl Session {
         let recovery = spawn_owned("recovery", recovery::run(self.clone()));
         let mut polls = Some(self.start_poller());
         let lost = async {
-            // The heartbeat task owns the sender. If that task is gone, so is the lease.
+            // Without the heartbeat task, which owns the sender, the lease is lost.
             let _ = lease.wait_for(|state| *state == LeaseState::Lost).await;
         };
         tokio::pin!(lost);
@@ -226,8 +216,7 @@ impl Session {
             self.left.fetch_add(unwritten, Ordering::Relaxed);
         }
         if may_still_run && !self.all_have_ended().await {
-            // The worker stays registered: its lease, and with it its claims, hold for a while after
-            // the last heartbeat.
+            // The lease, and with it the claims, hold for a while after the last heartbeat.
             return End::StillRuns(UnfinishedWork::Stopped);
         }
         drop((beats, recovery));
@@ -235,15 +224,14 @@ impl Session {
         if is_lost { End::LeaseLost } else { End::Stopped }
     }
 
-    /// Kills all attempts after the lease was lost; returns whether none still runs inside this
-    /// process. Other workers may start the runs after the margin, so there is no time for an orderly
-    /// end otherwise.
+    /// Returns whether none still runs inside this process. Other workers may start the runs after
+    /// the margin, so there is no time for an orderly end.
     async fn kill_all(&self) -> bool {
         self.kill.cancel();
         self.all_have_ended().await
     }
 
-    /// Whether no killed or abandoned attempt still runs inside this process.
+    /// Includes killed and abandoned attempts inside this process.
     async fn all_have_ended(&self) -> bool {
         self.worker.handlers.ended_within(self.worker.config.lease.margin() / 2).await
     }
@@ -252,7 +240,7 @@ impl Session {
         spawn_owned("poller", poller::run(self.clone()))
     }
 
-    /// Replaces a poller that died. A poller that was stopped stays stopped.
+    /// A poller that was stopped stays stopped.
     async fn after_poller(&self, ended: Result<(), TaskError>) -> Option<OwnedTask<()>> {
         let error = ended.err()?;
         tracing::error!(error = &error as &dyn std::error::Error, "poller died; restarting it");
@@ -260,7 +248,7 @@ impl Session {
         Some(self.start_poller())
     }
 
-    /// Waits for the poller to end, then for the attempts: they finish, are released, or are killed.
+    /// First the poller, then the attempts: they finish, are released, or are killed.
     async fn finish(&self, polls: Option<OwnedTask<()>>, hard: &CancellationToken) {
         if let Some(polls) = polls
             && let Err(error) = polls.await
@@ -293,8 +281,7 @@ impl Session {
         self.attempts.wait().await;
     }
 
-    /// Removes the registration, so that attempts that were killed without a report are recovered at
-    /// once.
+    /// Attempts that were killed without a report are recovered at once.
     async fn leave(&self) {
         let left = tokio::time::timeout(LEAVE_WITHIN, self.worker.backend.leave(self.id));
         match left.await {
@@ -307,7 +294,7 @@ impl Session {
     }
 }
 
-/// The result of a stopped worker, given the number of attempts without a report.
+/// `left` is the number of attempts without a report.
 fn ended_with(left: &AtomicUsize) -> Result<(), UnfinishedWork> {
     match left.load(Ordering::Relaxed) {
         0 => Ok(()),
@@ -315,7 +302,7 @@ fn ended_with(left: &AtomicUsize) -> Result<(), UnfinishedWork> {
     }
 }
 
-/// Waits for the end of the task; never returns without one.
+/// Never returns without a task.
 async fn ended(task: &mut Option<OwnedTask<()>>) -> Result<(), TaskError> {
     match task {
         Some(task) => task.await,

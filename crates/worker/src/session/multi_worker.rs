@@ -1,11 +1,8 @@
-//! Several workers in one process, to measure how a large fleet loads the database without one machine
-//! per worker.
+//! Several workers in one process, to measure how a large fleet loads the database.
 //!
-//! Each worker has its own identity, registration, lease, heartbeat connection, slots, poller and
-//! completer, as if it were alone. A claim of one worker is invisible to the other workers. They share the
-//! connection pool, the listener, the handlers and the health endpoint, which reports the first
-//! worker. If the process dies, all leases expire at once. This is not for production: one worker with
-//! more slots does the same with less.
+//! They share the connection pool, the listener, the handlers and the health endpoint, which
+//! reports the first worker. Everything else is separate. If the process dies, all leases expire at
+//! once. Not for production: one worker with more slots does the same with less.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +16,11 @@ use crate::claiming::prefetch::Prefetch;
 use crate::completion::Completer;
 use crate::session::{EXTRA_PLACES, UnfinishedWork, Worker};
 
-/// Pause between the starts of two workers, so that not all connect at once.
+/// Not all workers connect at once.
 const STAGGER: Duration = Duration::from_millis(5);
 
 impl Worker {
-    /// Returns another worker of this process, and its completer, which the caller has to run.
+    /// The caller has to run the completer.
     pub(crate) fn another(&self) -> (Self, Completer) {
         let counters = Arc::new(Counters::new());
         let wake = Arc::new(Notify::new());
@@ -45,10 +42,7 @@ impl Worker {
     }
 }
 
-/// Starts the workers one after another and runs them until `shutdown`.
-///
-/// # Errors
-/// The first error of any of them.
+/// Starts one after another. The error is the first of any of them.
 pub(crate) async fn run(workers: Vec<Worker>, shutdown: Shutdown) -> Result<(), UnfinishedWork> {
     let (mut pause, mut begun) = (Duration::ZERO, Vec::new());
     for worker in workers {

@@ -1,13 +1,11 @@
 //! Recovery without a leader: usually the leader gives the runs of dead workers to other workers.
 //!
-//! The other work of a leader (firing schedules, ending overdue attempts) needs a scheduler. Existing
-//! runs need none, and the runs of a dead worker should not wait for one. Each heartbeat returns how
-//! long the leader has been silent, so an idle fleet pays nothing for the check. After [`LEASES`]
-//! leases without a leader, workers check whether other workers have died: about [`CHECKS`] times per
-//! lease in total, however many workers there are. Only one worker recovers at a time, and none while
-//! a leader lives. If a leader returns at that moment, nothing is done twice, because every attempt is
-//! ended under its claim token ([`lost_attempts`](sched_model::recovery::lost_attempts)). Only the
-//! database's clock decides which worker is dead.
+//! Each heartbeat returns how long the leader has been silent. After [`LEASES`] leases without a
+//! leader, workers check whether other workers have died: about [`CHECKS`] times per lease in
+//! total, however many workers there are. Only one worker recovers at a time, and none while a
+//! leader lives. If a leader returns at that moment, nothing is done twice, because every attempt
+//! is ended under its claim token ([`lost_attempts`](sched_model::recovery::lost_attempts)). Only
+//! the database's clock decides which worker is dead.
 
 use std::time::{Duration, Instant};
 
@@ -16,23 +14,21 @@ use rand::RngExt as _;
 use crate::backend::{DbError, Recovered};
 use crate::session::Session;
 
-/// Workers recover after this many leases without a leader. A standby replaces a dead leader much
-/// sooner.
+/// Without a leader. A standby replaces a dead leader much sooner.
 const LEASES: u32 = 3;
-/// Checks per lease of all workers together.
+/// Per lease, of all workers together.
 const CHECKS: f64 = 2.0;
-/// A recovery that takes longer is aborted. Its committed transactions stay.
+/// The committed transactions of an aborted recovery stay.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(60);
 
-/// Since when no scheduler leads, according to the heartbeats.
+/// According to the heartbeats.
 #[derive(Debug, Default)]
 pub(crate) struct Vacancy {
     since: Option<Instant>,
 }
 
 impl Vacancy {
-    /// Records the answer of a heartbeat. Returns whether no scheduler has led for so long that workers
-    /// recover.
+    /// Returns whether workers must recover.
     pub(crate) fn note(&mut self, now: Instant, leader_silence: Option<Duration>, lease: Duration) -> bool {
         if leader_silence.is_some_and(|silence| silence <= lease) {
             self.since = None;
@@ -43,8 +39,7 @@ impl Vacancy {
     }
 }
 
-/// Recovers whenever the heartbeat finds that no scheduler leads. The session drops the task at its
-/// end.
+/// Whenever no scheduler leads. The session drops the task at its end.
 pub(crate) async fn run(session: Session) {
     let lease = session.worker.config.lease.duration();
     loop {
@@ -75,14 +70,13 @@ pub(crate) async fn run(session: Session) {
     }
 }
 
-/// The pause of one of `living` workers between two checks. It gives [`CHECKS`] checks per lease of
-/// all workers together, and is at least one lease. `share` spreads the checks.
+/// Of one of `living` workers: [`CHECKS`] checks per lease of all workers together, at least one
+/// lease. `share` spreads the checks.
 fn pause(lease: Duration, living: u64, share: f64) -> Duration {
     let living = u32::try_from(living).map_or(f64::from(u32::MAX), f64::from);
     lease.mul_f64((living / CHECKS).max(1.0) * share)
 }
 
-/// Recovers the runs of dead workers, and counts the living workers.
 async fn recover(session: &Session, lease: Duration) -> Result<(Recovered, u64), DbError> {
     let worker = &session.worker;
     let is_stopped = || session.stop_claiming.is_cancelled();

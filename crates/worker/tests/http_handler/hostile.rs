@@ -1,8 +1,6 @@
-//! Targets that functions may not call, in every known disguise. The tests call each of them
-//! through the handler.
+//! Targets that functions may not call, in every known disguise, called through the handler.
 //!
-//! A listener on all addresses of this machine, on the port of the targets, detects whether a call
-//! got through.
+//! A listener on all addresses of this machine, on the targets' port, detects calls.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -14,7 +12,7 @@ use serde_json::json;
 
 use super::support::{ScriptedResolver, run, settings};
 
-/// One address of every non-public network, and the metadata addresses of clouds.
+/// One address of every non-public network, and clouds' metadata addresses.
 const ADDRESSES: [[u8; 4]; 23] = [
     [0, 0, 0, 0],
     [0, 1, 2, 3],
@@ -41,7 +39,7 @@ const ADDRESSES: [[u8; 4]; 23] = [
     [255, 255, 255, 255],
 ];
 
-/// The ways to write an IPv4 address in a URL, and to reach it through an IPv6 address.
+/// All notations of an IPv4 address in a URL and in an IPv6 address.
 fn disguises(address: [u8; 4]) -> Vec<String> {
     let [a, b, c, d] = address;
     let v4 = Ipv4Addr::from(address);
@@ -113,7 +111,7 @@ const V6: [&str; 30] = [
     "64:ff9b::808:808",
 ];
 
-/// Names of this machine, and URLs that are invalid or hide one URL in another.
+/// Names of this machine, and URLs that are invalid or hide another URL.
 const URLS: [&str; 40] = [
     "http://localhost:PORT/",
     "http://LOCALHOST:PORT/",
@@ -157,7 +155,7 @@ const URLS: [&str; 40] = [
     "unix:/var/run/docker.sock",
 ];
 
-/// Ports that are refused even on public addresses.
+/// Rejected even on public addresses.
 const PORTS: [u16; 12] = [1, 22, 25, 53, 110, 143, 2375, 3306, 5432, 6379, 6667, 11211];
 
 struct Tally {
@@ -192,8 +190,7 @@ async fn hostile_targets_are_all_blocked() {
     );
     urls.extend(V6.iter().map(|address| format!("http://[{address}]:{port}/")));
     urls.extend(PORTS.iter().map(|port| format!("http://8.8.8.8:{port}/")));
-    // Names that lead to refused addresses, alone and hidden among public addresses, in either
-    // order.
+    // Names with rejected addresses, alone and among public ones, in either order.
     for (number, address) in ADDRESSES.iter().enumerate() {
         let refused = Ipv4Addr::from(*address).to_string();
         let mapped = format!("::ffff:{refused}");
@@ -232,7 +229,7 @@ async fn hostile_targets_are_all_blocked() {
     assert_eq!(canary.connections(), 0, "not one connection was opened");
 }
 
-/// Redirects from an allowed server to refused targets: they are responses and nothing more.
+/// Redirects to rejected targets are plain responses.
 async fn redirects(tally: &mut Tally, canary: &Server) -> usize {
     let targets = [
         format!("http://127.0.0.2:{}/", canary.address().port()),
@@ -256,8 +253,7 @@ async fn redirects(tally: &mut Tally, canary: &Server) -> usize {
     count
 }
 
-/// Names whose second answer differs from the first: the first is checked and used, the second is
-/// checked again.
+/// Names with changing answers: the first is checked and used, the second is checked again.
 async fn rebinding(tally: &mut Tally, canary: &Server) -> usize {
     let server = Server::start(Response::new(200).body("first"));
     let (resolver, port) = (Arc::new(ScriptedResolver::default()), server.address().port());
@@ -313,7 +309,7 @@ async fn own_database(tally: &mut Tally, canary: &Server) -> usize {
     }
     asked.push((&far, format!("http://standby.example.com:{port}/")));
     asked.push((&far, format!("http://[2606:4700::7]:{port}/")));
-    // On this machine: by all of its names and addresses.
+    // All names and addresses of this machine.
     let near = [("localhost", port), ("127.0.0.1", port), ("::1", port)].map(|place| handler(&[place]));
     resolver.name("localhost", &[&["127.0.0.1"]]);
     for handler in &near {
@@ -338,7 +334,7 @@ async fn own_database(tally: &mut Tally, canary: &Server) -> usize {
     }
     assert_eq!(canary.connections(), 0, "not one connection was opened to the database");
 
-    // Only the database is refused, not its surroundings.
+    // Only the database is rejected, not its surroundings.
     let server = Server::start(Response::new(200));
     for handler in near.iter().chain([&far]) {
         let report = run(handler, json!({"url": server.url("/")})).await;
@@ -347,7 +343,7 @@ async fn own_database(tally: &mut Tally, canary: &Server) -> usize {
     asked.len()
 }
 
-/// Ports that the operator has not listed, on public addresses and allowed ones.
+/// Unlisted ports, on public and allowed addresses.
 async fn ports(tally: &mut Tally, canary: &Server) -> usize {
     let port = canary.address().port();
     let only = |ports: &[&str], allowed: &[&str]| {
@@ -371,7 +367,7 @@ async fn ports(tally: &mut Tally, canary: &Server) -> usize {
         );
     }
     assert_eq!(canary.connections(), 0);
-    // A target that is allowed with its port needs no entry in the list of ports.
+    // A target allowed with its port needs no entry in the list of ports.
     let server = Server::start(Response::new(200));
     let port = server.address().port().to_string();
     for (ports, allowed) in

@@ -1,5 +1,3 @@
-//! The `http` handler against servers on loopback, most of them hostile.
-
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -1,5 +1,3 @@
-//! Requests, and the kept parts of successful responses.
-
 use secrecy::SecretString;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -54,8 +52,8 @@ async fn signature_uses_database_time_and_every_secret() {
     let header = |name: &str| request.header(name).unwrap();
     assert_eq!(header("webhook-id"), execution.run_id.to_string());
     let timestamp: i64 = header("webhook-timestamp").parse().unwrap();
-    // Fire time plus lateness is the time of the claim by the database's clock, which differs from
-    // this machine's clock.
+    // Fire time plus lateness is the claim time by the database's clock, not by this machine's
+    // clock.
     let claimed = execution.fire_time.timestamp();
     assert!((claimed..claimed + 60).contains(&timestamp), "{timestamp} after {claimed}");
     let signatures = header("webhook-signature");
@@ -106,13 +104,13 @@ async fn connections_are_reused_and_stale_ones_replaced() {
         assert_eq!(run(&handler_, config(&server, json!({}))).await.outcome, Outcome::Succeeded);
     }
     assert_eq!((server.connections(), server.requests().len()), (1, 3));
-    // Another tenant does not get a connection that this one has used.
+    // Tenants do not share connections.
     let of_another = Execution { tenant_id: Uuid::from_u128(0xaa), ..execution(config(&server, json!({}))) };
     assert_eq!(handler_.run(&of_another, &CancellationToken::new()).await.outcome, Outcome::Succeeded);
     assert_eq!(run(&handler_, config(&server, json!({}))).await.outcome, Outcome::Succeeded);
     assert_eq!((server.connections(), server.requests().len()), (2, 5));
 
-    // This server does not announce that it closes the connection.
+    // Closes the connection without an announcement.
     let closing = Server::start([Step::from(Response::new(200).body("ok"))]);
     for calls in 1..=3 {
         assert_eq!(run(&handler_, config(&closing, json!({}))).await.outcome, Outcome::Succeeded);

@@ -1,5 +1,4 @@
-//! Hostile servers: the attempt always ends in time, within its bounds and with the right error
-//! class.
+//! Hostile servers: attempts end in time, within bounds and with the right error class.
 
 use std::time::Duration;
 
@@ -77,7 +76,7 @@ async fn endless_body_is_cut_and_marked() {
 
 #[tokio::test]
 async fn compressed_response_is_not_decompressed() {
-    // The compressed form of a million blanks. The request did not accept compression.
+    // A million compressed blanks, although the request did not accept compression.
     let bomb = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3].repeat(100);
     let head = format!("{HEAD}Content-Encoding: gzip\r\nContent-Length: {}\r\n\r\n", bomb.len());
     let server = Server::start([Step::send(head), Step::send(bomb)]);

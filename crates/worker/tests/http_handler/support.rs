@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Timeout of a condition on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn execution(handler_config: Value) -> Execution {
@@ -49,25 +48,21 @@ pub(crate) fn settings(allowed: &[&str]) -> HttpSettings {
     HttpSettings { allow, ..HttpSettings::default() }
 }
 
-/// Runs a configuration with default settings otherwise.
 pub(crate) async fn run(handler: &HttpHandler, config: Value) -> Report {
     handler.run(&execution(config), &CancellationToken::new()).await
 }
 
-/// Calls the server once, from a handler that may call it.
 pub(crate) async fn call(server: &Server, fields: Value) -> Report {
     run(&handler(&["127.0.0.1"]), config(server, fields)).await
 }
 
-/// A configuration that calls the server.
 pub(crate) fn config(server: &Server, fields: Value) -> Value {
     let mut config = json!({"url": server.url("/")});
     config.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     config
 }
 
-/// A resolver with scripted answers: each name has one answer after the other, and repeats the
-/// last.
+/// Each name has one answer after the other, and repeats the last.
 #[derive(Debug, Default)]
 pub(crate) struct ScriptedResolver {
     answers: Mutex<HashMap<String, Vec<Vec<IpAddr>>>>,
@@ -95,7 +90,6 @@ impl Resolve for ScriptedResolver {
     }
 }
 
-/// Waits until `condition` is true. A timeout prints `what`.
 pub(crate) async fn wait_for(what: &str, condition: impl Fn() -> bool) {
     let start = monotonic();
     while !condition() {

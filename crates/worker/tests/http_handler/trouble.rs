@@ -1,5 +1,3 @@
-//! Servers in trouble: requested waits, open circuits, and unreachable servers.
-
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,3 @@
-//! Handlers that end without being stopped: values, errors, panics, logs and progress.
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -31,7 +29,6 @@ async fn invoice(_: Ctx, args: Invoice) -> Result<Sent, HandlerError> {
     Ok(Sent { customer: args.customer.id, total: args.amounts.iter().sum() })
 }
 
-/// Class, whether the policy decides about a retry, and message.
 fn error(report: &TestReport) -> (&str, bool, &str) {
     assert_eq!((report.outcome, &report.result), (Outcome::Failed, &None));
     (report.error_class.unwrap(), report.may_retry, report.error_message.as_deref().unwrap())

@@ -1,5 +1,4 @@
-//! The `native` handler without a database: the context of handlers, their ends, and their
-//! isolation from each other.
+//! The `native` handler without a database.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot get what it needs fails, and says where")]
 

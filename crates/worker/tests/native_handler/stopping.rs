@@ -1,4 +1,4 @@
-//! Handlers that are stopped: by their deadline or by a cancellation, gracefully or by force.
+//! Handlers that a deadline or a cancellation stops, gracefully or by force.
 
 use std::future::pending;
 use std::sync::mpsc;
@@ -10,10 +10,9 @@ use sched_worker::{Ctx, HandlerError};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-/// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Returns a partial value when it is stopped.
+/// Returns a partial value after a stop.
 async fn polite(ctx: Ctx, _: Value) -> Result<&'static str, HandlerError> {
     ctx.cancelled().await;
     Ok("half of it")
@@ -71,7 +70,7 @@ async fn unresponsive_handler_is_dropped_after_the_grace_period() {
     let message = "timed out after 1s; dropped after the grace period of 3s";
     assert_eq!(report.error_message.as_deref(), Some(message));
     assert_eq!(report.log, "waiting\n");
-    // All senders are gone: the handler's with its future, the closure's with the run.
+    // The handler's sender is dropped with its future, the closure's with the run.
     assert_eq!(was_dropped.try_recv(), Err(mpsc::TryRecvError::Disconnected));
 }
 

@@ -42,8 +42,8 @@ fn message(report: &Report) -> &str {
     report.error_message.as_deref().unwrap()
 }
 
-/// A handler `block` that blocks its thread until the test sends a message, a handler `blocking`
-/// that does so on a separate thread, and a handler `quick`. All share one thread.
+/// Handlers `block` (blocks its thread until a message), `blocking` (the same on a separate thread)
+/// and `quick`. All share one thread.
 fn blocked() -> (mpsc::Sender<()>, NativeHandler) {
     let (release, released) = mpsc::channel();
     let released = Arc::new(Mutex::new(released));
@@ -61,7 +61,7 @@ fn blocked() -> (mpsc::Sender<()>, NativeHandler) {
     (release, NativeHandler::new(registry, 1).unwrap())
 }
 
-// One thread, so that a handler that blocked it would stop the test itself.
+// A handler that blocked this thread would stop the test.
 #[tokio::test(flavor = "current_thread")]
 async fn blocked_thread_delays_only_other_handlers() {
     let (release, handler) = blocked();

@@ -1,7 +1,7 @@
-//! Confinement of programs: users, privileges, limits, core dumps, and the worker's own secrets.
+//! Confinement of programs: users, privileges, limits, core dumps, and the worker's secrets.
 //!
 //! Only root can change users, and limits need control groups. On a machine without them, the tests
-//! check that the attempt is rejected, and print that they were skipped.
+//! expect a rejection and report the skip.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{Bench, alive_with, entries, execution, run, token, within};
 
-/// A user without any rights, by number: it need not have a name.
+/// A user without rights and possibly without a name.
 const NOBODY: u32 = 65_534;
 
 fn is_root() -> bool {
@@ -28,7 +28,7 @@ fn limited(command: &str, limits: Value) -> Value {
     json!({"shell": true, "command": command, "grace_seconds": 0, "limits": limits})
 }
 
-/// Whether the attempt was rejected for lack of control groups, with that message.
+/// Whether the attempt was rejected because control groups are missing.
 fn is_refused(report: &Report) -> bool {
     let refused = report.error_class == Some(ErrorClass::LimitsUnavailable);
     if refused {
@@ -64,8 +64,7 @@ async fn crash_leaves_no_core_dump() {
 async fn program_runs_as_another_user_in_a_private_directory() {
     let nobody = format!("{NOBODY}:{NOBODY}");
     let bench = Bench::running_as(&[&nobody]);
-    // The parent of the private directory must be searchable, as the system's temporary directory
-    // is.
+    // The private directory's parent must be searchable, like the system's temporary directory.
     fs::set_permissions(bench.root.path(), std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
     let command = "id -u; id -g; grep Groups /proc/self/status; touch mine $TMPDIR/too; cat $SCHED_ARGS_FILE; echo '{\"ok\":1}' > $SCHED_RESULT_FILE";
     let mut config = json!({"shell": true, "command": command});
@@ -199,8 +198,7 @@ async fn dropped_attempt_leaves_no_process_in_its_group() {
 #[tokio::test]
 async fn process_in_nested_group_is_killed() {
     let (bench, token, other) = (Bench::new(), token(), token());
-    // Without its environment and its session, only its control group distinguishes the process
-    // from those of the concurrent attempt.
+    // Only its control group distinguishes the process from those of the concurrent attempt.
     let hides = format!(
         "v1=$(sed -n 's/^[0-9]*:pids://p' /proc/self/cgroup); v2=$(sed -n 's/^0:://p' /proc/self/cgroup); \
          for group in /sys/fs/cgroup/pids$v1 /sys/fs/cgroup/unified$v2 /sys/fs/cgroup$v2; do \
@@ -258,7 +256,6 @@ async fn worker_that_may_only_change_users() {
     for set in ["CapPrm:\t", "CapEff:\t", "CapBnd:\t"] {
         assert!(status.contains(&format!("{set}00000000000000e1\n")), "{status}");
     }
-    // Owned by root and sticky, like /tmp.
     let place = std::env::temp_dir();
     let run_as = |command: &str| {
         let ids = NOBODY.to_string();
@@ -286,8 +283,7 @@ async fn worker_that_may_only_change_users() {
     assert_eq!(report.result, Some(json!({"ok": 1})), "{report:?}");
     assert_eq!((report.notes.len(), left()), (0, 0), "{:?}", report.notes);
 
-    // The program cannot read files with the worker's rights by replacing its directory with
-    // another one.
+    // The program cannot read files with the worker's rights by replacing its directory.
     let secret = place.join("of-the-worker");
     fs::create_dir(&secret).unwrap();
     fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
@@ -352,8 +348,7 @@ async fn result_is_not_read_through_a_link() {
 
 #[tokio::test]
 async fn program_of_same_user_cannot_read_the_worker() {
-    // Without root, the worker's user is the same. The worker runs in a separate process in both
-    // cases.
+    // Without root, the worker's user is the same. The worker always runs in a separate process.
     let user = is_root().then_some(NOBODY);
     let place = tempfile::tempdir().unwrap();
     fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();

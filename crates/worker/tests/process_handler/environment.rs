@@ -1,5 +1,3 @@
-//! What a program inherits from the worker: environment variables, open files, session.
-
 use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 
@@ -8,7 +6,6 @@ use serde_json::json;
 
 use crate::support::{Bench, execution, run, run_shell};
 
-/// Variables of every program.
 const ALWAYS: [&str; 16] = [
     "LANG",
     "PATH",
@@ -107,8 +104,7 @@ async fn program_inherits_three_open_files() {
         0,
         "the planted descriptor must be one that would be inherited"
     );
-    // The directory that the shell lists is open during the listing, so each entry is checked again
-    // afterwards.
+    // The listing itself opens the directory, so each entry is checked again.
     let report = run_shell(r#"for f in /proc/$$/fd/*; do [ -e "$f" ] && echo "${f##*/}"; done; true"#).await;
     assert_eq!(report.stdout.head, "0\n1\n2\n", "descriptor {} was planted", leaky.as_raw_fd());
 }

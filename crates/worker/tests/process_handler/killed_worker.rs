@@ -1,13 +1,10 @@
-//! Processes of a killed worker.
-
 use std::process::{Command, Stdio};
 
 use crate::support::{Bench, execution, shell, token, wait_for_silence, wait_for_sleepers};
 
-/// The command for the worker below.
 const COMMAND_VARIABLE: &str = "COMMAND_OF_THE_KILLED_WORKER";
 
-/// Not a test: other tests run it in a separate process and kill that process.
+/// Not a test: other tests run and kill it as a process.
 #[tokio::test]
 #[ignore = "it is the worker that other tests kill"]
 #[expect(clippy::disallowed_methods, reason = "the test passes the command in a variable")]
@@ -17,7 +14,6 @@ async fn worker_to_be_killed() {
     panic!("this process should have been killed; its attempt ended: {report:?}");
 }
 
-/// Runs `command` in a separate worker and kills the worker once `count` sleeps run.
 async fn kill_worker_of(command: &str, token: &str, count: usize) {
     let mut worker = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "killed_worker::worker_to_be_killed", "--ignored", "--nocapture"])
@@ -34,8 +30,7 @@ async fn kill_worker_of(command: &str, token: &str, count: usize) {
 #[tokio::test]
 async fn program_dies_with_its_worker() {
     let token = token();
-    // Without marks no other worker can treat it as an orphan: it can only die because of its
-    // worker.
+    // Without marks, only the death of its worker ends the process.
     kill_worker_of(&format!("exec env -i sleep {token}"), &token, 1).await;
     wait_for_silence(&token).await;
 }

@@ -1,5 +1,3 @@
-//! Output of every size and kind.
-
 use std::time::Duration;
 
 use sched_worker::handlers::{Execution, Live, LiveEvent, Outcome};

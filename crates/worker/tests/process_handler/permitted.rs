@@ -1,4 +1,4 @@
-//! The programs that functions may start if the operator has listed some.
+//! The operator's list of programs that functions may start.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use crate::support::{Bench, entries, execution, shell};
 
-/// A script that prints the name by which it was started.
 fn script(path: &Path) {
     fs::write(path, "#!/bin/sh\necho \"ran $0\"\n").unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -57,7 +56,7 @@ async fn listed_program_runs_and_others_are_refused() {
     {
         assert_refused(&run(&bench, named(path)).await, &list);
     }
-    // A bare name, a loader, a working directory: the file that would run decides.
+    // The resolved file decides.
     for config in [
         json!({"program": "sh", "args": ["-c", "echo evaded"]}),
         json!({"program": "env", "args": [at("jobs/report")]}),
@@ -78,7 +77,6 @@ async fn shell_command_needs_a_listed_shell() {
     let report = run(&named, shell("echo \"$0\"")).await;
     assert_eq!((report.outcome, report.stdout.head.as_str()), (Outcome::Succeeded, "sh\n"));
     assert_refused(&run(&named, json!({"program": "true"})).await, "/bin/sh,/opt/jobs/**");
-    // By the resolved path.
     let file = fs::canonicalize("/bin/sh").unwrap();
     let resolved = Bench::permitting(&[file.to_str().unwrap()]);
     assert_eq!(run(&resolved, shell("exit 0")).await.outcome, Outcome::Succeeded);

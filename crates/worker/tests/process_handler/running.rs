@@ -1,5 +1,3 @@
-//! The input of programs, and the reports of their ends.
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -182,8 +180,7 @@ async fn unchanged_private_directory_is_reused() {
         let finds =
             r#"ls -A; ls -A "$TMPDIR"; stat -c %a . "$TMPDIR" "$SCHED_ARGS_FILE"; cat "$SCHED_ARGS_FILE""#;
         let mut places = BTreeSet::new();
-        // Whether the directory was changed or not, every attempt finds the same: an empty
-        // directory and its own arguments.
+        // Each attempt finds an empty directory and its own arguments.
         for (day, leaves, kept) in [
             ("tuesday", "", 1),
             ("wednesday", "", 1),
@@ -201,7 +198,7 @@ async fn unchanged_private_directory_is_reused() {
             places.insert(place.to_owned());
         }
         assert_eq!(places.len(), 6, "each has its own name");
-        // The result is read, and its directory is removed.
+        // The result is read before its directory is removed.
         let report = bench.run(execution(shell("echo 7 > \"$SCHED_RESULT_FILE\""))).await;
         assert_eq!((report.result, entries(bench.root.path())), (Some(json!(7)), 1));
         bench.run(execution(shell(":"))).await;
@@ -246,7 +243,7 @@ async fn attempt_without_temp_root_is_untried() {
     assert!(!absent.untried, "the function's own mistake counts");
 }
 
-/// Not a test: the test below runs it in a separate process, whose limits it lowers.
+/// Not a test: the test below runs it in a process with lower limits.
 #[tokio::test]
 #[ignore = "it lowers the limits of its process"]
 async fn worker_without_file_descriptors() {
@@ -255,7 +252,7 @@ async fn worker_without_file_descriptors() {
     let open = u64::try_from(entries("/proc/self/fd".as_ref())).unwrap();
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     let mut shortest = None;
-    // From too few files to enough: whichever step fails first, the program is not the cause.
+    // From too few files to enough: the program is never the cause.
     for files in open.. {
         setrlimit(Resource::RLIMIT_NOFILE, files, hard).unwrap();
         let report = bench.run(execution(json!({"program": "true"}))).await;

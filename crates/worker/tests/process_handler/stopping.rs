@@ -1,4 +1,4 @@
-//! Timeouts, cancellations and dropped futures: the soft signal, the grace period, the kill.
+//! Stops: the soft signal, the grace period, the kill.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn cancelled_program_may_clean_up() {
 #[tokio::test]
 async fn background_process_gets_the_grace_period_too() {
     let (bench, token) = (Bench::new(), token());
-    // The sleep starts after the trap is set, so a visible sleep proves that the trap will work.
+    // The trap is set before the sleep.
     let tidy =
         format!("trap 'sleep 0.3; echo tidied; exit' TERM; sleep {token} & while :; do sleep 0.05; done");
     let report = cancel_when_sleeping(&bench, shell(&format!("({tidy}) & sleep 1000")), &token, 1).await;

@@ -11,7 +11,7 @@ use crate::support::{
     wait_for_no_zombies, wait_for_sleepers,
 };
 
-/// Escapes that each leave one process that sleeps for the token.
+/// Each leaves one process that sleeps for the token.
 const ESCAPES: [&str; 6] = [
     "setsid sleep TOKEN &",
     "(setsid sleep TOKEN >/dev/null 2>&1 &)",
@@ -25,7 +25,7 @@ const ESCAPES: [&str; 6] = [
 async fn no_process_escapes_a_cancellation() {
     for escape in ESCAPES {
         let (bench, token) = (Bench::new(), token());
-        // The program is a `sleep` without the token in its own arguments.
+        // The program is a `sleep` without the token in its arguments.
         let command = format!("{}\nexec sleep 1000", escape.replace("TOKEN", &token));
         let cancel = CancellationToken::new();
         let (report, ()) = tokio::join!(bench.run_until(execution(shell(&command)), cancel.clone()), async {
@@ -42,8 +42,7 @@ async fn no_process_escapes_a_cancellation() {
 async fn no_process_outlives_its_program() {
     for escape in ESCAPES {
         let (bench, token) = (Bench::new(), token());
-        // The program ends when the test creates a file, after the test has seen the escaped
-        // process.
+        // The file ends the program after the test has seen the escaped process.
         let go = bench.root.path().join("go");
         let wait = format!("while ! [ -e {} ]; do sleep 0.02; done", go.display());
         let command = format!("{}\n{wait}", escape.replace("TOKEN", &token));
@@ -102,7 +101,7 @@ async fn fork_storm_ends_with_its_attempt() {
 async fn concurrent_short_attempts_leave_no_zombies() {
     let bench = Bench::new();
     // Half of them leave an orphan, so that the search for orphans and the start of programs
-    // overlap all the time.
+    // overlap.
     let one = |number: usize| {
         let command =
             if number.is_multiple_of(2) { "exit 0" } else { "setsid sleep 1000 >/dev/null 2>&1 & exit 0" };

@@ -1,6 +1,3 @@
-//! Shared by the tests of the `process` handler: executions to run, and a view of the process
-//! table.
-
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
@@ -16,10 +13,8 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Timeout of a condition on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A handler with a separate directory.
 pub(crate) struct Bench {
     pub(crate) handler: ProcessHandler,
     pub(crate) root: TempDir,
@@ -34,12 +29,10 @@ impl Bench {
         Self::with(variables, &[])
     }
 
-    /// Functions may run as these users.
     pub(crate) fn running_as(users: &[&str]) -> Self {
         Self::with(&[], users)
     }
 
-    /// Functions may start these programs.
     pub(crate) fn permitting(programs: &[&str]) -> Self {
         let root = tempfile::tempdir().unwrap();
         let programs = ProgramList::parse(programs).unwrap();
@@ -84,7 +77,6 @@ fn settings(root: &Path, variables: &[(&str, &str)], users: &[&str]) -> ProcessS
     }
 }
 
-/// Runs a configuration with default settings otherwise.
 pub(crate) async fn run(config: Value) -> Report {
     Bench::new().run(execution(config)).await
 }
@@ -93,7 +85,6 @@ pub(crate) async fn run_shell(command: &str) -> Report {
     run(shell(command)).await
 }
 
-/// Configuration of a shell command.
 pub(crate) fn shell(command: &str) -> Value {
     json!({"shell": true, "command": command, "grace_seconds": 20})
 }
@@ -119,23 +110,21 @@ pub(crate) fn execution(handler_config: Value) -> Execution {
     }
 }
 
-/// A unique number of seconds for `sleep`, which identifies its process.
+/// A unique number of seconds for `sleep`.
 pub(crate) fn token() -> String {
     format!("1000.{:020}", Uuid::new_v4().as_u128() % 10_u128.pow(20))
 }
 
-/// Pids of living processes with `token` among their arguments.
 pub(crate) fn alive_with(token: &str) -> Vec<u32> {
     let own = std::process::id();
     let with_token = |pid: &u32| {
-        // A zombie has no arguments, and a process that vanishes during the check is not alive.
+        // A zombie has no arguments; a process that vanishes during the check is not alive.
         let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&arguments).contains(token)
     };
     all_pids().into_iter().filter(|pid| *pid != own).filter(with_token).collect()
 }
 
-/// Pids of dead children that are not reaped.
 fn zombies() -> Vec<u32> {
     let own = std::process::id().to_string();
     let is_ours = |pid: &u32| {
@@ -155,7 +144,6 @@ fn all_pids() -> Vec<u32> {
     pids
 }
 
-/// Waits until `condition` is true. A timeout prints `status`.
 pub(crate) async fn wait_for(status: impl Fn() -> String, condition: impl Fn() -> bool) {
     let start = monotonic();
     while !condition() {
@@ -164,8 +152,8 @@ pub(crate) async fn wait_for(status: impl Fn() -> String, condition: impl Fn() -
     }
 }
 
-/// Waits until exactly `count` living `sleep`s carry the token. Shells do not count: some become
-/// their last command.
+/// Waits until exactly `count` living `sleep`s carry the token. Shells do not count, because some
+/// become their last command.
 pub(crate) async fn wait_for_sleepers(token: &str, count: usize) {
     let is_sleep =
         |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n");
@@ -174,7 +162,6 @@ pub(crate) async fn wait_for_sleepers(token: &str, count: usize) {
     wait_for(status, || sleepers() == count).await;
 }
 
-/// Waits until no living process carries the token.
 pub(crate) async fn wait_for_silence(token: &str) {
     wait_for(
         || format!("nothing with {token}, there are {:?}", alive_with(token)),
@@ -183,12 +170,11 @@ pub(crate) async fn wait_for_silence(token: &str) {
     .await;
 }
 
-/// Waits until there are no dead children left to reap.
 pub(crate) async fn wait_for_no_zombies() {
     wait_for(|| format!("no zombies, there are {:?}", zombies()), || zombies().is_empty()).await;
 }
 
-/// Cancels an attempt once `count` sleeps carry the token, and returns its report.
+/// Cancels the attempt once `count` sleeps carry the token.
 pub(crate) async fn cancel_when_sleeping(bench: &Bench, config: Value, token: &str, count: usize) -> Report {
     let cancel = CancellationToken::new();
     let (report, ()) = tokio::join!(bench.run_until(execution(config), cancel.clone()), async {
@@ -198,7 +184,6 @@ pub(crate) async fn cancel_when_sleeping(bench: &Bench, config: Value, token: &s
     report
 }
 
-/// Runs `work` and fails if it takes longer than `limit`.
 pub(crate) async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> T {
     tokio::time::timeout(limit, work).await.unwrap_or_else(|_| panic!("took longer than {limit:?}"))
 }

@@ -8,7 +8,6 @@ use test_support::Process;
 
 use super::*;
 
-/// The lines of an object.
 fn lines(path: &Path) -> Vec<Value> {
     let mut text = String::new();
     flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
@@ -79,7 +78,6 @@ async fn months_are_archived_to_s3() {
     assert!(worker.stop_gracefully(PATIENCE).await.success());
 }
 
-/// The path of the object of a detached month.
 async fn path_of(worker: &RunningWorker, dir: &Path, table: &str) -> std::path::PathBuf {
     let oid = worker.text(&format!("'history_archive.{table}'::regclass::oid")).await;
     dir.join(format!("history_archive/{table}-{oid}.jsonl.gz"))
@@ -90,8 +88,8 @@ async fn archiving_continues_after_a_dead_run() {
     let dir = tempfile::tempdir().unwrap();
     let url = format!("file://{}", dir.path().display());
     let worker = RunningWorker::start(HistoryExpiry::Detach, &[("ARCHIVE_URL", &url)]).await;
-    // A complete object of a month of 100 rows with its checksum: the state after a run died before
-    // it dropped the month.
+    // A complete object of a month of 100 rows with its checksum, as if a run died before it
+    // dropped the month.
     let whole = worker.detached_month(1, 100).await;
     let content = {
         let copy = worker.detached_month(9, 100).await;
@@ -116,13 +114,11 @@ async fn archiving_continues_after_a_dead_run() {
     let damaged = worker.detached_month(4, 100).await;
     let other = worker.detached_month(5, 99).await;
     for (table, object, checksum) in [
-        // The run died before it dropped the month.
+        // A run died before it dropped the month.
         (&dropped, &content.0[..], Some(&content.1)),
-        // The run died before it wrote the checksum.
+        // A run died before it wrote the checksum.
         (&half, &content.0[..content.0.len() / 2], None),
-        // The object was damaged later.
         (&damaged, &content.0[..content.0.len() / 2], Some(&content.1)),
-        // A complete object of another month.
         (&other, &content.0[..], Some(&content.1)),
     ] {
         let path = path_of(&worker, dir.path(), table).await;

@@ -1,5 +1,3 @@
-//! `sched.backup`, and restoring its dumps.
-
 use std::path::Path;
 use std::process::Command;
 
@@ -7,8 +5,7 @@ use test_support::TestDatabase;
 
 use super::*;
 
-/// The number of rows of each table that does not change while a worker runs and a backup is
-/// written.
+/// The rows of tables that do not change during a backup.
 const COUNTS: &str = "SELECT string_agg(t.name || ' ' || (xpath('/row/c/text()', query_to_xml('SELECT count(*) AS c FROM ' || t.name, true, true, '')))[1]::text, ', ' ORDER BY t.name)
     FROM unnest(ARRAY['tenants', 'projects', 'queues', 'task_functions', 'scheduled_jobs', 'scheduled_job_versions', 'skipped_fires',
                       'housekeeping', 'maintenance.job_execution_log']) AS t (name)";
@@ -34,7 +31,7 @@ async fn backup_restores_every_row() {
     let sums =
         format!("{}  {}\n", result["sha256"].as_str().unwrap(), path.file_name().unwrap().to_str().unwrap());
     assert_eq!(std::fs::read_to_string(format!("{}.sha256", path.display())).unwrap(), sums);
-    // The log of the backup job itself is outside the main schema.
+    // The backup job's own log is outside the main schema.
     assert_eq!(worker.text("SELECT count(*) FROM maintenance.job_execution_log").await, "1");
     assert_eq!(worker.text("SELECT count(*) FROM job_execution_log").await, "0");
 
@@ -59,7 +56,7 @@ async fn backup_restores_every_row() {
         "with their checksums, and nothing unfinished"
     );
 
-    // Restoring the main schema alone returns it to its former state, and the log of backups stays.
+    // Restoring the main schema alone keeps the log of backups.
     let newest = worker.done("sched.backup").await["path"].as_str().unwrap().to_owned();
     let fixture = worker.stop_and_keep().await;
     fixture.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public").await;

@@ -1,5 +1,3 @@
-//! The built-in jobs, run by a worker on a real database.
-
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -31,7 +29,6 @@ use test_support::{Fixture, server_program, wait_for};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A database with the built-in jobs and a worker on it.
 struct RunningWorker {
     fixture: Fixture,
     shutdown: Shutdown,
@@ -39,8 +36,7 @@ struct RunningWorker {
 }
 
 impl RunningWorker {
-    /// With a worker with these settings, in an installation whose schedulers expire old months
-    /// that way.
+    /// `expiry` is that of the installation's schedulers; `settings` are the worker's.
     async fn start(expiry: HistoryExpiry, settings: &[(&str, &str)]) -> Self {
         let mut worker = Self::without_worker(expiry).await;
         let context = Context {
@@ -71,12 +67,10 @@ impl RunningWorker {
         Self { fixture, shutdown: Shutdown::new(), task: None }
     }
 
-    /// The single value of a query as text; NULL, or no row, is `-`.
     async fn text(&self, query: &str) -> String {
         self.fixture.text(&format!("SELECT ({query})::text")).await
     }
 
-    /// Triggers a built-in job and returns status, result and error of its first attempt.
     async fn run(&self, job: &str, args: &Value) -> (String, Value, String) {
         let job_id = self.text(&format!("SELECT id FROM scheduled_jobs WHERE name = '{job}'")).await;
         let runs = self.fixture.runs(JobId(job_id.parse().unwrap())).queue("system").args(args.clone());
@@ -98,14 +92,12 @@ impl RunningWorker {
         (status, serde_json::from_str(&result).unwrap(), error)
     }
 
-    /// Returns the result of a built-in job that succeeds.
     async fn done(&self, job: &str) -> Value {
         let (status, result, error) = self.run(job, &json!({})).await;
         assert_eq!((status.as_str(), error.as_str()), ("COMPLETED", ""), "{job}");
         result
     }
 
-    /// Creates an old detached month of events with so many rows.
     async fn detached_month(&self, month: u32, rows: u32) -> String {
         let (name, next) = (format!("events_y2020m{month:02}"), month + 1);
         self.fixture.sql(&format!(
@@ -122,7 +114,6 @@ impl RunningWorker {
         drop(self.stop_and_keep().await);
     }
 
-    /// Stops the worker and keeps the database.
     async fn stop_and_keep(mut self) -> Fixture {
         self.shutdown.trigger();
         self.task.take().unwrap().await.unwrap().unwrap();

@@ -1,5 +1,3 @@
-//! `sched.notify`, against scripted servers of the test.
-
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 
@@ -17,18 +15,16 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 
-/// The path of the web servers. Its last part is secret.
 const HOOK: &str = "/hook/T0K3N";
 
-/// The key of the signatures in the tests.
 const KEY: [u8; 24] = [7; 24];
 
-/// A web server that sends one status after the other; the last one repeats.
+/// Sends each status once; the last one repeats.
 fn web_server(statuses: &[u16]) -> Server {
     Server::start(sequence(statuses.iter().copied().map(Response::new)))
 }
 
-/// A worker that may call this machine and decrypts secrets. `more` are further settings.
+/// A worker that may call this machine and decrypts secrets.
 async fn worker(more: &[(&str, &str)]) -> (RunningWorker, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("keys");
@@ -50,8 +46,7 @@ async fn set_secret(worker: &RunningWorker, name: &str, value: &str) {
     secrets::put(&mut conn, NewValue { place, value: &value, source: "tests" }, &keys).await.unwrap();
 }
 
-/// Creates a message to a channel with these columns and returns the arguments of the job that
-/// sends it.
+/// Creates a message to a new channel, and returns the arguments of its job.
 async fn message(worker: &RunningWorker, kind: &str, columns: &str, values: &str) -> Value {
     let body = json!({"type": "failure", "tenant": "default", "job": "nightly", "error": "exit code 3", "held_back": 2});
     worker.fixture
@@ -74,7 +69,6 @@ async fn webhook_is_signed_and_retried_with_the_same_id() {
     let args = message(&worker, "webhook", "url, secret", &format!("'{}', 'hook'", server.url(HOOK))).await;
     let (status, _, error) = worker.run("sched.notify", &args).await;
     assert_eq!((status.as_str(), error.split(':').next()), ("FAILED", Some("error_response")), "{error}");
-    // The retry is due in some seconds.
     worker
         .fixture
         .sql("UPDATE job_dispatch SET claimable_at = now(), available_at = now() WHERE status = 'PENDING'")
@@ -134,10 +128,10 @@ async fn chat_url_is_never_stored_or_logged() {
     worker.stop().await;
 }
 
-/// Sends a message that fails, checks that the history of the job shows only the class, and returns
-/// the error that the tenant sees.
+/// Sends a failing message, checks that the job's history shows only the class, and returns the
+/// error for the tenant.
 async fn fails(worker: &RunningWorker, args: &Value) -> String {
-    // Earlier runs must not be retried concurrently.
+    // Prevents concurrent retries of earlier runs.
     worker.fixture.sql("UPDATE job_dispatch SET claimable_at = 'infinity' WHERE status = 'PENDING'").await;
     let (_, _, error) = worker.run("sched.notify", args).await;
     let (class, shown) = error.split_once(": ").unwrap();
@@ -148,8 +142,7 @@ async fn fails(worker: &RunningWorker, args: &Value) -> String {
     shown_to_tenant
 }
 
-/// Receives e-mails one after the other and returns their envelopes and texts. `refused` has
-/// addresses with the reply that rejects them.
+/// Receives e-mails and returns their envelopes and texts. `refused` maps addresses to rejections.
 async fn take_mails(listener: TcpListener, count: usize, refused: &[(&str, &str)]) -> Vec<String> {
     let mut mails = Vec::new();
     for _ in 0..count {
@@ -188,7 +181,6 @@ async fn take_mail(mut stream: BufReader<TcpStream>, refused: &[(&str, &str)]) -
     }
 }
 
-/// A worker that sends e-mail to a server of the test.
 async fn mailing_worker() -> (RunningWorker, TcpListener, tempfile::TempDir) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("smtp://{}", listener.local_addr().unwrap());

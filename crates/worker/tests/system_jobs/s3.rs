@@ -1,14 +1,13 @@
-//! A minimal S3 server for archives: it stores and returns objects, without authentication.
+//! A minimal S3 server without authentication.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use scripted_http::{Request, Response, Server, Step};
 
-/// Objects by path, which begins with the bucket.
+/// By path, which begins with the bucket.
 type Objects = Arc<Mutex<HashMap<String, Vec<u8>>>>;
 
-/// A server that stores objects in memory.
 pub(crate) struct S3 {
     pub(crate) server: Server,
     objects: Objects,
@@ -22,7 +21,6 @@ impl S3 {
         Self { server, objects }
     }
 
-    /// The sorted paths of all objects.
     pub(crate) fn paths(&self) -> Vec<String> {
         let mut paths: Vec<String> = self.objects.lock().unwrap().keys().cloned().collect();
         paths.sort();

@@ -1,9 +1,8 @@
 //! The PostgreSQL server of one nextest run, started by nextest's setup script.
 //!
-//! A setup script must end before the tests begin, so this program starts itself once more,
-//! detached, to own the server. That process reports through a pipe when the server is ready and
-//! then watches nextest. When nextest has ended, in any way, it stops the server, removes its
-//! folder and ends. If the process itself is killed, its guard does the same.
+//! A setup script must end before the tests, so this program starts itself again, detached, as the
+//! server's owner. That process reports readiness through a pipe and watches nextest. At any end of
+//! nextest it stops the server and removes its folder. If it is killed, its guard does the same.
 
 use std::{
     fs::OpenOptions,
@@ -25,7 +24,6 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Starts the owner and passes the URL to nextest.
 fn set_up() -> anyhow::Result<()> {
     #[expect(clippy::disallowed_methods, reason = "nextest names its file in the environment")]
     let file =
@@ -53,7 +51,6 @@ fn set_up() -> anyhow::Result<()> {
     }
 }
 
-/// Owns the server until the process `watched` has ended.
 fn serve(watched: i32) -> anyhow::Result<()> {
     setsid().context("failed to detach")?;
     let answer = |text: &str| writeln!(std::io::stdout(), "{}", text.replace('\n', " "));

@@ -1,8 +1,7 @@
 //! Writes of requests: one transaction with the change, its audit event and, with an idempotency
 //! key, the stored answer.
 //!
-//! A process that dies at any point has written nothing or all of it. A dry run does the same and
-//! rolls back.
+//! A process that dies has written nothing or all of it. A dry run rolls back.
 
 use std::convert::Infallible;
 
@@ -23,7 +22,6 @@ use crate::state::ApiState;
 /// A write: its actor, and the rows that it may change.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Write<'a> {
-    /// The name of the transaction.
     name: &'static str,
     scope: Scope,
     by: &'a Actor,
@@ -48,18 +46,15 @@ impl<'a> Write<'a> {
     }
 }
 
-/// The result of a write.
 #[derive(Debug)]
 pub(crate) struct Written<T> {
     pub(crate) response: HttpResponse,
-    /// Extra output of the work, for notifications after the commit; `None` when the answer is that
-    /// of an earlier request.
+    /// For notifications after the commit; `None` when the answer is that of an earlier request.
     pub(crate) extra: Option<T>,
 }
 
-/// Ends a transaction that must roll back: always with an error.
+/// Always ends a transaction with an error, so that it rolls back.
 enum Rehearsal<T> {
-    /// The transaction could have been committed.
     Over(T),
     Failed(ApiError),
 }
@@ -123,8 +118,7 @@ impl ApiState {
         Ok(Written { response, extra })
     }
 
-    /// Runs `work` as [`Self::write`] does, in the tenant of the caller, and rolls back. `work` may
-    /// run again.
+    /// Like [`Self::write`], and rolls back. `work` may run again.
     pub(crate) async fn rehearse<T, F>(
         &self,
         who: &Identity,
@@ -170,7 +164,7 @@ impl ApiState {
     }
 }
 
-/// The stored answer of the same request; `None` when the request must run now.
+/// `None` when the request must run now.
 async fn answered_before(conn: &mut Conn, asked: &Asked<'_>) -> Result<Option<Reply>, ApiError> {
     match idempotency::begin(conn, asked).await? {
         Begun::First => Ok(None),

@@ -1,8 +1,8 @@
 //! Reads of requests: one read-only transaction, in the tenant of the caller or, for a system
 //! operator, of the installation.
 //!
-//! Reads that may take long wait for a permit and have a time limit, so they do not delay quick
-//! ones. A process that dies in between leaves nothing.
+//! Long reads wait for a permit and have a time limit, so they do not delay quick ones. A process
+//! that dies in between leaves nothing.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::events::reads::STATEMENT_WITHIN;
 use crate::identity::Identity;
 use crate::state::ApiState;
 
-/// Runs of a read that collides with a schema change. Collisions are rare.
+/// Limit of runs of a read that collides with a schema change.
 const COLLISIONS: u32 = 4;
 const TOTALS_WITHIN: Duration = Duration::from_secs(10);
 
@@ -37,7 +37,7 @@ impl<'a> EventScope<'a> {
 }
 
 impl ApiState {
-    /// Runs `work` as one read, in the tenant of the caller. `work` may run again.
+    /// `work` may run again.
     pub(crate) async fn read<T, F>(&self, who: &Identity, name: &'static str, work: F) -> Result<T, ApiError>
     where
         T: Send,
@@ -50,8 +50,8 @@ impl ApiState {
     }
 
     /// Like [`Self::read`], in one round trip when the work sends one statement, or several at once
-    /// ([`read_in`]). PostgreSQL plans these statements once: their plan does not depend on the
-    /// parameters, and planning takes longer than running them.
+    /// ([`read_in`]). Planning takes longer than running such statements, and their plan does not
+    /// depend on the parameters. So PostgreSQL plans them once.
     pub(crate) async fn look<T, F>(&self, who: &Identity, name: &'static str, work: F) -> Result<T, ApiError>
     where
         T: Send,
@@ -71,10 +71,7 @@ impl ApiState {
         }
     }
 
-    /// Like [`Self::read`], for data of the installation.
-    ///
-    /// # Errors
-    /// Also when the caller is not a system operator.
+    /// Like [`Self::read`], for data of the installation. Only system operators may call it.
     pub(crate) async fn read_installation<T, F>(
         &self,
         who: &Identity,
@@ -113,11 +110,8 @@ impl ApiState {
         self.sessions.run(scope.read_only().within(STATEMENT_WITHIN), name, work).await
     }
 
-    /// Like [`Self::read`], for reads that take long on large data. Waits for a permit, and each
-    /// statement ends after [`TOTALS_WITHIN`].
-    ///
-    /// # Errors
-    /// [`ApiError::Busy`] when a statement took too long.
+    /// For long reads of large data. Waits for a permit; each statement ends after
+    /// [`TOTALS_WITHIN`] with [`ApiError::Busy`].
     pub(crate) async fn read_totals<T, F>(
         &self,
         who: &Identity,

@@ -1,7 +1,7 @@
-//! The body of a request: limited in length, said to be JSON, and JSON.
+//! The body of a request: JSON, of limited length.
 //!
-//! Read as a whole before anything looks at it, and within a time of its own: of a request that is refused for that nothing was begun, which
-//! cannot be said of one that runs out of its time later ([`crate::http::middleware`]).
+//! The whole body is read first, within its own time limit. A request that exceeds that limit has
+//! begun nothing; one that exceeds the limit of a request ([`crate::http::middleware`]) may have.
 
 use actix_web::dev::Payload;
 use actix_web::error::PayloadError;
@@ -20,29 +20,24 @@ use crate::error::ApiError;
 use crate::error::field_error;
 use crate::identity::{Actor, RequestActor};
 
-/// What the body of a `PATCH` may say that it is, besides plain JSON.
 pub(crate) const MERGE_PATCH_JSON: &str = "application/merge-patch+json";
 
-/// A body that was read.
 #[derive(Debug)]
 pub(crate) struct Body {
-    /// `None` when there was none.
     value: Option<Value>,
     length: usize,
 }
 
 impl Body {
-    /// How many bytes it had.
+    /// In bytes.
     pub(crate) const fn length(&self) -> usize {
         self.length
     }
 
-    /// The value, which must be there.
     pub(crate) fn required(self) -> Result<Value, ApiError> {
         self.value.ok_or_else(|| ApiError::Malformed("there is no body".to_owned()))
     }
 
-    /// The value read as a `T`, or its default when there is no body.
     pub(crate) fn read_or_default<T: DeserializeOwned + Default>(self) -> Result<T, ApiError> {
         match self.value {
             Some(value) => field_error::read(value, "").map_err(|mistake| ApiError::Refused(vec![mistake])),
@@ -95,8 +90,8 @@ async fn collect(mut payload: Payload) -> Result<BytesMut, ApiError> {
     Ok(bytes)
 }
 
-/// Whether the headers say plain JSON. Asking for it keeps forms of web pages out: a browser sends this type to another
-/// site only after asking that site.
+/// Requiring this type excludes forms of web pages: a browser sends it to another site only after a
+/// preflight request.
 fn is_json(request: &HttpRequest) -> bool {
     let header = |name| request.headers().get(name).map(|value| value.to_str().unwrap_or_default());
     let is_plain = header(CONTENT_ENCODING).is_none_or(|coding| coding.eq_ignore_ascii_case("identity"));

@@ -1,11 +1,8 @@
-//! The headers that make a change conditional.
-
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use sched_model::definitions::resources::Expected;
 
 use crate::error::ApiError;
 
-/// The preconditions of a request, as its headers state them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Preconditions {
     if_match: Vec<HeaderValue>,
@@ -18,7 +15,7 @@ impl Preconditions {
         Self { if_match: all(IF_MATCH), if_none_match: all(IF_NONE_MATCH) }
     }
 
-    /// The version that `If-Match` requires; `None` for any.
+    /// `None` for any version.
     pub(crate) fn version(&self) -> Result<Option<i64>, ApiError> {
         let Some(value) = self.if_match.first() else { return Ok(None) };
         let text = value.to_str().unwrap_or_default().trim();
@@ -33,7 +30,6 @@ impl Preconditions {
         }
     }
 
-    /// The requirement of `If-Match` and `If-None-Match`.
     pub(crate) fn condition(&self) -> Result<Condition, ApiError> {
         let if_match = only(&self.if_match, "If-Match")?;
         match (if_match, only(&self.if_none_match, "If-None-Match")?) {
@@ -54,7 +50,7 @@ impl Preconditions {
         }
     }
 
-    /// Like [`Self::condition`], for a resource whose entity tag is its version.
+    /// For a resource whose entity tag is its version.
     pub(crate) fn expected(&self) -> Result<Expected, ApiError> {
         match self.condition()? {
             Condition::None | Condition::Exists => Ok(Expected::Any),
@@ -77,19 +73,16 @@ fn only<'a>(values: &'a [HeaderValue], label: &'static str) -> Result<Option<&'a
     }
 }
 
-/// The required state of a resource before a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Condition {
     /// Any state, including absence.
     None,
     Exists,
     Absent,
-    /// It must exist with this entity tag.
     Tag(String),
 }
 
 impl Condition {
-    /// Checks the entity tag `found`; `None` if the resource does not exist.
     pub(crate) fn check(&self, kind: &'static str, found: Option<&str>) -> Result<(), ApiError> {
         let message = match (self, found) {
             (Self::None, _) | (Self::Exists, Some(_)) | (Self::Absent, None) => return Ok(()),

@@ -1,7 +1,7 @@
 //! Query parameters.
 //!
 //! An unknown parameter is rejected, so that a misspelt filter does not list everything. A repeated
-//! parameter is rejected, because its meaning is ambiguous.
+//! one is rejected as ambiguous.
 
 use std::collections::HashSet;
 use std::future::{Ready, ready};
@@ -32,7 +32,6 @@ impl<T: DeserializeOwned> FromRequest for Query<T> {
     }
 }
 
-/// Rejects every query parameter.
 pub(crate) fn no_parameters(query: &str) -> Result<(), ApiError> {
     parse(query).map(|NoParameters {}| ())
 }
@@ -60,7 +59,6 @@ fn parse<T: DeserializeOwned>(query: &str) -> Result<T, ApiError> {
     })
 }
 
-/// Reports whether a part of a query is UTF-8 after percent-decoding.
 fn is_text(raw: &str) -> bool {
     let mut bytes = Vec::with_capacity(raw.len());
     let mut rest = raw.as_bytes();

@@ -1,7 +1,7 @@
-//! Reading JSON strictly: a key that stands twice is a mistake, and so is a NUL character.
+//! Strict JSON: rejects duplicate keys and NUL characters. Pure.
 //!
-//! Parsers differ in which of two equal keys they keep, so a document with such keys means different things to different
-//! readers; PostgreSQL cannot store NUL. The depth is limited by the parser (128). Pure.
+//! Parsers differ in which of two equal keys they keep; PostgreSQL cannot store NUL. The parser
+//! limits the depth (128).
 
 use std::fmt;
 
@@ -11,7 +11,6 @@ use serde_json::{Map, Number, Value};
 use crate::error::ApiError;
 use crate::error::field_error::{FieldError, escaped};
 
-/// Reads a whole body.
 pub(super) fn parse(bytes: &[u8]) -> Result<Value, ApiError> {
     let Strict(value) =
         serde_json::from_slice(bytes).map_err(|error| ApiError::Malformed(error.to_string()))?;

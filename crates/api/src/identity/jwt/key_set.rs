@@ -1,14 +1,13 @@
 //! The public keys of an issuer, as the issuer publishes them.
 //!
-//! The API fetches them for the first token that needs them, and keeps them for some minutes. It
-//! fetches them early for a token that names an unknown key, so that a rotation needs no manual
-//! step.
+//! The API fetches them for the first token that needs them, and keeps them for some minutes. A
+//! token that names an unknown key causes an earlier fetch, so a rotation needs no manual step.
 //!
 //! # Limits
-//! For any tokens, the API sends at most one request in ten seconds, with a limit on its time and
-//! on the size of the response. Until the next response, and during an outage of the issuer, the
-//! last keys stay valid for an hour. Only two kinds of token wait: the one that causes the request,
-//! and those that name an unknown key.
+//! The API sends at most one request in ten seconds, with a limit on its time and on the size of
+//! the response. Until the next response, and during an outage of the issuer, the last keys stay
+//! valid for an hour. Only two kinds of token wait: the one that causes the request, and those that
+//! name an unknown key.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -22,9 +21,7 @@ use url::Url;
 
 use crate::error::ApiError;
 
-/// Timeout of a request to the issuer.
 const WITHIN: Duration = Duration::from_secs(5);
-/// Largest response that is read.
 const LONGEST: usize = 256 * 1024;
 /// Age at which the keys are fetched again.
 const FRESH_FOR: Duration = Duration::from_secs(300);
@@ -33,7 +30,6 @@ const BELIEVED_FOR: Duration = Duration::from_secs(3600);
 /// Shortest time between two requests.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// The URL of the keys, and the last keys.
 #[derive(Debug)]
 pub(super) struct KeySet {
     url: Url,
@@ -63,7 +59,6 @@ impl Known {
         self.keys.iter().any(|key| key.may_be(id)) && self.are_younger_than(age, now)
     }
 
-    /// Whether a token that names this key should cause a request to the issuer.
     fn is_to_be_asked(&self, id: Option<&str>, now: Instant) -> bool {
         let is_enough = self.is_enough_for(id, FRESH_FOR, now);
         let may_ask = self.asked.is_none_or(|asked| now.saturating_duration_since(asked) >= PAUSE);
@@ -84,9 +79,8 @@ enum FetchError {
 }
 
 impl KeySet {
-    /// Sends no request yet.
     pub(super) fn new(url: Url, algorithm: JwtAlgorithm) -> Result<Self, BoxError> {
-        // Fails only if a provider is installed already, and then that provider is used.
+        // Fails only if a provider is installed already; that provider is used then.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = Client::builder()
             .user_agent(concat!("sched-api/", env!("CARGO_PKG_VERSION")))
@@ -100,10 +94,7 @@ impl KeySet {
         Ok(Self { url, algorithm, http: builder.build()?, known: Mutex::default(), asking: Turn::default() })
     }
 
-    /// The keys among which to search for this one.
-    ///
-    /// # Errors
-    /// If the issuer has never been reached, or not for a long time.
+    /// Fails if the issuer has never been reached, or not for a long time.
     pub(super) async fn keys_for(&self, id: Option<&str>) -> Result<Arc<Vec<VerifyingKey>>, ApiError> {
         let can_wait = !self.known().is_enough_for(id, BELIEVED_FOR, monotonic());
         let turn = if can_wait { Some(self.asking.lock().await) } else { self.asking.try_lock().ok() };
@@ -128,7 +119,7 @@ impl KeySet {
         }
     }
 
-    /// Whether the caller must send a request now. If so, the time of the request is stored.
+    /// Whether the caller must send a request now. If so, its time is stored.
     fn begins_to_ask(&self, id: Option<&str>) -> bool {
         let mut known = self.known();
         let is_to_be_asked = known.is_to_be_asked(id, monotonic());

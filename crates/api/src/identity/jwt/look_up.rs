@@ -11,11 +11,6 @@ use crate::identity::before_tenant::BeforeTenant;
 use crate::identity::caller::Identity;
 use crate::state::ApiState;
 
-/// Finds the user that a token identifies.
-///
-/// # Errors
-/// If the token is not valid, its user has no membership, or the keys or the database cannot be
-/// reached.
 pub(in crate::identity) async fn look_up(
     state: &ApiState,
     tokens: &Tokens,

@@ -6,7 +6,6 @@ use super::placeholders;
 use crate::http::route::Path;
 use crate::openapi::operation::OperationDoc;
 
-/// Statuses of refusals and their meaning.
 pub(super) const REFUSALS: [(StatusCode, &str); 15] = [
     (StatusCode::BAD_REQUEST, "The request is malformed; `errors` names the parameter."),
     (StatusCode::UNAUTHORIZED, "The caller is unknown: no credentials, or invalid ones."),
@@ -35,7 +34,6 @@ pub(super) fn refusal(status: StatusCode) -> String {
     status.canonical_reason().unwrap_or("Problem").replace(' ', "")
 }
 
-/// The statuses with which an operation may refuse.
 pub(super) fn refusals(path: &Path, method: &Method, says: &OperationDoc) -> Vec<StatusCode> {
     let is_change = method != Method::GET;
     let names_things = placeholders(path.pattern()).next().is_some()
@@ -55,7 +53,6 @@ pub(super) fn refusals(path: &Path, method: &Method, says: &OperationDoc) -> Vec
     REFUSALS.iter().map(|(status, _)| *status).filter(|status| may(*status)).collect()
 }
 
-/// The header of a refusal and its meaning.
 pub(super) fn told_with(status: StatusCode) -> Option<(&'static str, &'static str)> {
     match status {
         StatusCode::UNAUTHORIZED => Some(("WWW-Authenticate", "The accepted credentials.")),

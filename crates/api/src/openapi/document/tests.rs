@@ -7,7 +7,6 @@ fn the_document() -> Value {
     document(&table())
 }
 
-/// All references in a document.
 fn references(value: &Value) -> Vec<String> {
     match value {
         Value::Object(fields) => fields

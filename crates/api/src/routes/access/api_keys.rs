@@ -1,13 +1,17 @@
 //! API keys: create, list, change and revoke them.
 //!
-//! A key is shown once, in the answer that creates it; the database stores its hash. A new key has
-//! no permission that its creator lacks, and does not outlive the key that creates it. Only owners
-//! revoke keys of owners. A caller that acts as a user has a bounded number of own keys, whatever
-//! its role. Keys of other users, and every key of a caller that scopes narrow, need a permission.
-//! An external token lives for minutes and cannot be revoked, so it creates no key without that
-//! permission. A change never widens or prolongs a key, because the holder of its text may differ
-//! from the caller. So a caller that may revoke a key may also change it. This process rejects a
-//! revoked key at once, other processes within five seconds.
+//! A key is shown once, in the answer that creates it; the database stores its hash.
+//!
+//! - A new key has no permission that its creator lacks, and does not outlive the key that creates
+//!   it.
+//! - Only owners revoke keys of owners.
+//! - A caller that acts as a user has a bounded number of own keys. Keys of other users, and every
+//!   key of a caller that scopes narrow, need a permission.
+//! - An external token lives for minutes and cannot be revoked, so it creates no key without that
+//!   permission.
+//! - A change never widens or prolongs a key, because the holder of its text may differ from the
+//!   caller. So a caller that may revoke a key may also change it.
+//! - This process rejects a revoked key at once, other processes within five seconds.
 
 use actix_web::{HttpResponse, web};
 use chrono::{DateTime, Utc};
@@ -139,14 +143,12 @@ pub(crate) async fn create(call: Call, body: Body) -> Result<HttpResponse, ApiEr
     Ok(written.response)
 }
 
-/// The keys that a caller may manage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Whose {
-    /// All keys of the tenant, by a permission.
     All,
     /// Keys of the user that the caller acts as. They can do no more than the user.
     Own(UserId),
-    /// None: a key of the tenant has no user, and a key that scopes narrow does not act as one.
+    /// A key of the tenant has no user, and a key that scopes narrow does not act as one.
     Nobodys,
 }
 
@@ -160,8 +162,7 @@ impl Whose {
     }
 }
 
-/// The scopes of a new key: the requested ones, or those of its creator where scopes narrow the
-/// creator.
+/// The requested scopes, or those of the creator where scopes narrow it.
 fn bounded(
     maker: &Caller,
     is_of_tenant: bool,
@@ -181,7 +182,7 @@ fn bounded(
     }
 }
 
-/// The expiry of a new key: not later than that of the key that creates it.
+/// Not later than the expiry of the key that creates it.
 fn no_longer(
     maker: Option<DateTime<Utc>>,
     asked: Option<DateTime<Utc>>,
@@ -252,7 +253,6 @@ pub(crate) async fn patch(call: Call, key: web::Path<String>, body: Body) -> Res
     Ok(written.response)
 }
 
-/// The caller as the model needs it to revoke or change a key.
 fn revoker<'a>(known: &Caller, source: &'a str) -> Revoker<'a> {
     // A caller that may take the role from an owner may take the key too.
     let may_owners = known.permissions.has(Permission::MembersWrite);

@@ -1,4 +1,4 @@
-//! The caller: its identity, tenant and permissions; and the change of its own password.
+//! The caller: identity, tenant, permissions, and the change of its own password.
 //!
 //! A new password ends every session of the user. The session that requests it gets a new token.
 //! Wrong old passwords count as failed sign-ins, with the same limits.

@@ -37,8 +37,7 @@ pub(crate) async fn list(
     Ok(web::Json(pages.page(rows, |member| member.email.clone(), membership)))
 }
 
-/// The entity tag of a membership. It is a hash of the content, because memberships have no
-/// version.
+/// A hash of the content, because memberships have no version.
 fn version(role: Role, member: &Member) -> String {
     mark(&(member.user, role.as_str(), member.since))
 }

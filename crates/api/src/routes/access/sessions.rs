@@ -2,8 +2,8 @@
 //!
 //! The token of a session is only in a cookie; the database stores its hash. A signed-in user acts
 //! in one tenant, with its role there. This process rejects an ended session at once, other
-//! processes within five seconds, as for keys. A process that dies before the answer leaves a
-//! session without a holder; it expires when unused.
+//! processes within five seconds. A process that dies before the answer leaves a session without a
+//! holder; it expires when unused.
 
 use std::net::IpAddr;
 
@@ -33,7 +33,7 @@ use crate::identity::{self, Actor, Claim, FailedSignIn, Identity, RequestContext
 use crate::routes::operations::auditing::people;
 use crate::routes::{Answer, State};
 
-/// Longest stored part of `User-Agent`, in characters.
+/// In characters.
 const LONGEST_USER_AGENT: usize = 200;
 
 /// `POST /sessions`
@@ -78,7 +78,6 @@ pub(crate) async fn create(
     begun.begin(&state, request.into_inner(), &place).await
 }
 
-/// The tenant that the user signs in to.
 fn chosen<'a>(account: &'a Account, slug: Option<&str>) -> Option<&'a AccountMembership> {
     match (slug, account.memberships.as_slice()) {
         (Some(slug), memberships) => memberships.iter().find(|one| one.slug == slug),
@@ -87,7 +86,7 @@ fn chosen<'a>(account: &'a Account, slug: Option<&str>) -> Option<&'a AccountMem
     }
 }
 
-/// The rejection after a correct password; only then are the tenants listed.
+/// Only after a correct password are the tenants listed.
 fn which_tenant(account: &Account) -> FieldError {
     let slugs: Vec<&str> = account.memberships.iter().map(|one| one.slug.as_str()).collect();
     let message = match slugs.as_slice() {
@@ -97,9 +96,9 @@ fn which_tenant(account: &Account) -> FieldError {
     FieldError::invalid("/tenant", message)
 }
 
-/// Writes the failed attempt to the audit log while the answer is sent: in the requested tenant. If
-/// the user is not its member, in all tenants of the user, so that another tenant's name hides no
-/// attempt.
+/// Writes the failed attempt to the audit log of the requested tenant, while the answer is sent. If
+/// the user is not its member, writes it in all tenants of the user, so that another tenant's name
+/// hides no attempt.
 fn record_failed_sign_in(state: &State, attempt: FailedSignIn, slug: Option<&str>) {
     let account = &attempt.account;
     let tenants: Vec<TenantId> = match chosen(account, slug) {
@@ -111,7 +110,6 @@ fn record_failed_sign_in(state: &State, attempt: FailedSignIn, slug: Option<&str
     rt::spawn(async move { identity::record_failed_sign_in(&state, &tenants, &attempt).await });
 }
 
-/// The origin of a request, as it is stored.
 pub(crate) struct Place {
     pub(crate) address: Option<IpAddr>,
     user_agent: Option<String>,
@@ -127,11 +125,9 @@ impl Place {
     }
 }
 
-/// A sign-in with a correct password.
 pub(crate) struct Begun<'a> {
     pub(crate) account: &'a Account,
     pub(crate) membership: &'a AccountMembership,
-    /// The stored hash that the password matched.
     pub(crate) verified: &'a str,
     pub(crate) subjects: &'a Subjects,
 }
@@ -205,7 +201,6 @@ impl SessionStart<'_> {
     }
 }
 
-/// The owner's view of a session.
 async fn own(
     conn: &mut Conn,
     identity: &Identity,
@@ -220,7 +215,6 @@ async fn own(
     })
 }
 
-/// Sets the session cookie.
 pub(crate) fn with_cookie(
     state: &State,
     response: HttpResponse,
@@ -293,8 +287,8 @@ async fn end(call: &Call, user: UserId, id: SessionId) -> Result<HttpResponse, A
     Ok(response)
 }
 
-/// Rejects a key or token that does not have all permissions of its user. One without a user
-/// passes: it has no sessions either.
+/// Rejects a key or token that lacks some permissions of its user. One without a user passes: it
+/// has no sessions either.
 pub(crate) fn as_person(identity: &Identity) -> Result<(), ApiError> {
     let known = identity.known();
     if known.is_bounded && known.user.is_some() { Err(ApiError::Bounded) } else { Ok(()) }

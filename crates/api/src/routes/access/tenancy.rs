@@ -1,6 +1,4 @@
-//! One tenant: show, change and delete it, and its use of quotas.
-//!
-//! Operators set the quotas. A tenant sees its own.
+//! One tenant: show, change and delete it, and its use of quotas. Operators set the quotas.
 
 use actix_web::http::header::ETAG;
 use actix_web::{HttpResponse, web};

@@ -1,4 +1,4 @@
-//! Users of the installation, for operators: list, create, change, activate and deactivate them.
+//! Users of the installation, for operators.
 //!
 //! A user may belong to several tenants, so owners of tenants neither create users nor set
 //! passwords. Passwords are hashed off the request threads, and never appear in logs or messages.
@@ -83,7 +83,7 @@ fn read<T: DeserializeOwned>(body: Value) -> Result<T, ApiError> {
     read_with_secrets(body, &["password"])
 }
 
-/// Reads a body. Error messages do not show the values of password fields.
+/// Error messages do not show the values of password fields.
 pub(crate) fn read_with_secrets<T: DeserializeOwned>(body: Value, fields: &[&str]) -> Result<T, ApiError> {
     let is_shown =
         |field: &&&str| body.get(**field).is_some_and(|value| !value.is_string() && !value.is_null());
@@ -93,7 +93,7 @@ pub(crate) fn read_with_secrets<T: DeserializeOwned>(body: Value, fields: &[&str
     field_error::read(body, "").map_err(|mistake| ApiError::Refused(vec![mistake]))
 }
 
-/// Hashes a password. Few run at once: each takes a core and 19 MiB.
+/// Few run at once: each takes a core and 19 MiB.
 pub(crate) async fn hash(state: &State, password: SecretString) -> Result<String, ApiError> {
     let _turn = state.hashing_turn().await?;
     compute(move || hash_password(&password, rand::random())).await?.map_err(|_refused| ApiError::Broken)
@@ -161,7 +161,7 @@ pub(crate) async fn patch(
     Ok(written.response)
 }
 
-/// Actions for the audit log. Granting and revoking the operator role are separate actions.
+/// Granting and revoking the operator role are separate actions.
 fn changes(before: &UserRecord, after: &UserRecord, has_new_password: bool) -> Vec<&'static str> {
     let mut actions = Vec::new();
     if has_new_password {

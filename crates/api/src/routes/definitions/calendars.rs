@@ -1,7 +1,7 @@
 //! Calendars: list, show, write and delete them.
 //!
-//! A write replaces the whole calendar, so repeating it is harmless. A calendar that jobs name is
-//! not deleted. `PUT` and [`crate::routes::jobs::apply`] both write through [`write()`].
+//! A write replaces the whole calendar. A calendar that jobs name is not deleted. `PUT` and
+//! [`crate::routes::jobs::apply`] both write through [`write()`].
 
 use actix_web::{HttpResponse, web};
 use sched_model::definitions::calendars::{self, CalendarSettings, DeleteError, SavedCalendar};
@@ -116,8 +116,8 @@ pub(crate) async fn delete(call: Call, name: web::Path<String>) -> Result<HttpRe
     Ok(written.response)
 }
 
-/// Writes a calendar and returns its audit entry, in the caller's transaction. Jobs that name the
-/// calendar follow it at once.
+/// Runs in the caller's transaction and returns the audit entry. Jobs that name the calendar follow
+/// it at once.
 pub(crate) async fn write(
     conn: &mut Conn,
     settings: &CalendarSettings,
@@ -134,7 +134,7 @@ pub(crate) async fn write(
     Ok(saved)
 }
 
-/// The calendar of a body. The body may omit the name, which is in the path.
+/// The body may omit the name, which is in the path.
 fn settings(name: &str, body: Value) -> Result<CalendarSettings, ApiError> {
     if let Err(message) = check_name(name, LONGEST_NAME) {
         return Err(ApiError::parameter("name", message));

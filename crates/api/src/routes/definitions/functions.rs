@@ -1,8 +1,8 @@
 //! Task functions: list, show, write, delete, activate and deactivate them.
 //!
-//! A write replaces the whole function, by the rules of [`crate::routes::jobs::apply`]. It changes
-//! neither whether the function is active nor whether it is paused. Built-in functions are never
-//! changed, and only operators switch them.
+//! A write replaces the whole function, by the rules of [`crate::routes::jobs::apply`], but not
+//! whether it is active or paused. Built-in functions are never changed, and only operators switch
+//! them.
 
 use actix_web::http::header::ETAG;
 use actix_web::{HttpResponse, web};
@@ -85,7 +85,7 @@ pub(crate) async fn put(call: Call, name: web::Path<String>, body: Body) -> Resu
     Ok(written.response)
 }
 
-/// Writes a function. Hidden values that the client sends back unchanged keep their stored value.
+/// Hidden values that the client sends back unchanged keep their stored value.
 async fn write(
     conn: &mut Conn,
     mut settings: FunctionSettings,
@@ -133,7 +133,6 @@ async fn write(
     Ok((reply.etag(etag), change))
 }
 
-/// The event of a changed function.
 pub(crate) fn written(change: Change, name: &str, by: &Actor) -> NewEvent {
     let event_type = match change {
         Change::Created => append::FUNCTION_CREATED,

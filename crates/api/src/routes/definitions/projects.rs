@@ -1,7 +1,7 @@
 //! Projects: list, show, write and delete them.
 //!
-//! A write replaces the whole project, so repeating it is harmless. A deletion also deletes the
-//! jobs of the project if the request says so, in one transaction.
+//! A write replaces the whole project. A deletion also deletes its jobs if the request says so, in
+//! one transaction.
 
 use actix_web::{HttpResponse, web};
 use sched_model::definitions::functions::Change;
@@ -188,7 +188,6 @@ pub(in crate::routes) async fn found(
     projects::by_name(conn, tenant, name).await?.ok_or_else(|| no_such(KIND, name))
 }
 
-/// The project of a body. The body is optional.
 fn settings(name: &str, body: Body) -> Result<ProjectSettings, ApiError> {
     check_name(name, LONGEST_NAME).map_err(|message| ApiError::parameter("name", message))?;
     let spec: ProjectSpec =

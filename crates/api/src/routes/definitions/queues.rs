@@ -1,8 +1,8 @@
 //! Queues: list, show, write and delete them.
 //!
-//! A write replaces the whole queue, so repeating it is harmless; omitted fields get their
-//! defaults. The next claim follows it. Workers are notified, because a pause may have ended or a
-//! limit may be wider. A queue with waiting runs is not deleted.
+//! A write replaces the whole queue; omitted fields get their defaults. The next claim follows it.
+//! Workers are notified, because a pause may have ended or a limit may be wider. A queue with
+//! waiting runs is not deleted.
 
 use actix_web::{HttpResponse, web};
 use sched_model::definitions::functions::Change;
@@ -123,13 +123,11 @@ pub(crate) async fn delete(call: Call, name: web::Path<String>) -> Result<HttpRe
     Ok(written.response)
 }
 
-/// The audit entry of a write, if it changed something.
 fn entry(saved: &SavedQueue, by: &Actor) -> Option<AuditEntry> {
     let is_changed = saved.change != Change::Unchanged;
     is_changed.then(|| auditing::of_queue(saved.before.as_ref(), &saved.after, by))
 }
 
-/// Writes a queue of a manifest. The manifest does not contain its pause.
 pub(crate) async fn write(
     conn: &mut Conn,
     settings: &QueueSettings,
@@ -164,7 +162,6 @@ pub(in crate::routes) async fn shown(
     Ok((Reply::ok(&show(queue))?.etag(etag), ()))
 }
 
-/// Notifies the workers of queues that may let more runs through.
 pub(crate) async fn tell_workers(state: &State, queues: &[String]) {
     state.hint("workers", async |conn: &mut Conn| notify::dispatches_waiting(conn, queues).await).await;
 }

@@ -184,7 +184,6 @@ pub(crate) async fn rotate(call: Call, body: Body) -> Answer<SecretsRotated> {
     Ok(web::Json(answer))
 }
 
-/// The project that a request names, if any.
 async fn project(
     conn: &mut Conn,
     tenant: TenantId,

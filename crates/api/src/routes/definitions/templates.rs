@@ -1,8 +1,8 @@
 //! Templates: list, show, write and delete them, and create jobs from them.
 //!
-//! A write replaces the whole template, so repeating it is harmless. A job from a template is
-//! written in one transaction with its version, its audit entry, its event and a note of its
-//! template. Later changes of the template do not change the job.
+//! A write replaces the whole template. A job from a template is written in one transaction with
+//! its version, audit entry, event and a note of its template. Later changes of the template do not
+//! change the job.
 
 use actix_web::{HttpResponse, web};
 use sched_model::definitions::functions::Change;
@@ -209,7 +209,6 @@ async fn make(
     Ok((reply, done))
 }
 
-/// Rejects overwriting a job that was not created from this template.
 fn taken(job: &Job, template: &str) -> ApiError {
     let message = format!(
         "a job named {:?} exists already and was not made from the template {template:?}; delete it first, or give another name",
@@ -222,7 +221,6 @@ fn taken(job: &Job, template: &str) -> ApiError {
     }])
 }
 
-/// Writes a template with its notes, in the caller's transaction.
 pub(crate) async fn write(
     conn: &mut Conn,
     settings: &TemplateSettings,

@@ -1,15 +1,15 @@
 //! `apply`: a whole manifest in one transaction.
 //!
-//! There are three steps. First, every item is read and checked on its own. Then, unless the same
-//! request was answered before, names that the manifest does not define are looked up. If there is
-//! no error, everything is written: queues, calendars and functions, then templates and jobs, then
-//! dependencies, and last notification channels and rules. Each kind is written by name, so that
-//! two manifests lock rows in the same order. An error that only a constraint can find (a missing
-//! queue, a taken singleton) ends the transaction at its first occurrence and is reported alone.
-//! After any error, nothing was written.
+//! 1. Every item is read and checked on its own.
+//! 2. Unless the same request was answered before, names that the manifest does not define are
+//!    looked up.
+//! 3. Without an error, everything is written: queues, calendars and functions, then templates and
+//!    jobs, then dependencies, and last notification channels and rules. Each kind is written by
+//!    name, so that two manifests lock rows in the same order.
 //!
-//! A dry run does all of this, including constraints, and rolls it back. Its answer describes the
-//! effect at that moment.
+//! An error that only a constraint can find (a missing queue, a taken singleton) ends the
+//! transaction and is reported alone. After any error, nothing was written. A dry run does all of
+//! this, including constraints, and rolls it back.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -104,12 +104,11 @@ pub(crate) async fn apply(
     Ok(written.response)
 }
 
-/// Rejects a manifest with all its errors.
 async fn judge(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> Result<(), ApiError> {
     let mut mistakes = checked.mistakes.clone();
     match look_up(conn, tenant, checked).await {
         Ok(missing) => mistakes.extend(missing),
-        // Caller errors are worth more than the news that there might be others.
+        // Caller errors are more useful than a failed lookup of further errors.
         Err(error) if mistakes.is_empty() => return Err(error.into()),
         Err(error) => {
             tracing::debug!(error = exit::describe(&error), "names of the manifest could not be checked");
@@ -118,11 +117,8 @@ async fn judge(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> Result<(
     if mistakes.is_empty() { Ok(()) } else { Err(ApiError::Refused(mistakes)) }
 }
 
-/// Finds missing calendars, functions, projects and jobs that jobs name, and missing references of
-/// functions, channels and rules.
 async fn look_up(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResult<Vec<FieldError>> {
     let own: BTreeSet<&str> = checked.function_names.iter().map(String::as_str).collect();
-    // Each with the schema of its arguments.
     let mut functions: HashMap<&str, Option<Option<Value>>> = HashMap::new();
     let mut projects: HashMap<&str, bool> = HashMap::new();
     let mut mistakes = missing_calendars(conn, tenant, checked).await?;
@@ -155,7 +151,6 @@ async fn look_up(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResu
     Ok(mistakes)
 }
 
-/// Errors in the arguments of the job at `at`, by the schema of its function.
 fn unfit_args(schema: Option<&Value>, at: &str, job: &JobSettings) -> Vec<FieldError> {
     let misfits = args_schema::misfits(schema, &job.task_args).into_iter();
     misfits.map(|misfit| field_error::unfit(misfit, at)).collect()
@@ -226,14 +221,14 @@ struct Work<'a> {
     tenant: TenantId,
     by: &'a Actor,
     checked: &'a Checked,
-    /// The current item, for the error position: the transaction's error has no place for it.
+    /// The current item: the transaction's error has no place for its position.
     at: Mutex<String>,
-    /// Parsed calendars: a thousand jobs may name the same one.
+    /// A thousand jobs may name the same calendar.
     parsed: ParsedCalendars,
 }
 
 impl Work<'_> {
-    /// Checks and writes everything. Runs again after a serialization conflict.
+    /// Runs again after a serialization conflict.
     async fn run(&self, conn: &mut Conn, identity: &Identity) -> Result<Vec<Applied>, ApiError> {
         judge(conn, self.tenant, self.checked).await?;
         let (jobs, functions) = self
@@ -245,7 +240,7 @@ impl Work<'_> {
         built_in::jobs(conn, identity, &jobs).await?;
         built_in::functions(conn, identity, &functions).await?;
         let applied = self.write(conn).await?;
-        // A manifest may contain unchanged queues, whoever applies it.
+        // Any caller may apply a manifest with unchanged queues.
         let is_changed =
             |one: &&Applied| one.kind == Kind::Queue && one.change != sched_wire::Change::Unchanged;
         for queue in applied.iter().filter(is_changed) {
@@ -268,8 +263,6 @@ impl Work<'_> {
         Ok(applied)
     }
 
-    /// Writes the definitions that jobs need, then the jobs. Returns the results, and the jobs with
-    /// their positions.
     async fn write_jobs(
         &self,
         conn: &mut Conn,
@@ -448,7 +441,6 @@ impl Work<'_> {
     }
 }
 
-/// The event of a changed job.
 fn told(saved: &SavedJob) -> Option<Told<'_>> {
     let event_type = match saved.change {
         Change::Created => append::JOB_CREATED,
@@ -472,14 +464,12 @@ fn applied_job(saved: SavedJob) -> Result<Applied, ApiError> {
     })
 }
 
-/// The items with their positions, by name.
 pub(crate) fn by_name<T>(items: &[(String, T)], name: impl Fn(&T) -> &String) -> Vec<(usize, &(String, T))> {
     let mut sorted: Vec<_> = items.iter().enumerate().collect();
     sorted.sort_by(|(_, (_, a)), (_, (_, b))| name(a).cmp(name(b)));
     sorted
 }
 
-/// The results in the order of the manifest.
 pub(crate) fn in_order(mut results: Vec<(usize, Applied)>) -> impl Iterator<Item = Applied> {
     results.sort_by_key(|(position, _)| *position);
     results.into_iter().map(|(_, applied)| applied)

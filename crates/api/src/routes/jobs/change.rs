@@ -1,8 +1,8 @@
 //! Changes of the settings of a job: replace them, patch them, or roll them back.
 //!
-//! Each change is one transaction with its version, its audit entry and its event. A change without
-//! effect writes none of these. New settings are computed from the current ones. After a concurrent
-//! change they are computed again, unless the client requires a version.
+//! Each change is one transaction with its version, audit entry and event. A change without effect
+//! writes none of these. After a concurrent change the new settings are computed again, unless the
+//! client requires a version.
 
 use actix_web::{HttpResponse, web};
 use sched_model::definitions::functions::Change;
@@ -24,7 +24,6 @@ use crate::http::extract::{Body, Condition};
 use crate::http::reply::Reply;
 use crate::identity::Actor;
 
-/// How often a change is computed again after concurrent changes.
 const ATTEMPTS: usize = 5;
 
 /// `PUT /jobs/{id-or-name}`
@@ -74,11 +73,9 @@ pub(crate) async fn rollback(
     modify(&call, call.condition()?, &job, How::Rollback(asked.version)).await
 }
 
-/// The source of the new settings.
 #[derive(Debug, Clone, Copy)]
 enum How<'a> {
     Patch(&'a Value),
-    /// An earlier version.
     Rollback(i64),
 }
 
@@ -110,7 +107,6 @@ impl How<'_> {
     }
 }
 
-/// The settings of an earlier version, under the current name.
 async fn earlier(
     conn: &mut Conn,
     tenant: TenantId,
@@ -134,7 +130,6 @@ async fn earlier(
     if mistakes.is_empty() { Ok(settings) } else { Err(ApiError::Refused(mistakes)) }
 }
 
-/// Changes the settings of an existing job.
 async fn modify(
     call: &Call,
     condition: Condition,
@@ -190,7 +185,7 @@ async fn write(
     }
 }
 
-/// The settings of a body. The body may omit the name, which is in the path.
+/// The body may omit the name, which is in the path.
 fn named(name: &str, mut body: Value, timezone: &str) -> Result<JobSettings, ApiError> {
     if let Value::Object(fields) = &mut body {
         let given = fields.entry("name").or_insert_with(|| name.into());
@@ -204,7 +199,7 @@ fn named(name: &str, mut body: Value, timezone: &str) -> Result<JobSettings, Api
     spec::job(body, "", timezone).map_err(ApiError::Refused)
 }
 
-/// The version before the write; `None` for a new job.
+/// `None` for a new job.
 fn before(saved: &SavedJob) -> Option<i64> {
     match saved.change {
         Change::Created => None,
@@ -213,7 +208,6 @@ fn before(saved: &SavedJob) -> Option<i64> {
     }
 }
 
-/// Writes the audit entry and the event, and returns the answer.
 async fn note(
     conn: &mut Conn,
     saved: &SavedJob,

@@ -1,7 +1,7 @@
 //! Explanations: why a job ran or did not run, and why a run waits. Read only.
 //!
-//! The rows of the job are read first, and the connection is returned. Then its past is computed on
-//! a separate thread, because a window may contain thousands of fire times.
+//! Rows are read first, and the connection is returned. Then a separate thread computes the past,
+//! because a window may contain thousands of fire times.
 
 use actix_web::web;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -74,8 +74,6 @@ struct Around<'a> {
 }
 
 impl Around<'_> {
-    /// The nearest fire time on one side of `at`.
-    ///
     /// A frequent schedule needs a short window only; a rare one is cheap in a long window.
     async fn find(&self, at: DateTime<Utc>, side: Side) -> Result<Option<NearestFire>, ApiError> {
         let (mut empty, mut reach) = (TimeDelta::zero(), NEAR);

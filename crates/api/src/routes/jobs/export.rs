@@ -1,9 +1,8 @@
-//! `export`: the definitions of a tenant, as a manifest for `apply`.
+//! `export`: the definitions of a tenant, as a manifest for `apply`. Read only.
 //!
-//! Built-in items are omitted, and so is everything that manifests do not contain: projects,
-//! secrets, and pauses of queues. Values that may be secrets are hidden; `apply` rejects the
-//! placeholders, so they overwrite nothing. Jobs and rules are read first and their references
-//! afterwards, so that concurrently created references are included. Read only.
+//! Built-in items, projects, secrets and pauses of queues are omitted. Values that may be secrets
+//! are hidden; `apply` rejects the placeholders, so they overwrite nothing. Jobs and rules are read
+//! before their references, so that concurrently created references are included.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +28,7 @@ use crate::identity::Identity;
 use crate::routes::etag::is_system_queue;
 use crate::routes::{Answer, State};
 
-/// Rows to read of each kind: one more than a manifest may contain, to detect one that is too long.
+/// One more than a manifest may contain, to detect one that is too long.
 const ROWS: i64 = MOST_ITEMS as i64 + 1;
 
 /// `GET /export`
@@ -85,7 +84,6 @@ async fn jobs_of(conn: &mut Conn, tenant: TenantId, query: &ExportQuery) -> DbRe
     jobs::list(conn, tenant, &List { project, name_prefix, ..List::default() }, ROWS).await
 }
 
-/// Some jobs, with the functions, calendars and queues that they name.
 async fn part(conn: &mut Conn, who: &Identity, query: &ExportQuery) -> Result<Manifest, ApiError> {
     let tenant = who.tenant();
     let jobs = jobs_of(conn, tenant, query).await?;
@@ -107,8 +105,7 @@ async fn part(conn: &mut Conn, who: &Identity, query: &ExportQuery) -> Result<Ma
     })
 }
 
-/// Everything that jobs may name, channels, and rules. Rules are read before the channels that they
-/// name.
+/// Rules are read before the channels that they name.
 async fn all_but_jobs(conn: &mut Conn, who: &Identity) -> Result<Manifest, ApiError> {
     let tenant = who.tenant();
     let rules = rules::list(conn, tenant, None, ROWS).await?.into_iter();
@@ -130,8 +127,8 @@ async fn all_but_jobs(conn: &mut Conn, who: &Identity) -> Result<Manifest, ApiEr
     })
 }
 
-/// Queues for a manifest, all or by name, if the caller may see queues. Without the queue of
-/// built-in jobs, and without an unchanged default queue.
+/// All or by name, if the caller may see queues. Omits the queue of built-in jobs, and an unchanged
+/// default queue.
 async fn queues_of(
     conn: &mut Conn,
     who: &Identity,
@@ -148,7 +145,6 @@ async fn queues_of(
     Ok(own.filter(says_more).collect())
 }
 
-/// Functions that are not built in, for a manifest.
 fn own(functions: impl Iterator<Item = Function>) -> Result<Vec<FunctionSpec>, ApiError> {
     functions.filter(|found| !found.is_system).map(|found| response::function_spec(found.settings)).collect()
 }

@@ -91,7 +91,6 @@ async fn find(conn: &mut Conn, tenant: TenantId, job: &str) -> Result<JobId, Api
     Ok(find_ever(conn, tenant, job).await?.ok_or_else(|| no_such_job(job))?.id)
 }
 
-/// A version and its difference to the version before.
 fn show_version(version: &Kept, before: Option<&Kept>) -> Result<JobVersion, ApiError> {
     let settings = self::settings(version)?;
     let changes = match before {
@@ -121,7 +120,6 @@ fn settings(version: &Kept) -> DbResult<sched_wire::JobSpec> {
     Ok(response::spec(settings))
 }
 
-/// The difference between two settings of a job, in the words of the API.
 pub(in crate::routes) fn changes(
     before: &JobSettings,
     after: &JobSettings,

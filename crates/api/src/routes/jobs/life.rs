@@ -1,7 +1,7 @@
 //! Deletion and restoration of a job.
 //!
-//! Each is one transaction with its version, its audit entry and its events. A deletion also
-//! cancels the waiting runs.
+//! Each is one transaction with its version, audit entry and events. A deletion also cancels the
+//! waiting runs.
 
 use actix_web::{HttpResponse, web};
 use sched_model::dispatching::cancellations::Order;

@@ -1,7 +1,6 @@
 //! Previews of schedules and of the schedule of a job. Read only.
 //!
-//! Rows are read first, and the connection is returned. Then the answer is computed on a separate
-//! thread.
+//! Rows are read first, and the connection is returned. Then a separate thread computes the answer.
 
 use actix_web::web;
 use sched_model::{Conn, connection::database_clock, definitions::calendars};

@@ -1,7 +1,6 @@
 //! Switches of a job: pause, resume, enable and disable it.
 //!
-//! Each is one transaction with its version, its audit entry and its event. Repeating one is
-//! harmless and writes nothing.
+//! Each is one transaction with its version, audit entry and event. A repetition writes nothing.
 
 use actix_web::{HttpResponse, web};
 use sched_model::domain::ids::TenantId;
@@ -23,7 +22,6 @@ use crate::routes::{built_in, operations::auditing};
 /// In characters.
 const LONGEST_REASON: usize = 500;
 
-/// A pause without an end.
 const NEVER: &str = "never";
 
 pub(in crate::routes) async fn pause(call: &Call, job: &str, body: Body) -> Result<HttpResponse, ApiError> {
@@ -53,7 +51,6 @@ pub(crate) async fn disable(
     simply(&call, &job, body, Wanted::Disable).await
 }
 
-/// A switch without parameters.
 async fn simply(call: &Call, job: &str, body: Body, wanted: Wanted<'_>) -> Result<HttpResponse, ApiError> {
     body.read_or_default::<Nothing>()?;
     turn(call, job, wanted).await
@@ -63,7 +60,6 @@ async fn simply(call: &Call, job: &str, body: Body, wanted: Wanted<'_>) -> Resul
 #[serde(deny_unknown_fields)]
 struct Nothing {}
 
-/// A switch in the words of the request.
 #[derive(Debug, Clone, Copy)]
 enum Wanted<'a> {
     Pause { reason: Option<&'a str>, until: Option<&'a str> },
@@ -73,7 +69,6 @@ enum Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// The action in the audit log, and the event.
     const fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Pause { .. } => ("pause_job", append::JOB_PAUSED),
@@ -83,7 +78,6 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// Converts the switch for this job and the current time.
     async fn meant(self, conn: &mut Conn, job: &Job) -> Result<Switch<'a>, ApiError> {
         let (reason, until) = match self {
             Self::Pause { reason, until } => (reason, until),

@@ -14,11 +14,11 @@ use crate::identity::Actor;
 #[derive(Debug, Clone, Copy)]
 pub(in crate::routes) struct Told<'a> {
     pub(in crate::routes) event_type: &'static str,
-    /// The job after the change.
+    /// After the change.
     pub(in crate::routes) job: &'a Job,
 }
 
-/// Writes an event for each change, in the transaction of the changes.
+/// Writes an event for each change, in the same transaction.
 pub(in crate::routes) async fn tell(conn: &mut Conn, told: &[Told<'_>], by: &Actor) -> DbResult<()> {
     let mut projects: HashMap<&str, Option<ProjectId>> = HashMap::new();
     let mut new = Vec::new();
@@ -39,7 +39,7 @@ pub(in crate::routes) async fn tell(conn: &mut Conn, told: &[Told<'_>], by: &Act
     append::append(conn, &new).await
 }
 
-/// Like [`tell`], for jobs of one project, which may have no name any more.
+/// For jobs of one project, which may have no name any more.
 pub(in crate::routes) async fn tell_within(
     conn: &mut Conn,
     project: Option<ProjectId>,
@@ -74,7 +74,6 @@ pub(in crate::routes) struct Cancellation<'a> {
     pub(in crate::routes) order: Order<'a>,
 }
 
-/// Writes an event for each cancelled run.
 pub(in crate::routes) async fn tell_of_cancelled(
     conn: &mut Conn,
     tenant: TenantId,

@@ -1,9 +1,9 @@
 //! Triggers: a job runs now, regardless of its schedule.
 //!
 //! The run and its audit entry are one transaction, which concurrent triggers share
-//! ([`crate::database::trigger_batcher`]). The notification to the workers follows the commit and may be
-//! lost, because workers poll. A trigger with an idempotency key gets the answer of the first request
-//! again. The run stores the key too, so a job has one run per key as long as the run exists.
+//! ([`crate::database::trigger_batcher`]). The notification to the workers follows the commit and
+//! may be lost, because workers poll. The run stores the idempotency key too, so a job has one run
+//! per key as long as the run exists.
 
 use std::sync::Arc;
 
@@ -35,8 +35,8 @@ pub(crate) async fn trigger(
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let (version, by) = (call.if_match()?, &call.by);
-    // The answer to a key is stored in the transaction of the trigger, so that transaction is not shared. A version needs its own
-    // transaction too, because a mismatch rolls it back.
+    // The answer to a key is stored in the transaction of the trigger, and a version mismatch rolls
+    // the transaction back. So neither shares a transaction.
     let goes_with_others = by.once.is_none() && version.is_none() && body.length() <= LONGEST_ARGS;
     let args = body.read_or_default::<TriggerRequest>()?.task_args.map(Value::Object).map(Arc::new);
     if goes_with_others {
@@ -54,7 +54,7 @@ pub(crate) async fn trigger(
     alone(&call, &job, version, args.as_deref()).await
 }
 
-/// A trigger in its own transaction, which waits for the lock on the job.
+/// Runs in its own transaction, which waits for the lock on the job.
 async fn alone(
     call: &Call,
     job: &str,
@@ -97,7 +97,6 @@ async fn alone(
     Ok(response)
 }
 
-/// The error for an outcome without a run.
 fn rejection(fate: Fate, job: &str, is_of_request: bool) -> ApiError {
     match fate {
         Fate::NoSuchJob => no_such_job(job),
@@ -111,7 +110,6 @@ fn rejection(fate: Fate, job: &str, is_of_request: bool) -> ApiError {
     }
 }
 
-/// Logs a committed run and wakes workers.
 fn tell(state: &State, job: JobId, dispatch: DispatchId, queue: String) {
     tracing::debug!(job.id = %job, run.id = %dispatch, "job triggered");
     state.hints.made_in(&[queue]);
@@ -129,7 +127,8 @@ fn key_reused(dispatch: DispatchId) -> ApiError {
     }])
 }
 
-/// Arguments that the function rejects: those of the request, or those of the job, which may be older than the schema.
+/// Arguments that the function rejects: those of the request, or those of the job, which may be
+/// older than the schema.
 fn unfit(mut misfits: Vec<Misfit>, is_of_request: bool) -> ApiError {
     if !is_of_request {
         for misfit in &mut misfits {

@@ -1,5 +1,3 @@
-//! Reads the audit log. No route writes or changes it directly.
-
 use actix_web::web;
 use sched_model::identity::audit::{self, AuditFilter, AuditRecord};
 use sched_model::{Conn, connection::database_clock};

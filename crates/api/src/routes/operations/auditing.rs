@@ -38,7 +38,7 @@ pub(crate) fn of_job(saved: &SavedJob, by: &Actor) -> AuditEntry {
     }
 }
 
-/// A job that was rolled back, deleted (no `after`), or restored (no `before`).
+/// Rolled back, deleted (no `after`), or restored (no `before`).
 pub(crate) fn of_changed_job(
     action: &'static str,
     job: JobId,
@@ -199,7 +199,7 @@ pub(crate) fn of_deleted_secret(project: Option<&str>, deleted: &SecretRecord, b
     }
 }
 
-/// Re-encrypted secrets, of any tenants.
+/// Of any tenants.
 pub(crate) fn of_rotation(key: &str, rotated: usize, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: None,
@@ -214,12 +214,11 @@ pub(crate) fn of_rotation(key: &str, rotated: usize, by: &Actor) -> AuditEntry {
     }
 }
 
-/// A secret without anything that derives from its value.
+/// Contains nothing that derives from the value.
 fn secret(secret: &SecretRecord, project: Option<&str>) -> Value {
     json!({"name": secret.name, "project": project, "version": secret.version, "key": secret.key_id})
 }
 
-/// A run that was cancelled, or that its worker must stop.
 pub(crate) fn of_cancelled_dispatch(
     id: DispatchId,
     stopped: &Stopped,
@@ -297,7 +296,6 @@ pub(crate) struct SettlementCounts {
     pub(crate) refused: usize,
 }
 
-/// Dead letters that one command settled.
 pub(crate) fn of_dead_letters(
     action: &'static str,
     command: &DeadLettersCommand,
@@ -337,6 +335,6 @@ fn without_secrets(function: &FunctionSettings) -> Value {
 }
 
 pub(crate) fn plain(settings: &impl Serialize) -> Value {
-    // Settings are plain data with text keys, so this cannot fail.
+    // Plain data with text keys: this cannot fail.
     serde_json::to_value(settings).unwrap_or_default()
 }

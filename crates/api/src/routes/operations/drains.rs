@@ -1,8 +1,8 @@
 //! Draining workers: they claim no new runs and finish the running ones.
 //!
 //! The request is a note in the worker's registration. Claims obey it at once, the worker with its
-//! next heartbeat. The worker continues when the request is withdrawn. A worker that loses its
-//! lease registers again and keeps the note. A stopped worker starts without it.
+//! next heartbeat. A worker that loses its lease registers again and keeps the note. A stopped
+//! worker starts without it.
 
 use actix_web::{HttpResponse, web};
 use sched_model::domain::ids::WorkerId;

@@ -1,9 +1,9 @@
-//! A page of the list of events, newest first.
+//! A page of the list of events, newest first. Read only.
 //!
-//! The events are read in stretches, so that no read is long, however rare the matches. A page that
-//! took long enough is returned as it is, and its cursor names the progress. Events are listed as
-//! soon as they are committed, which may be before the stream can send them; their ids name the
-//! position from which to follow. Read only; no state is kept.
+//! The events are read in stretches, so that no read is long. A page that took long enough is
+//! returned as it is, and its cursor names the progress. Events are listed as soon as they are
+//! committed, which may be before the stream can send them; their ids name the position from which
+//! to follow.
 
 use std::time::Duration;
 
@@ -21,7 +21,6 @@ use crate::http::pagination::Limit;
 use crate::identity::Identity;
 use crate::state::ApiState;
 
-/// After this time a page is returned with the events found so far.
 const ENOUGH: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
@@ -29,7 +28,6 @@ pub(crate) struct Listing {
     pub(crate) filter: EventFilter,
     /// No match is before this key.
     pub(crate) after: EventKey,
-    /// The page ends here.
     pub(crate) before: EventKey,
     pub(crate) server: i64,
     /// The next transaction, and the open ones, before the first read.

@@ -1,13 +1,13 @@
 //! The stream of events over a WebSocket: the same messages, one JSON text each.
 //!
-//! A program sends its key in the header `Authorization`, as everywhere. A browser can set no
-//! header of a WebSocket except subprotocols, so it offers two: ours, which is accepted, and one
-//! with the key, which is not. The key is never in a URL, and it is checked before the connection
-//! is accepted. Messages of the client are ignored, except for pings and pongs.
+//! A program sends its key in the header `Authorization`. A browser can set no header of a
+//! WebSocket except subprotocols, so it offers two: ours, which is accepted, and one with the key,
+//! which is not. The key is never in a URL, and it is checked before the connection is accepted.
+//! Messages of the client are ignored, except for pings and pongs.
 //!
 //! A separate task reads the stream, one piece ahead of the client. So client messages do not
-//! interrupt a read, and a slow client is not mistaken for a gone one, because its messages are
-//! received while it is sent something.
+//! interrupt a read. A slow client does not count as gone, because its messages are received during
+//! a send.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ const FRAMES_WITHIN: Duration = Duration::from_secs(10);
 const PING_EVERY: Duration = Duration::from_secs(15);
 /// Silence after which a client counts as gone.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Longest accepted message of a client; none is read.
+/// No message of a client is read.
 const LONGEST: usize = 4096;
 
 /// Moves the key of a browser from its subprotocol to `Authorization`.
@@ -70,13 +70,9 @@ pub(crate) async fn open(
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Over {
-    /// The stream ended, possibly with a reason for the client.
     Stream(Option<EndReason>),
-    /// The client closed the connection.
     Client,
-    /// The client sent too many frames.
     TooMuch,
-    /// The client is gone, or does not read.
     Gone,
 }
 
@@ -105,7 +101,6 @@ async fn serve(listener: Listener, session: Session, messages: MessageStream, pa
     let _ = tokio::time::timeout(patience, session.close(Some(CloseReason { code, description }))).await;
 }
 
-/// Reads the stream until it ends or the receiver is gone.
 async fn feed(mut listener: Listener, to: mpsc::Sender<Vec<StreamMessage>>) {
     while let Some(messages) = listener.next().await {
         if to.send(messages).await.is_err() {
@@ -114,7 +109,6 @@ async fn feed(mut listener: Listener, to: mpsc::Sender<Vec<StreamMessage>>) {
     }
 }
 
-/// Sends messages.
 async fn tell(
     mut told: mpsc::Receiver<Vec<StreamMessage>>,
     mut session: Session,
@@ -136,7 +130,6 @@ async fn tell(
     Over::Stream(end)
 }
 
-/// Receives frames, and pings the client.
 async fn hear(mut messages: MessageStream, mut session: Session, patience: Duration) -> Over {
     let mut ping = tokio::time::interval(PING_EVERY);
     let (mut heard, mut frames) = (monotonic(), Frames { since: monotonic(), count: 0 });
@@ -170,7 +163,6 @@ async fn hear(mut messages: MessageStream, mut session: Session, patience: Durat
     }
 }
 
-/// Recent frames of a client.
 #[derive(Debug)]
 struct Frames {
     since: Instant,
@@ -178,7 +170,6 @@ struct Frames {
 }
 
 impl Frames {
-    /// Counts a frame.
     fn are_too_many(&mut self, now: Instant) -> bool {
         if now.saturating_duration_since(self.since) >= FRAMES_WITHIN {
             *self = Self { since: now, count: 0 };

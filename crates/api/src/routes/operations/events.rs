@@ -98,8 +98,7 @@ pub(crate) async fn stream(
     Ok(server_sent(pieces, patience))
 }
 
-/// A message as a server-sent event. A heartbeat only moves the position; browsers do not dispatch
-/// it.
+/// A heartbeat only moves the position; browsers do not dispatch it.
 fn sent(message: &StreamMessage) -> String {
     if let StreamMessage::KeepAlive { id } = message {
         return format!(": nothing new\nid: {id}\n\n");
@@ -110,7 +109,6 @@ fn sent(message: &StreamMessage) -> String {
     format!("{id}event: {}\ndata: {data}\n\n", message.name())
 }
 
-/// The request of a client, with resolved filters.
 pub(crate) async fn asked(
     state: State,
     identity: Identity,
@@ -146,7 +144,6 @@ pub(crate) fn instant(
     found.map_err(|message| ApiError::parameter(name, message))
 }
 
-/// The subject of a filter, by name.
 #[derive(Debug, Clone, Copy)]
 struct Meant<'a> {
     job: Option<&'a str>,
@@ -155,7 +152,7 @@ struct Meant<'a> {
 }
 
 impl Meant<'_> {
-    /// Resolves the names. Only operators see events of the installation.
+    /// Only operators see events of the installation.
     async fn find(
         &self,
         conn: &mut Conn,
@@ -176,7 +173,7 @@ impl Meant<'_> {
         };
         let with_installation = sees_installation(identity);
         let dispatch = self.dispatch.map(DispatchId);
-        // Events of a run are found through its job; they have no index of their own.
+        // Events of a run have no index of their own; they are found through its job.
         let job = match (job, dispatch) {
             (None, Some(id)) => dispatches::by_id(conn, tenant, id).await?.map(|found| found.row.job_id),
             (job, _) => job,

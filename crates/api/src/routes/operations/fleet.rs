@@ -1,8 +1,8 @@
 //! The processes of the installation, and a summary of its state.
 //!
-//! A step-down request is a note for the leader in the database. Its audit entry and its event are
-//! in the same transaction. The hint that follows may be lost: the leader reads the note with its
-//! next heartbeat.
+//! A step-down request is a note for the leader in the database, in one transaction with its audit
+//! entry and its event. The hint that follows may be lost: the leader reads the note with its next
+//! heartbeat.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
@@ -32,7 +32,7 @@ use crate::identity::Identity;
 use crate::routes::etag::no_such;
 use crate::routes::{Answer, State};
 
-/// Most quarantined jobs that the status names. It counts all of them.
+/// The status counts all of them.
 const SHOWN_QUARANTINED: i64 = 20;
 
 /// `GET /workers`
@@ -54,7 +54,6 @@ pub(crate) async fn workers(
     Ok(web::Json(pages.page(found, |worker| key_of(worker.place()), fleet::worker)))
 }
 
-/// The position of a worker in a cursor.
 fn key_of(place: Place) -> String {
     let Place { offline_since, started_at, worker_id } = place;
     let offline_since = offline_since.map_or(String::new(), |since| since.to_rfc3339());

@@ -1,10 +1,8 @@
-//! The health of the installation by component, and the totals of a tenant.
+//! The health of the installation by component, and the totals of a tenant. Read only.
 //!
-//! `/health/detailed` queries the database, while `/health` answers from memory. So a monitor of
-//! one API learns whether the whole installation works. The answer contains only numbers, so this
-//! machine needs no key, as for `/status` and `/metrics`. Other machines need the permission to see
-//! the fleet ([`crate::http::middleware`]). Read only; an unreachable database is reported, not an
-//! error.
+//! `/health/detailed` queries the database; `/health` answers from memory. The detailed answer
+//! contains only numbers, so this machine needs no key. Other machines need the permission to see
+//! the fleet ([`crate::http::middleware`]). An unreachable database is reported, not an error.
 
 use std::time::Duration;
 
@@ -24,7 +22,7 @@ use crate::http::extract::Query;
 use crate::identity::Identity;
 use crate::routes::{Answer, State};
 
-/// Longest wait for the database. Monitors give up after about ten seconds.
+/// Monitors give up after about ten seconds.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
 
 /// `GET /health/detailed`
@@ -76,9 +74,8 @@ pub(crate) async fn metrics(
     }
 }
 
-/// Default range of the totals.
 const DEFAULT_HOURS: u32 = 24;
-/// Longest range: a month.
+/// A month.
 const MOST_HOURS: u32 = 744;
 
 impl crate::database::access::Sessions {

@@ -1,9 +1,9 @@
 //! Maintenance: requests to the leader to check the database now.
 //!
-//! A tick is for an operator that changed rows outside the API. A reset is for attempts that no
-//! process ends. These routes decide and change nothing: the leader does, in its own fenced
-//! transactions. A dry run of a reset reads the affected attempts, without the leader. The hint
-//! follows the commit of the audit entry and may be lost; then the operator repeats the request.
+//! A tick is for rows that an operator changed outside the API, a reset for attempts that no
+//! process ends. The leader decides and changes, in its own fenced transactions. A dry run of a
+//! reset reads the affected attempts, without the leader. The hint follows the commit of the audit
+//! entry and may be lost; then the operator repeats the request.
 
 use std::time::Duration;
 
@@ -28,7 +28,6 @@ use crate::http::reply::Reply;
 use crate::identity::Identity;
 use crate::routes::State;
 
-/// Most attempts that a dry run lists.
 const MOST_STUCK: i64 = 500;
 
 /// `POST /maintenance/tick`
@@ -54,7 +53,6 @@ pub(crate) async fn reset_stuck(call: Call, body: Body) -> Result<HttpResponse, 
     Ok(response)
 }
 
-/// The attempts that a reset would end.
 async fn tell_stuck(state: &State, identity: &Identity) -> Result<HttpResponse, ApiError> {
     let found = state
         .read_installation(identity, "tell_stuck", async |conn: &mut Conn| {
@@ -75,7 +73,6 @@ async fn tell_stuck(state: &State, identity: &Identity) -> Result<HttpResponse, 
     }))
 }
 
-/// The current leader, if any.
 async fn leader(conn: &mut Conn, lease: Duration) -> Result<Option<SchedulerInstance>, ApiError> {
     let now = database_clock::now(conn).await?;
     let leads = |shown: &SchedulerInstance| shown.is_leader && shown.lease_expired_seconds.is_none();
@@ -83,7 +80,7 @@ async fn leader(conn: &mut Conn, lease: Duration) -> Result<Option<SchedulerInst
     Ok(all.into_iter().map(|one| fleet::instance(one, now, lease)).find(leads))
 }
 
-/// Records a request to the leader. Returns the leader, and whether to notify it.
+/// Returns the leader, and whether to notify it.
 async fn ask(call: &Call, action: &'static str) -> Result<(HttpResponse, bool), ApiError> {
     let (by, lease) = (&call.by, call.state.leader_lease);
     let written = call

@@ -1,8 +1,7 @@
 //! Notifications: channels, rules and deliveries.
 //!
-//! A write replaces the whole resource, so repeating it is harmless. A change is one transaction
-//! with its audit entry. These routes send nothing: a test is queued, and the leader sends it like
-//! any other message.
+//! A write replaces the whole resource, in one transaction with its audit entry. These routes send
+//! nothing: a test is queued, and the leader sends it like any other message.
 
 pub(crate) mod applied;
 pub(crate) mod channels;
@@ -18,7 +17,6 @@ use crate::error::ApiError;
 use crate::error::field_error::FieldError;
 use crate::identity::Actor;
 
-/// The audit entry of a change of a channel or a rule.
 fn entry<T: Serialize>(
     (action, target_type, name): (&'static str, &'static str, &str),
     before: Option<&T>,
@@ -38,10 +36,8 @@ fn entry<T: Serialize>(
     }
 }
 
-/// Rows to read to detect one too many.
 const LOOKED_AT: i64 = 101;
 
-/// Rejects the item at `at` if it is one too many.
 fn at_most(count: usize, at: &str, kind: &str) -> Result<(), ApiError> {
     if count <= MOST_NOTIFICATIONS {
         return Ok(());

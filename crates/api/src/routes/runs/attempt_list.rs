@@ -24,7 +24,7 @@ pub(crate) async fn list(
     page(&state, &identity, &query, None).await
 }
 
-/// A page of attempts. `of` is a job that must exist, deleted or not.
+/// `of` is a job that must exist, deleted or not.
 pub(crate) async fn page(
     state: &State,
     identity: &Identity,

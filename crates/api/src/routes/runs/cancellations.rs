@@ -1,8 +1,8 @@
 //! Cancellation of runs.
 //!
-//! Waiting runs are closed in one transaction with their events and audit entry. Running ones are
-//! marked in it, and their worker is notified after the commit. That notification may be lost,
-//! because the worker also polls for the mark. Repeating a command is harmless.
+//! Waiting runs are closed in one transaction with their events and audit entry. It marks the
+//! running ones, and their worker is notified after the commit. That notification may be lost,
+//! because the worker also polls for the mark. A repetition is harmless.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
@@ -27,7 +27,6 @@ use crate::routes::{State, built_in, operations::auditing};
 /// In characters.
 const LONGEST_REASON: usize = 500;
 
-/// The reason in an optional body.
 pub(crate) fn reason(body: Body) -> Result<Option<String>, ApiError> {
     checked_reason(body.read_or_default::<ReasonRequest>()?.reason)
 }
@@ -130,7 +129,6 @@ fn events(tenant: TenantId, stricken: &Stricken, stopped: &Stopped, order: &Orde
     closed.chain(requested).collect()
 }
 
-/// Notifies workers of runs to stop, and of queues with released runs.
 async fn hint(state: &State, stopped: &Stopped) {
     if !stopped.workers.is_empty() || !stopped.released_queues.is_empty() {
         state

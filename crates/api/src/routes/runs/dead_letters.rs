@@ -1,8 +1,8 @@
 //! Dead letters: list and discard them, and settle many at once.
 //!
-//! A bulk command settles one page in one transaction, with one audit entry that contains the
-//! filter and the count, and an event for each. It returns the cursor of the next page. A client
-//! that was cut off starts again, and meets only open dead letters.
+//! A bulk command settles one page in one transaction, with an event for each and one audit entry
+//! with the filter and the count. It returns the cursor of the next page. A client that was cut off
+//! starts again, and meets only open dead letters.
 
 use actix_web::{HttpResponse, web};
 use sched_model::dispatching::retries::RetryOrder;
@@ -38,16 +38,12 @@ use crate::routes::jobs::filter as job_filter;
 use crate::routes::operations::auditing::{self, SettlementCounts};
 use crate::routes::{Answer, State, built_in};
 
-/// Dead letters per bulk request.
 const PAGE: i64 = 500;
 
-/// Identifies the list in cursors.
 const LIST: &str = "dead-letters";
 
-/// The same for the other order.
 const LIST_OLDEST_FIRST: &str = "dead-letters, oldest first";
 
-/// Dead letters that a dry run lists.
 const SAMPLE: i64 = 10;
 
 /// `GET /dead-letters`
@@ -191,7 +187,6 @@ pub(crate) async fn discard_many(call: Call, body: Body) -> Result<HttpResponse,
     Ok(written.response)
 }
 
-/// A bulk command with a filter, or with `all`.
 fn command(body: Body) -> Result<DeadLettersCommand, ApiError> {
     let command: DeadLettersCommand = body.read_or_default()?;
     let filters = [
@@ -272,7 +267,7 @@ async fn meant_by(conn: &mut Conn, who: &Identity, command: &DeadLettersCommand)
     Ok(Filter { without, ..meant })
 }
 
-/// The pages of the list in either order. Bulk commands use the order newest first.
+/// Bulk commands use the order newest first.
 fn pages(query: &DeadLettersQuery) -> Result<Pages, ApiError> {
     let list = if is_oldest_first(query) { LIST_OLDEST_FIRST } else { LIST };
     Pages::of(&list, query.limit, query.cursor.as_deref())
@@ -282,7 +277,6 @@ fn is_oldest_first(query: &DeadLettersQuery) -> bool {
     query.sort == Some(TimeSort::CreatedAt)
 }
 
-/// Resolves the names and times of a query.
 async fn meant(
     conn: &mut Conn,
     tenant: TenantId,

@@ -1,10 +1,9 @@
 //! The stream of a run's output: of all attempts so far, and of the running one as it is written.
 //!
-//! Server-sent events, so that browsers and `curl -N` can read them. The id of each event is the
-//! reader's position, and no state is kept here. A disconnected client sends the last id and
-//! continues, at any API process. The stream polls the database ([`follow`]) and holds no
-//! connection in between. It ends when the daemon stops, the database fails, or the client's key is
-//! no longer valid.
+//! It uses server-sent events. The id of each event is the reader's position, and no state is kept
+//! here: a disconnected client continues with the last id at any API process. The stream polls the
+//! database ([`follow`]) and holds no connection in between. It ends when the daemon stops, the
+//! database fails, or the client's key is no longer valid.
 
 mod follow;
 mod position;
@@ -31,11 +30,9 @@ use crate::routes::State;
 use follow::Follower;
 use position::Position;
 
-/// Time between two polls of a followed run.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Interval of comments that keep the connection open through proxies.
+/// Comments keep the connection open through proxies.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Header in which a browser sends its position.
 pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// `GET /runs/{id}/logs`
@@ -94,12 +91,11 @@ async fn look(
     Ok(seen)
 }
 
-/// Events to send, each with the position after it.
 type Seen = Vec<(LogEvent, Position)>;
 
 struct Stream {
     state: State,
-    /// Headers of the request, to check from time to time that its key is still valid.
+    /// To check periodically that the key is still valid.
     headers: HeaderMap,
     identity: Identity,
     dispatch: DispatchId,
@@ -112,7 +108,6 @@ struct Stream {
 }
 
 impl Stream {
-    /// The next part of the stream; `None` ends it.
     async fn next(mut self) -> Option<(String, Self)> {
         while !self.is_over {
             let mut text: String = std::mem::take(&mut self.waiting).iter().map(event).collect();
@@ -156,8 +151,7 @@ impl Stream {
         match look(&self.state, &self.identity, self.dispatch, &mut self.follower).await {
             Ok(seen) => self.waiting = seen,
             Err(error) => {
-                // The client has its position and can continue; an open stream cannot carry the
-                // error.
+                // The client can continue from its position; an open stream cannot carry the error.
                 tracing::debug!(error = exit::describe(&error), "output stream ended early");
                 self.is_over = true;
             }

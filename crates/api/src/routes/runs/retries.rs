@@ -40,7 +40,6 @@ pub(crate) async fn dead_letter(
     again(&call, DispatchId(id(&text)?), Of::DeadLetter).await
 }
 
-/// The kind of resource in the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
     Dispatch,
@@ -77,7 +76,6 @@ async fn again(call: &Call, id: DispatchId, of: Of) -> Result<HttpResponse, ApiE
     Ok(written.response)
 }
 
-/// The event of a retry.
 pub(crate) fn event(tenant: TenantId, retry: &Retry, job: Option<&RetriedJob>, by: &str) -> NewEvent {
     NewEvent {
         tenant_id: Some(tenant),
@@ -89,7 +87,7 @@ pub(crate) fn event(tenant: TenantId, retry: &Retry, job: Option<&RetriedJob>, b
     }
 }
 
-/// The answer for a new or an existing run. A repeated request gets `duplicate: true`.
+/// A repeated request gets `duplicate: true`.
 pub(crate) fn accepted(dispatch: DispatchId, duplicate: bool) -> Result<Reply, ApiError> {
     let answer = |duplicate| sched_wire::Triggered { run_id: dispatch.0, duplicate };
     let location = format!("{BASE_PATH}/runs/{dispatch}");

@@ -25,7 +25,6 @@ pub(crate) async fn list(
     page(&state, &identity, &query, None).await
 }
 
-/// A page of runs. `of` is a job that must exist, deleted or not.
 pub(crate) async fn page(
     state: &State,
     identity: &Identity,
@@ -66,13 +65,11 @@ pub(crate) async fn page(
     Ok(web::Json(with_total(page, counted)))
 }
 
-/// The trigger in a filter.
 pub(crate) fn maker(word: Option<&str>) -> Result<Option<Trigger>, ApiError> {
     let refused = |error: UnknownWord| ApiError::parameter("triggered_by", error.to_string());
     word.map(str::parse).transpose().map_err(refused)
 }
 
-/// The function in a filter.
 pub(crate) async fn function(
     conn: &mut Conn,
     tenant: TenantId,
@@ -84,7 +81,6 @@ pub(crate) async fn function(
     Ok(Some(found.id))
 }
 
-/// The project in a filter.
 pub(crate) async fn project(
     conn: &mut Conn,
     tenant: TenantId,

@@ -1,8 +1,7 @@
-//! Every route with every role and with names of another tenant: it shows, changes and reveals
-//! nothing of it. Once with both protections (queries and row-level security), and once with the
-//! queries alone.
+//! Every route, with every role and with names of another tenant, neither reveals nor changes that
+//! tenant: once with queries and row-level security, once with the queries alone.
 //!
-//! The routes come from the OpenAPI document; a route without a probe here fails the test.
+//! A route of the OpenAPI document without a probe fails the test.
 
 mod probes;
 
@@ -18,18 +17,16 @@ use crate::access::permissions::{make_key, member, routes};
 use crate::operations::web_sockets::Socket;
 use crate::support::{Request, TestApp, function, manual, send};
 
-/// Part of every name of the other tenant, and of no other.
+/// Part of every name of the other tenant only.
 const MARK: &str = "zanzibar";
 
-/// An id that no audit entry and no event has.
 const NO_ENTRY: &str = "9223372036854775807";
 const NO_EVENT: &str = "0.1.1.1";
 
-/// An installation with two tenants, and the resources of the other one.
 struct Two {
     app: TestApp,
-    /// Ids of the other tenant and names with [`MARK`]: no answer may contain one that was not
-    /// sent.
+    /// Ids of the other tenant and names with [`MARK`]: no answer may contain one that the request
+    /// did not contain.
     foreign: Vec<String>,
     job: String,
     dispatch: String,
@@ -37,7 +34,6 @@ struct Two {
     dead: String,
     delivery: String,
     session: String,
-    /// An audit entry, and an event.
     entry: String,
     event: String,
     key: String,
@@ -112,11 +108,11 @@ impl Two {
         Self { app, foreign, job, dispatch, execution, dead, delivery, session, entry, event, key, prefix }
     }
 
-    /// The path with each name of the other tenant's resource, and with one that does not exist.
+    /// The path with names of the other tenant, and with names that do not exist.
     fn paths(&self, path: &str) -> Vec<(String, String)> {
         let none = nobodys_id();
         if path == "/events/stream" {
-            // Endless streams are refused before they begin; other tests cover their content.
+            // Rejected before the endless stream begins.
             let path = format!("{path}?after=none");
             return vec![(path.clone(), path)];
         }
@@ -148,7 +144,6 @@ impl Two {
         theirs.iter().map(|own| (path.replace(part, own), path.replace(part, nobodys))).collect()
     }
 
-    /// A hash of all rows of the other tenant.
     async fn rows(&self) -> String {
         let client = self.app.fixture.client().await;
         let tables = "SELECT string_agg(format('SELECT %L || md5(t::text) AS row FROM %s t WHERE tenant_id IN (SELECT id FROM tenants WHERE slug = ''zanzibar'')',
@@ -171,7 +166,6 @@ impl Two {
         self.app.send(request).await
     }
 
-    /// Names of the other tenant in an answer, except for the sent ones.
     fn shown(&self, answer: &Answer, sent: &str) -> Vec<&String> {
         let told = |what: &&String| answer.body.contains(what.as_str()) && !sent.contains(what.as_str());
         self.foreign.iter().filter(told).collect()
@@ -200,12 +194,10 @@ fn verdict(two: &Two, answer: &Answer) -> (u16, String, String) {
     )
 }
 
-/// An id that does not exist.
 fn nobodys_id() -> String {
     Uuid::from_u128(0xdead).to_string()
 }
 
-/// Requests every route with every role.
 async fn matrix(two: &Two) {
     let routes = routes(&two.app).await;
     let mut table = probes();
@@ -250,13 +242,13 @@ async fn matrix(two: &Two) {
         asked += 1;
         for ((who, key), has) in keys.iter().zip(&has) {
             let may = route.permission.as_ref().is_none_or(|needed| has.contains(&format!("\"{needed}\"")));
-            // Every user may create own keys; this body requests a key of the tenant.
+            // Every user may create own keys; this body is for a key of the tenant.
             let may = may && ((*method, *path) != ("POST", "/api-keys") || has.contains("\"keys:write\""));
             for (theirs, nobodys) in two.paths(path) {
                 asked += 1;
                 let sent = format!("{theirs} {body}");
                 let about = format!("{who}: {method} {theirs}");
-                // Routes of the installation are tried without a target.
+                // Routes of the installation have no target.
                 let path = if *kind == Kind::Installation { &nobodys } else { &theirs };
                 let answer = two.ask(key, Request::new(method, path), body).await;
                 assert!(answer.status < 500 && answer.status != 401, "{about}: {}", answer.body);
@@ -315,8 +307,7 @@ async fn matrix(two: &Two) {
         ("/jobs", "include=deleted&total=true", 200),
         ("/audit-events", &format!("target_id={job}"), 200),
         ("/audit-events", &format!("actor=ann@{MARK}.example"), 200),
-        // Events of a deleted job are found by its id, so an unknown id is accepted and shows
-        // nothing.
+        // A deleted job's events are found by its id, so an unknown id is accepted.
         ("/events", &format!("job={job}"), 200),
         ("/events", &format!("job={MARK}"), 404),
         // A resource of this name was created above.
@@ -338,23 +329,20 @@ async fn matrix(two: &Two) {
     println!("routes {}, probes {asked}, of which {refused} without the permission", routes.len());
 }
 
-/// The WebSocket, which is not in the document: resources of another tenant can neither be named
-/// nor followed. Returns the number of tries.
+/// The WebSocket is not in the document. Returns the number of tries.
 async fn sockets(two: &Two, key: &str) -> usize {
     let authorization = format!("authorization: {key}\r\n");
     let refused = Socket::open(&two.app, &format!("?job={MARK}"), &authorization).await.err().unwrap();
     assert!(refused.starts_with("HTTP/1.1 404"), "{refused}");
-    // An unknown id is accepted and matches nothing, as in the list.
     for filter in [format!("?job={}", two.job), format!("?run={}", two.dispatch)] {
         assert!(Socket::open(&two.app, &filter, &authorization).await.is_ok(), "{filter}");
     }
-    // From the first stored event: events of the other tenant are before and after it.
+    // Events of the other tenant are before and after the first stored event.
     let (mut socket, _) = Socket::open(&two.app, "?since=-1h", &authorization).await.unwrap();
     let pause = two.app.post("/api/v1/jobs/ours/pause", &json!({"reason": "the last of ours"})).await;
     assert_eq!(pause.status, 200, "{}", pause.body);
     loop {
         let message = socket.message().await.to_string();
-        // By ids: own resources have the same names by now.
         let ids = two.foreign.iter().filter(|what| what.parse::<Uuid>().is_ok());
         let told = ids.clone().find(|what| message.contains(what.as_str()));
         assert!(ids.count() > 3, "{:?}", two.foreign);

@@ -1,5 +1,3 @@
-//! Permissions: keys, roles, scopes, tenants, and every route with every role.
-
 use serde_json::{Value, json};
 use test_support::http::Answer;
 use test_support::identity::{OWNER, actor, bearer};
@@ -7,17 +5,14 @@ use test_support::wait_for;
 
 use crate::support::{LIMIT, Request, TestApp, function, manual, pointers, send};
 
-/// A method of a path and its documented permission; `None` if any caller may use it.
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) permission: Option<String>,
-    /// Whether it needs no key.
     is_open: bool,
 }
 
-/// All routes, from the OpenAPI document.
 pub(crate) async fn routes(app: &TestApp) -> Vec<Route> {
     let document = app.get("/api/v1/openapi.json").await.json();
     let mut found = Vec::new();
@@ -40,11 +35,11 @@ impl Route {
             path.replace("{email}", "nobody@example.com").replace("{job}", "none").replace("{name}", "none");
         let mut path = format!("/api/v1{}", path.replace("{key}", "none"));
         if path.ends_with("/stream") {
-            // Endless streams are refused before they begin.
+            // Rejected before the endless stream begins.
             path.push_str("?after=none");
         }
         let headers = [("authorization", authorization), ("content-type", "application/json")];
-        // No body: a write is refused for that after the permission check.
+        // A write without a body is rejected after the permission check.
         send(app.addr, Request::new(&self.method, &path).headers(&headers)).await
     }
 }
@@ -58,8 +53,7 @@ pub(crate) async fn get_as(app: &TestApp, authorization: &str, path: &str) -> An
     app.send(Request::get(path).headers(&[("authorization", authorization)])).await
 }
 
-/// Creates a user with a role in the tenant, and a key by plain SQL on the model of the tests' own
-/// key.
+/// Creates a user with a role in the tenant, and a key by plain SQL.
 pub(crate) async fn member(app: &TestApp, email: &str, tenant: &str, role: &str) -> String {
     use sched_model::domain::identity::{ApiKey, ID_BYTES, SECRET_BYTES};
     use secrecy::ExposeSecret as _;
@@ -77,7 +71,6 @@ pub(crate) async fn member(app: &TestApp, email: &str, tenant: &str, role: &str)
     format!("Bearer {}", key.text().expose_secret())
 }
 
-/// Creates a key through the API; returns its header value and the answer.
 pub(crate) async fn make_key(app: &TestApp, authorization: &str, spec: &Value) -> (String, Value) {
     let made = post_as(app, authorization, "/api/v1/api-keys", spec).await;
     assert_eq!(made.status, 201, "{}", made.body);
@@ -99,7 +92,6 @@ async fn every_route_requires_authentication() {
             "{path}"
         );
     }
-    // Without a key, the existence of a path is not revealed, in any encoding.
     for path in ["/api/v1", "/api/v1/nothing", "/%61pi/v1/jobs", "/api/v1/%6aobs"] {
         assert_eq!(
             send(app.addr, Request::get(path).headers(&[("authorization", "")])).await.status,
@@ -224,7 +216,7 @@ async fn key_cannot_exceed_its_creator() {
     let wide = post_as(&app, &admin, "/api/v1/api-keys", &create(json!(["members:write"]))).await;
     assert_eq!(wide.status, 403, "{}", wide.body);
     assert!(wide.body.contains("members:write"), "{}", wide.body);
-    // A key that a bounded key creates is bounded too, even without own scopes.
+    // Keys of a bounded key are bounded too, even without own scopes.
     let bounds = json!({"name": "b", "scopes": ["keys:write", "jobs:read"]});
     let (bounded, _) = make_key(&app, &admin, &bounds).await;
     let (child, _) = make_key(&app, &bounded, &json!({"name": "c"})).await;
@@ -262,7 +254,7 @@ async fn members_see_only_their_own_keys() {
         let headers = [("authorization", by)];
         send(app.addr, Request::delete(&format!("/api/v1/api-keys/{prefix}")).headers(&headers)).await.status
     };
-    // A key of the tenant needs another permission, and a bounded key cannot act as a person.
+    // A key of the tenant needs another permission; a bounded key cannot act as a person.
     let of_tenant = json!({"name": "bot", "of_tenant": true, "scopes": ["jobs:read"]});
     assert_eq!(post_as(&app, &viewer, "/api/v1/api-keys", &of_tenant).await.status, 403);
     let (bounded, _) = make_key(&app, &viewer, &json!({"name": "narrow", "scopes": ["jobs:read"]})).await;
@@ -276,7 +268,6 @@ async fn members_see_only_their_own_keys() {
 async fn number_of_own_keys_is_limited() {
     let app = TestApp::start().await;
     let viewer = member(&app, "eve@example.com", "default", "viewer").await;
-    // One key was created for them.
     let mut made = Vec::new();
     for n in 1..20 {
         made.push(make_key(&app, &viewer, &json!({"name": format!("k{n}")})).await.1);
@@ -292,7 +283,6 @@ async fn number_of_own_keys_is_limited() {
     let headers = [("authorization", viewer.as_str())];
     assert_eq!(send(app.addr, Request::delete(&path).headers(&headers)).await.status, 204);
     make_key(&app, &viewer, &json!({"name": "in its place"})).await;
-    // A user with `keys:write` has no limit of own keys.
     for n in 0..25 {
         let answer = app.post("/api/v1/api-keys", &json!({"name": format!("o{n}")})).await;
         assert_eq!(answer.status, 201, "{}", answer.body);
@@ -408,7 +398,7 @@ async fn unknown_keys_are_rate_limited_by_address() {
     let limited = wait_for("the limit", LIMIT, async || {
         let answers = asked.by_ref().take(400).map(|key| async { from(&{ key }, "192.0.2.1").await });
         let answers = futures_util::future::join_all(answers.collect::<Vec<_>>()).await;
-        // On a busy machine some of these requests time out at the database.
+        // On a busy machine, some requests time out at the database.
         let statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
         assert!(statuses.iter().all(|status| [401, 429, 503].contains(status)), "{statuses:?}");
         answers.into_iter().find(|answer| answer.status == 429).ok_or_else(|| "none yet".to_owned())
@@ -418,7 +408,7 @@ async fn unknown_keys_are_rate_limited_by_address() {
         (limited.json()["code"].as_str(), limited.header("retry-after")),
         (Some("too_many_requests"), Some("1"))
     );
-    // Known keys from the same address, and unknown ones from another address, are not limited.
+    // The limit covers neither known keys from this address nor unknown keys from another one.
     assert_eq!(from(bearer(), "192.0.2.1").await.status, 200);
     assert_eq!(from(&first, "198.51.100.1").await.status, 401);
 }

@@ -1,4 +1,4 @@
-//! Quotas of tenants: set by the operator, enforced, and shown.
+//! Quotas of tenants.
 
 use serde_json::{Value, json};
 use test_support::http::Answer;
@@ -106,7 +106,6 @@ async fn triggers_use_the_quota_of_runs_per_minute() {
     for _ in 0..3 {
         assert_eq!(app.send(Request::post(trigger).headers(&keyed).body("{}")).await.status, 202);
     }
-    // A new minute may have begun, and then its usage is zero.
     let used = app.get("/api/v1/usage").await.json()["runs_per_minute"]["used"].as_i64().unwrap();
     assert!(used <= 1, "{used}");
     assert_eq!(app.fixture.number("SELECT count(*) FROM job_dispatch").await, 1);

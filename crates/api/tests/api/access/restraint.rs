@@ -1,6 +1,3 @@
-//! Limits of powerful callers: built-in jobs, keys that outlive their creator, keys of owners, and
-//! the last owner or operator.
-
 use serde_json::{Value, json};
 use test_support::http::Answer;
 use test_support::identity::{OWNER, bearer};
@@ -51,11 +48,10 @@ async fn only_operators_run_and_change_built_in_jobs() {
     }
     let untouched = "SELECT count(*) FROM scheduled_jobs WHERE name = 'built-in' AND version = 1 AND active_dispatches = 1";
     assert_eq!(app.fixture.number(untouched).await, 1);
-    // A system operator may, with the same requests.
     for path in ["/jobs/built-in/pause", "/jobs/built-in/resume", "/jobs/built-in/cancel"] {
         assert_eq!(app.post(&format!("/api/v1{path}"), &json!({})).await.status, 200, "{path}");
     }
-    // A command for all dead letters covers the caller's tenant only.
+    // Covers the dead letters of the caller's tenant only.
     let died = "UPDATE job_dispatch SET status = 'DEAD_LETTER', claimable_at = NULL, completed_at = now(), attempt = 1;
         INSERT INTO dead_letters (tenant_id, dispatch_id, job_id, queue, died_at)
         SELECT tenant_id, id, job_id, queue, now() FROM job_dispatch";
@@ -110,7 +106,6 @@ async fn only_operators_change_the_built_in_queue() {
         ask(&app, bearer(), Request::put("/queues/system"), &json!({"max_running": 3})).await.status,
         200
     );
-    // In another tenant the name is not reserved.
     let other = member(&app, "bob@example.com", "other", "owner").await;
     assert_eq!(ask(&app, &other, Request::put("/queues/system"), &stopping).await.status, 201);
 }
@@ -191,7 +186,6 @@ async fn key_can_only_be_narrowed() {
     assert_eq!((&renamed["name"], &renamed["scopes"]), (&json!("deploy"), &made["scopes"]));
     assert_eq!((&renamed["expires_at"], &renamed["user"]), (&json!(end), &json!("admin@example.com")));
     assert_eq!(read(&key).await, 200);
-    // The earliest expiry is now, also for an old key.
     app.fixture.sql("UPDATE api_keys SET created_at = '2002-01-01'").await;
     for (body, pointer, says) in [
         (json!({"expires_at": "2003-01-01T00:00:00Z"}), "/expires_at", "future"),
@@ -219,7 +213,6 @@ async fn key_can_only_be_narrowed() {
     assert_eq!(change(&admin, json!({"name": "deploy"})).await.status, 200);
     assert_eq!(app.fixture.number(entries).await, 2, "what changes nothing is no change");
 
-    // The permissions are those of a revocation.
     assert_eq!(
         change(&key, json!({"name": "own"})).await.status,
         404,
@@ -262,7 +255,7 @@ async fn last_owner_and_last_operator_stay() {
         refused("last_owner"),
         "the other may not sign in"
     );
-    // A change of roles cannot leave the other one as the only owner either.
+    // A change of roles cannot remove the last owner either.
     let (path, json) = (format!("/api/v1/memberships/{OWNER}"), [("content-type", "application/json")]);
     let demoted = app.send(Request::put(&path).headers(&json).body(r#"{"role": "viewer"}"#)).await;
     assert_eq!(demoted.json()["code"], "last_owner", "{}", demoted.body);

@@ -1,5 +1,5 @@
-//! Sign-in with a password: sessions, their ends, delays after failures, and protection against
-//! pages of other sites.
+//! Sign-in with a password: sessions, delays after failures, and protection against cross-site
+//! requests.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,7 +15,6 @@ use crate::support::{LIMIT, Request, TestApp, pointers, send};
 const PASSWORD: &str = "correct horse battery staple";
 const ADA: &str = "ada@example.com";
 
-/// Creates a member of the tenant `default` with a password.
 async fn member(app: &TestApp, email: &str, role: &str) {
     let made = app.post("/api/v1/users", &json!({"email": email, "password": PASSWORD})).await;
     assert_eq!(made.status, 201, "{}", made.body);
@@ -25,7 +24,6 @@ async fn member(app: &TestApp, email: &str, role: &str) {
     assert_eq!(put.status, 201, "{}", put.body);
 }
 
-/// Tries to sign in from an address.
 async fn try_from(addr: SocketAddr, from: &str, body: &Value) -> Answer {
     let headers = [
         ("authorization", ""),
@@ -40,7 +38,6 @@ async fn try_as(addr: SocketAddr, email: &str, password: &str) -> Answer {
     try_from(addr, "192.0.2.1", &json!({"email": email, "password": password})).await
 }
 
-/// A signed-in browser.
 struct Browser {
     addr: SocketAddr,
     cookie: String,
@@ -55,7 +52,6 @@ impl Browser {
         Self::of(app.addr, &answer)
     }
 
-    /// The state that a browser keeps from an answer.
     fn of(addr: SocketAddr, answer: &Answer) -> Self {
         let cookie = answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
         let body = answer.json();
@@ -63,7 +59,6 @@ impl Browser {
         Self { addr, cookie, csrf: text(&body["csrf_token"]), id: text(&body["session"]["id"]) }
     }
 
-    /// Sends a request as a page does: with the cookie, and with the body as JSON.
     async fn send(&self, request: Request<'_>, body: &Value) -> Answer {
         let mut headers =
             vec![("authorization", ""), ("cookie", &*self.cookie), ("content-type", "application/json")];
@@ -78,7 +73,6 @@ impl Browser {
         self.send(Request::get(path), &Value::Null).await
     }
 
-    /// Sends a change as our own pages do.
     async fn change(&self, method: &str, path: &str, body: &Value) -> Answer {
         self.send(
             Request::new(method, path)
@@ -145,7 +139,6 @@ async fn sign_in_sets_a_cookie_that_is_not_stored() {
         format!("SELECT count(*) FROM audit_log WHERE action = 'sign_in' AND actor = '{ADA} via session'");
     assert_eq!(app.fixture.number(&noted).await, 1);
     assert_eq!(app.fixture.number("SELECT count(*) FROM users WHERE last_login_at IS NOT NULL").await, 1);
-    // A session token is not a key.
     let as_key =
         app.send(Request::get("/api/v1/me").headers(&[("authorization", &format!("Bearer {token}"))])).await;
     assert_eq!(as_key.status, 401, "{}", as_key.body);
@@ -237,7 +230,7 @@ async fn failed_sign_ins_are_delayed_by_all_processes() {
             assert!((1..=15).contains(&wait), "{wait}");
         }
     }
-    // Other accounts and keys are not delayed, and the address only after more failures.
+    // Other accounts and keys are not delayed; the address only after more failures.
     assert_eq!(try_as(app.addr, "bob@example.com", PASSWORD).await.status, 201);
     assert_eq!(app.get("/api/v1/me").await.status, 200);
     wait_for("the failures are in the audit log", LIMIT, async || {
@@ -313,7 +306,7 @@ async fn cookie_needs_same_origin_and_csrf_token() {
     let body = json!({"email": ADA, "password": PASSWORD}).to_string();
     let refused_login = app.send(Request::post("/api/v1/sessions").headers(&login).body(&body)).await;
     assert_eq!(code(&refused_login), refused(403, "cross_site"));
-    // A key takes precedence over the cookie, and needs neither.
+    // A key takes precedence over the cookie.
     let with_key = [("authorization", bearer()), ("cookie", &*browser.cookie)];
     let me = app.send(Request::get("/api/v1/me").headers(&with_key)).await.json();
     assert_eq!(me["actor"], json!(actor()));
@@ -373,7 +366,6 @@ async fn user_lists_and_ends_own_sessions() {
     let foreign = here.change("DELETE", &format!("/sessions/{}", bobs.id), &Value::Null).await;
     assert_eq!(code(&foreign), refused(404, "not_found"));
     assert_eq!(bobs.get("/me").await.status, 200);
-    // In another process, after its cache time.
     assert_eq!(there.get("/me").await.status, 200);
     let through_twin = Browser {
         addr: twin.addr,
@@ -384,7 +376,6 @@ async fn user_lists_and_ends_own_sessions() {
     let ended = through_twin.change("DELETE", &format!("/sessions/{}", there.id), &Value::Null).await;
     assert_eq!((ended.status, ended.header("set-cookie")), (204, None));
     there.is_refused_within_five_seconds().await;
-    // In this process at once.
     assert_eq!(
         code(&here.send(Request::delete("/sessions/current"), &Value::Null).await),
         refused(403, "csrf")
@@ -395,7 +386,6 @@ async fn user_lists_and_ends_own_sessions() {
     assert_eq!(out.header("set-cookie"), Some(cleared));
     assert_eq!(here.get("/me").await.status, 401);
     assert_eq!(app.fixture.number("SELECT count(*) FROM audit_log WHERE action = 'sign_out'").await, 2);
-    // A key is not a session, and a key of the tenant has no user.
     assert_eq!(code(&app.get("/api/v1/sessions/current").await), refused(404, "not_found"));
     let spec = json!({"name": "t", "of_tenant": true, "scopes": ["jobs:read"]});
     let (key, _) = make_key(&app, bearer(), &spec).await;
@@ -458,7 +448,6 @@ async fn password_change_and_deactivation_end_all_sessions() {
     assert_eq!(renewed.get("/me").await.status, 200);
     assert_eq!(renewed.change("DELETE", "/sessions/current", &Value::Null).await.status, 204);
     assert_eq!(code(&try_as(app.addr, ADA, PASSWORD).await), refused(401, "sign_in_failed"));
-    // By a system operator, and again.
     let again = Browser::of(app.addr, &try_as(app.addr, ADA, new).await);
     let headers = [("content-type", "application/json")];
     let path = format!("/api/v1/users/{ADA}");
@@ -493,7 +482,6 @@ async fn proxied_request_is_not_local() {
     let app = TestApp::start().await;
     let none = ("authorization", "");
     for path in ["/metrics", "/status", "/health/detailed", "/health/%64etailed", "/%68ealth/detailed"] {
-        // Without a scheduler the installation is not healthy, and the page reports that.
         assert!([200, 503].contains(&app.send(Request::get(path).headers(&[none])).await.status), "{path}");
         for header in ["forwarded", "x-forwarded-for", "via"] {
             assert_eq!(

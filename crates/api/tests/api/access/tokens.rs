@@ -1,4 +1,4 @@
-//! Tokens of an identity provider: their users, and key rotation.
+//! Tokens of an identity provider, and key rotation.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -58,7 +58,7 @@ async fn token_has_the_permissions_of_its_member() {
     let seen = seen.json();
     assert_eq!((&seen["role"], &seen["tenant"]["slug"]), (&json!("owner"), &json!("default")));
     assert_eq!((&seen["api_key"], &seen["actor"]), (&Value::Null, &json!(format!("{OWNER} via token"))));
-    // A key outlives a token, so creating one with a token requires `keys:write`.
+    // A key outlives a token, so its creation with a token requires `keys:write`.
     let make = async |changes: Value| {
         let token = format!("Bearer {}", with_secret(&changes));
         let headers = [("authorization", token.as_str()), ("content-type", "application/json")];
@@ -90,10 +90,8 @@ async fn token_has_the_permissions_of_its_member() {
     assert_eq!(app.get("/api/v1/me").await.status, 200, "keys work as before");
 }
 
-/// A server with the published keys.
 struct Issuer {
     set: Arc<Mutex<Value>>,
-    /// Whether it accepts requests without an answer.
     hangs: Arc<AtomicBool>,
     server: Server,
 }
@@ -105,7 +103,7 @@ impl Issuer {
         let (published, is_hanging) = (set.clone(), hangs.clone());
         let server = Server::start(move |request: &scripted_http::Request| {
             if is_hanging.load(Ordering::SeqCst) {
-                // Ends with the time limit of the client.
+                // The client's time limit ends it.
                 return vec![Step::Hang];
             }
             Response::new(200).body(published.lock().unwrap().to_string()).steps(request)
@@ -113,17 +111,14 @@ impl Issuer {
         Self { set, hangs, server }
     }
 
-    /// The address of the keys.
     fn url(&self) -> String {
         self.server.url("/jwks.json")
     }
 
-    /// The number of requests for the keys.
     fn requests(&self) -> usize {
         self.server.requests().len()
     }
 
-    /// Replaces the published keys by a new one, and returns a token that it signed.
     fn rotate(&self, id: &str) -> String {
         let random = SystemRandom::new();
         let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
@@ -158,7 +153,7 @@ async fn unknown_key_id_reloads_the_key_set() {
     }
     assert_eq!(issuer.requests(), 1);
     let second = issuer.rotate("two");
-    // For any number of unknown tokens, the API requests the keys once in ten seconds.
+    // For any number of unknown tokens, the API requests the keys once per ten seconds.
     wait_for("the new key is taken", LIMIT, async || match me(&app, &second).await.status {
         200 => Ok(()),
         status => Err(status.to_string()),
@@ -198,7 +193,7 @@ async fn unresponsive_issuer_does_not_delay_known_keys() {
             if issuer.requests() == 2 { Ok(()) } else { Err("not yet".to_owned()) }
         })
         .await;
-        // Longer than the cache time of the token, if the API waited for the issuer's five seconds.
+        // Longer than the token's cache time if the API waited for the issuer's five seconds.
         let began = sched_runtime::monotonic_clock::monotonic();
         assert_eq!(me(&app, &known).await.status, 200);
         assert!(began.elapsed() < std::time::Duration::from_secs(4), "{:?}", began.elapsed());

@@ -15,7 +15,6 @@ fn days_off() -> Value {
     json!({"description": "Days off.", "timezone": "Europe/Berlin", "weekly": ["SAT", "SUN"], "yearly": ["12-25"]})
 }
 
-/// A manual job that names calendars.
 fn heeding(name: &str, calendars: &[&str]) -> Value {
     let mut job = manual(name);
     job["calendars"] = json!(calendars);
@@ -37,7 +36,6 @@ async fn calendar_is_written_shown_and_replaced() {
 
     let again = put(&app, HOLIDAYS, &days_off()).await;
     assert_eq!((again.status, again.json()), (200, calendar.clone()));
-    // A write replaces the whole calendar: omitted fields are removed.
     let less = put(&app, HOLIDAYS, &json!({"name": "holidays", "weekly": ["SUN"]})).await;
     assert_eq!((less.status, &less.json()["version"]), (200, &json!(2)), "{}", less.body);
     let shown = app.get(HOLIDAYS).await.json();

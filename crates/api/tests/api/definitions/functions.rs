@@ -1,5 +1,3 @@
-//! Task functions under their names, and their pauses.
-
 use serde_json::{Value, json};
 use test_support::http::Answer;
 
@@ -54,7 +52,6 @@ async fn placeholders_keep_hidden_values() {
     assert_eq!((written.status, &written.json()["description"]), (200, &json!("edited")), "{}", written.body);
     let kept = "SELECT count(*) FROM task_functions WHERE handler_config->'env' = '{\"REGION\": \"north\", \"MODE\": \"slow\"}'";
     assert_eq!(app.fixture.number(kept).await, 1);
-    // A placeholder without a stored value is refused.
     edited["handler_config"]["env"]["OTHER"] = json!("(hidden)");
     let refused = put(&app, PATH, &[], &edited).await;
     assert_eq!(

@@ -1,5 +1,3 @@
-//! Projects: life cycle, pause and permissions.
-
 use serde_json::{Value, json};
 use test_support::http::Answer;
 
@@ -150,7 +148,6 @@ async fn deleting_a_project_can_include_its_jobs() {
     ] {
         assert_eq!(app.fixture.number(&format!("SELECT count(*) FROM {what}")).await, number, "{what}");
     }
-    // A job is restored to an existing project, and not to a deleted one.
     let lost = app.post("/api/v1/jobs/d/restore", &json!({})).await;
     assert_eq!((lost.status, pointers(&lost.json())), (422, vec!["/project".to_owned()]), "{}", lost.body);
     put(&app, PATH, &[], &json!({})).await;

@@ -11,7 +11,6 @@ async fn put(app: &TestApp, path: &str, body: &Value) -> Answer {
         .await
 }
 
-/// A function that uses a secret.
 fn told(name: &str, secret: &str) -> Value {
     let mut function = function(name);
     function["handler_config"]["env"] = json!({"A": "plain", "TOKEN": {"secret": secret}});

@@ -1,5 +1,3 @@
-//! Templates, and the jobs that are created from them.
-
 use serde_json::{Value, json};
 use test_support::http::Answer;
 
@@ -143,7 +141,7 @@ async fn invalid_template_values_have_pointers() {
             );
         }
     }
-    // An error that only the database detects, and that only the template causes.
+    // An error that only the database detects, caused by the template alone.
     let mut lost = report();
     lost["job"]["function"] = json!("nobody");
     assert_eq!(put(&app, &[], &lost).await.status, 200, "it may come later");

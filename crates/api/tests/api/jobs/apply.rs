@@ -7,7 +7,6 @@ use crate::support::{Request, TestApp, function, manual, pointers};
 const ROWS: &str = "SELECT (SELECT count(*) FROM scheduled_jobs) + (SELECT count(*) FROM task_functions) \
                     + (SELECT count(*) FROM scheduled_job_versions) + (SELECT count(*) FROM audit_log)";
 
-/// The changes that an answer reports for one item.
 fn changes(answer: &Value, at: usize) -> Value {
     answer["results"][at]["changes"].clone()
 }
@@ -19,7 +18,6 @@ fn interval(name: &str, seconds: u32) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_apply_changes_only_differences() {
     let app = TestApp::start().await;
-    // The answer has the order of the manifest, not that of the writes.
     let manifest = |seconds| json!({"task_functions": [function("f"), function("e")], "jobs": [interval("z", seconds), manual("a")]});
     let first = app.apply(&manifest(5)).await;
     assert_eq!(
@@ -71,7 +69,7 @@ async fn dry_run_reports_changes_and_writes_nothing() {
     );
     assert_eq!(changes(&said, 2), json!([{"pointer": "/schedule_config/seconds", "before": 5, "after": 6}]));
     assert!(!dry.body.contains("cret"), "{}", dry.body);
-    // Nothing is written: no row, no event, and no stored answer for the key.
+    // No row, no event, and no stored answer for the key.
     assert_eq!((app.fixture.number(ROWS).await, app.fixture.number(events).await), (rows, told));
     assert_eq!(app.fixture.number("SELECT count(*) FROM calendars").await, 0);
     let key = [("idempotency-key", "the-key"), ("content-type", "application/json")];
@@ -80,11 +78,10 @@ async fn dry_run_reports_changes_and_writes_nothing() {
     assert_eq!(dry.status, 200, "{}", dry.body);
     let kept = app.send(Request::post("/api/v1/apply").headers(&key).body(&body)).await;
     let mut kept = kept.json();
-    // A calendar is shown with the fields of a file.
     let moved = json!({"calendars": [{"name": "c", "timezone": "UTC", "weekly": ["SUN"]}]});
     let said_of = app.post("/api/v1/apply?dry_run=true", &moved).await.json();
     assert_eq!(changes(&said_of, 0), json!([{"pointer": "/weekly", "before": ["SAT"], "after": ["SUN"]}]));
-    // The real apply does what the dry run reported, except for the ids of new items.
+    // The apply does the changes of the dry run, except for the ids of new items.
     let mut said = said;
     for answer in [&mut said, &mut kept] {
         for result in answer["results"].as_array_mut().unwrap() {
@@ -94,7 +91,6 @@ async fn dry_run_reports_changes_and_writes_nothing() {
     said["dry_run"] = false.into();
     assert_eq!(said, kept);
     assert!(app.fixture.number(ROWS).await > rows);
-    // A dry run also reports violations of constraints.
     let mut waits = manual("waits");
     waits["queue"] = "slow".into();
     let wrong = app.post("/api/v1/apply?dry_run=true", &json!({"jobs": [waits]})).await;
@@ -126,7 +122,6 @@ async fn export_round_trips_through_apply() {
         let items = export[list].as_array().cloned().unwrap_or_default();
         items.iter().map(|item| item["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    // An export of some jobs includes the definitions that they need.
     let part = app.get("/api/v1/export?name_prefix=lis&project=default").await.json();
     assert_eq!(
         (names(&part, "jobs"), names(&part, "task_functions")),
@@ -141,7 +136,6 @@ async fn export_round_trips_through_apply() {
     let rest = app.get("/api/v1/export?without_jobs=true").await.json();
     assert_eq!((names(&rest, "jobs").len(), names(&rest, "task_functions").len()), (0, 2));
     assert_eq!(app.get("/api/v1/export?without_jobs=true&project=default").await.status, 400);
-    // The refusal of too many items names the fix.
     let texts: Vec<Value> = (0..12)
         .map(|n| {
             let mut job = manual(&format!("long-{n}"));
@@ -195,7 +189,6 @@ async fn manifest_queues_precede_jobs_and_keep_pauses() {
         (&json!(3), &json!(true), &json!("disk is full"))
     );
     assert_eq!(app.fixture.number("SELECT count(*) FROM audit_log WHERE target_type = 'queue'").await, 4);
-    // Omitted fields have the values of a new queue.
     app.apply(&json!({"queues": [{"name": "slow"}]})).await;
     let kept = app.get("/api/v1/queues/slow").await.json();
     assert_eq!(
@@ -208,7 +201,6 @@ async fn manifest_queues_precede_jobs_and_keep_pauses() {
         (refused.status, pointers(&refused.json())),
         (422, ["/queues/0/max_running", "/queues/2/name", "/queues/3/is_paused"].map(str::to_owned).to_vec())
     );
-    // A caller that may write jobs but no queues neither changes nor sees queues here.
     let (key, _) =
         make_key(&app, bearer(), &json!({"name": "ci", "scopes": ["jobs:write", "jobs:read"]})).await;
     let refused = post_as(&app, &key, "/api/v1/apply", &json!({"queues": [{"name": "sly"}]})).await;

@@ -1,5 +1,4 @@
-//! Jobs that run after other jobs: in manifests and alone, shown from both ends, and refused where
-//! impossible.
+//! Dependencies between jobs: in manifests, in single requests, and rejected ones.
 
 use serde_json::{Value, json};
 

@@ -1,12 +1,7 @@
-//! Explanations over HTTP: windows, jobs that no scheduler has processed, and the reasons why runs
-//! wait.
-
 use serde_json::{Value, json};
 
 use crate::support::{TestApp, function, pointers};
 
-/// An API with a job that fires every minute, was created an hour ago, and that no scheduler has
-/// processed.
 async fn with_minutely() -> TestApp {
     let app = TestApp::start().await;
     let job = json!({"name": "minutely", "function": "f", "job_type": "cron", "schedule_config": {"expression": "* * * * *"}, "timezone": "Europe/Berlin"});
@@ -55,7 +50,6 @@ async fn fire_without_record_is_unaccounted() {
         .sql("UPDATE scheduled_jobs SET settled_until = now(), next_run_at = date_trunc('minute', now()) + interval '1 minute'")
         .await;
     let told = explained(&app, "?from=-30m").await;
-    // A minute may begin during the test, and then its fire is due.
     let numbers = ["unaccounted", "undecided"].map(|key| told["summary"][key].as_u64().unwrap());
     assert!(numbers == [30, 0] || numbers == [29, 1], "{told}");
     assert_eq!(
@@ -125,12 +119,10 @@ async fn instant_without_fire_names_its_neighbours() {
     );
     assert_eq!(nearest["text"], text);
 
-    // There are no fires before the job.
     let long_ago = explained(&app, "?at=-30d").await;
     assert_eq!(long_ago["nearest"]["before"], Value::Null, "{long_ago}");
     assert_eq!(long_ago["nearest"]["after"]["fate"], "undecided", "{long_ago}");
 
-    // Rare fires are found far away, and frequent ones beside a gap.
     for (expression, before, after) in [
         ("0 0 29 2 *", "2024-02-29T00:00:00Z", "2028-02-29T00:00:00Z"),
         ("* * * 1-5 *", "2026-05-31T23:59:00Z", "2027-01-01T00:00:00Z"),
@@ -197,7 +189,6 @@ async fn job_and_run_show_why_they_wait() {
         dispatch["text"].as_str().unwrap().contains("(1) the queue default is paused: disk is full, (2)"),
         "{told}"
     );
-    // The window of the job returns the same.
     assert_eq!(explained(&app, "?to=%2B1m").await["triggers"][0]["waits_for"], dispatch["waits_for"]);
     let nobody = "/api/v1/runs/0190a0e0-0000-7000-8000-000000000001/explain";
     assert_eq!(app.get(nobody).await.status, 404);

@@ -20,8 +20,7 @@ async fn trigger(app: &TestApp, job: &str) -> Answer {
     app.post(&format!("/api/v1/jobs/{job}/trigger"), &json!({})).await
 }
 
-/// An API with a long lock timeout, and a client that holds a lock which every batch of a tenant
-/// with a quota needs, until it commits.
+/// A client holds a lock that every batch of a tenant with a quota needs, until it commits.
 async fn held_by_quota(jobs: &[&str]) -> (TestApp, Client) {
     let app = TestApp::start_with(&[("DATABASE_LOCK_TIMEOUT", "25s")]).await;
     app.with_jobs(jobs).await;
@@ -43,9 +42,7 @@ async fn concurrent_triggers_share_one_transaction() {
     let (app, holder) = held_by_quota(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let asked = join_all((0..40).map(|n| trigger(&app, &names[n % names.len()])));
     let release = async {
-        // The first trigger, alone.
         app.fixture.wait_for_blocked(1).await;
-        // All later triggers have arrived and wait for the first.
         let_the_others_arrive(&app).await;
         holder.batch_execute("COMMIT").await.unwrap();
     };
@@ -83,7 +80,6 @@ async fn concurrent_triggers_share_one_transaction() {
     }
 }
 
-/// Sends requests that do not go through the batcher, one after the other.
 async fn let_the_others_arrive(app: &TestApp) {
     for _ in 0..20 {
         assert_eq!(app.get("/api/v1/jobs/nobody").await.status, 404);
@@ -134,8 +130,8 @@ async fn locked_job_delays_only_its_own_triggers() {
     assert_eq!((held.status, app.fixture.number(DISPATCHES).await), (202, 9), "{}", held.body);
 }
 
-/// Runs `body` at the commit of every transaction that inserts a run, and counts the tries in the
-/// sequence `tries`, even when the transaction rolls back.
+/// Runs `body` at the commit of every transaction that inserts a run. The sequence `tries` counts
+/// the tries, including those that roll back.
 async fn at_commit(client: &Client, body: &str) {
     client
         .batch_execute(&format!(
@@ -201,7 +197,7 @@ async fn refused_trigger_does_not_affect_its_batch() {
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_process_wrote_nothing_unanswered() {
     let (app, holder) = held_by_quota(&["report"]).await;
-    // The connection breaks with the process: the client gets no answer.
+    // The connection breaks with the process.
     let mut stream = TcpStream::connect(app.addr).await.unwrap();
     let (addr, key) = (app.addr, bearer());
     let head = format!("host: {addr}\r\nauthorization: {key}\r\ncontent-length: 0");

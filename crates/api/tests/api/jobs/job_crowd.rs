@@ -1,5 +1,5 @@
-//! Eight clients create, pause, resume and delete many jobs concurrently and send each request
-//! twice: every count is exact.
+//! Eight clients create, pause, resume and delete jobs concurrently, each request twice: every
+//! count is exact.
 //!
 //! Full size: `SCHED_TEST_JOBS=10000 scripts/test -E 'package(sched-api) & test(job_crowd)'`.
 
@@ -13,22 +13,19 @@ use crate::support::{Request, TestApp, function, manual};
 
 const CLIENTS: usize = 8;
 
-/// Number of jobs; ten thousand at full size (`SCHED_TEST_JOBS=10000`).
 fn jobs() -> usize {
     #[expect(clippy::disallowed_methods, reason = "a test has no configuration")]
     let asked = env::var("SCHED_TEST_JOBS").ok();
     asked.map_or(400, |count| count.parse().unwrap())
 }
 
-/// Counts of one client.
 #[derive(Debug, Default)]
 struct Seen {
     done: usize,
     replayed: usize,
 }
 
-/// Sends a request twice, concurrently or one after the other, until both have an answer; returns
-/// the number of replayed answers.
+/// Sends a request twice until both have an answer; returns the number of replayed answers.
 async fn twice(app: &TestApp, request: Request<'_>, key: &str, at_once: bool) -> usize {
     let headers = [("content-type", "application/json"), ("idempotency-key", key)];
     let Request { method, path, .. } = request;

@@ -1,11 +1,8 @@
-//! The life cycle of a job over HTTP: write, change, versions, rollback, deletion and restoration.
-
 use serde_json::{Value, json};
 use test_support::http::Answer;
 
 use crate::support::{Request, TestApp, function, manual, pointers};
 
-/// Sends a request with a path below that of the jobs.
 async fn send(app: &TestApp, request: Request<'_>, header: Option<(&str, &str)>, body: &Value) -> Answer {
     let mut headers = vec![("content-type", "application/json")];
     headers.extend(header);

@@ -10,7 +10,6 @@ fn cron(expression: &str) -> Value {
     json!({"job_type": "cron", "schedule_config": {"expression": expression}, "after": "2026-12-20T00:00:00Z"})
 }
 
-/// The first object with the fields of the second added.
 fn with(mut base: Value, more: Value) -> Value {
     for (field, value) in more.as_object().unwrap() {
         base[field] = value.clone();
@@ -85,7 +84,6 @@ async fn preview_respects_bounds_and_calendars() {
         0
     );
 
-    // The example of the reference.
     let monthly = with(
         cron("0 9 1 * *"),
         json!({"after": "2027-04-15T00:00:00Z", "count": 1, "calendars": [{"yearly": ["05-01"]}], "calendar_roll": "next_business_day"}),

@@ -1,10 +1,7 @@
-//! Pausing, resuming, enabling and disabling over HTTP: answers, audit entries and events.
-
 use serde_json::{Value, json};
 
 use crate::support::{Request, TestApp, function, pointers};
 
-/// An API with an hourly job of that name.
 async fn with_hourly() -> TestApp {
     let app = TestApp::start().await;
     let job = json!({"name": "hourly", "function": "f", "job_type": "interval", "schedule_config": {"hours": 1}, "timezone": "Europe/Berlin"});

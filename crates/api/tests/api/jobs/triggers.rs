@@ -63,7 +63,6 @@ async fn created_run_belongs_to_the_request_trace() {
         "the request itself is between the caller and the dispatch: {kept}"
     );
 
-    // A retry belongs to the trace of its request; a request without a trace begins one.
     app.fixture
         .sql("UPDATE job_dispatch SET status = 'FAILED', completed_at = now(), claimable_at = NULL")
         .await;
@@ -109,7 +108,7 @@ async fn trigger_with_stale_version_creates_nothing() {
 async fn concurrent_triggers_with_one_key_create_one_run() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
-    // One of the concurrent requests is first. The rest get its answer, or 409 while it runs.
+    // The other concurrent requests get the first one's answer, or 409 while it runs.
     let done = async || loop {
         let answer = trigger(&app, "k-1", None).await;
         if answer.status != 409 {

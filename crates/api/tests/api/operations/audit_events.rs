@@ -1,4 +1,4 @@
-//! The audit log: every change has one entry, and entries cannot be changed.
+//! The audit log: one entry per change, and entries are immutable.
 
 use serde_json::{Value, json};
 use test_support::identity::{actor, bearer};
@@ -69,7 +69,6 @@ async fn every_change_has_one_audit_entry() {
 async fn audit_entry_has_the_client_address() {
     let app = TestApp::start().await;
     app.with_jobs(&["a"]).await;
-    // A local proxy is trusted for the address that it added, and for no other.
     for (forwarded, address) in [
         (None, "127.0.0.1"),
         (Some("203.0.113.7"), "203.0.113.7"),
@@ -120,7 +119,6 @@ async fn audit_log_is_private_and_append_only() {
 #[tokio::test(flavor = "multi_thread")]
 async fn entries_have_public_names_and_states() {
     let app = TestApp::start().await;
-    // As earlier versions stored it.
     app.fixture
         .sql(
             r#"INSERT INTO audit_log (tenant_id, actor, action, target_type, target_id, before, after)

@@ -1,5 +1,4 @@
-//! The event stream: complete, in order, resumable at any event, fairly shared, and ended when it
-//! should be.
+//! The event stream: complete, in order, resumable at any event, and fairly shared.
 
 use std::collections::HashSet;
 
@@ -14,13 +13,11 @@ use tokio::net::TcpStream;
 use crate::access::permissions::{make_key, member};
 use crate::support::{LIMIT, Request, TestApp, function, manual};
 
-/// A client of a server-sent event stream.
 struct Follower {
     stream: TcpStream,
     text: String,
 }
 
-/// One message: id, name and data.
 type Message = (Option<String>, String, Value);
 
 impl Follower {
@@ -36,7 +33,6 @@ impl Follower {
         follower
     }
 
-    /// Follows with the key of the tests, and waits until the stream is open.
     async fn of(app: &TestApp, query: &str) -> Self {
         let mut follower = Self::open(app, bearer(), query, "").await;
         follower.until("the stream is open", |follower| !follower.messages().is_empty()).await;
@@ -58,7 +54,6 @@ impl Follower {
         }
     }
 
-    /// The received messages, without chunk sizes.
     fn messages(&self) -> Vec<Message> {
         let body = self.text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
         let is_size = |line: &&str| !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -76,12 +71,10 @@ impl Follower {
             .collect()
     }
 
-    /// The numbers of the received events.
     fn numbers(&self) -> Vec<u64> {
         self.messages().iter().filter_map(|(_, _, data)| data["data"]["number"].as_u64()).collect()
     }
 
-    /// Waits for the message that ends the stream.
     async fn end(&mut self) -> String {
         self.until("its end", |follower| follower.messages().iter().any(|(_, name, _)| name == "end")).await;
         let (_, _, data) = self.messages().pop().unwrap();
@@ -89,7 +82,6 @@ impl Follower {
     }
 }
 
-/// Writes events with these numbers, one transaction each.
 pub(crate) async fn write(client: &Client, numbers: std::ops::Range<u64>) {
     for number in numbers {
         client
@@ -121,7 +113,6 @@ async fn stream_sends_events_and_resumes_after_disconnect() {
     assert_eq!(data["id"].as_str(), first.messages()[1].0.as_deref());
     drop(first);
 
-    // Written while the client is disconnected and the API restarts.
     write(&client, 3..5).await;
     app.restart_with_keys(&["test"]).await;
     write(&client, 5..6).await;
@@ -159,7 +150,7 @@ async fn many_clients_see_all_events_in_one_order() {
     let clients = join_all((0..WRITERS).map(|_| app.fixture.client())).await;
     let writing =
         clients.iter().zip(0..).map(|(client, writer)| write(client, writer * EACH..(writer + 1) * EACH));
-    // One writer opens transactions that later ones overtake.
+    // Later transactions overtake this writer's transactions.
     let (slow, overtaker) = (app.fixture.client().await, app.fixture.client().await);
     let overtaken = async {
         for number in (0..20_u64).step_by(2).map(|number| WRITERS * EACH + number) {
@@ -185,7 +176,7 @@ async fn many_clients_see_all_events_in_one_order() {
 async fn client_that_does_not_read_is_disconnected() {
     let app = TestApp::start_with(&[("API_STREAM_PATIENCE", "4s")]).await;
     let client = app.fixture.client().await;
-    // Opens the stream and never reads; a small window fills soon.
+    // Never reads; a small window fills soon.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     let mut lazy = socket.connect(app.addr).await.unwrap();
@@ -343,8 +334,7 @@ async fn lost_event_ends_all_streams() {
     write(&client, 1..3).await;
     follower.until("two events", |follower| follower.numbers() == [1, 2]).await;
     let last = follower.messages().pop().unwrap().0.unwrap();
-    // As after a failover to a replica without the last commit: its id is used again for another
-    // event.
+    // Simulates a failover to a replica without the last commit: its id is used again.
     client
         .batch_execute(
             "BEGIN;
@@ -368,7 +358,7 @@ async fn lost_event_ends_all_streams() {
 async fn reader_ahead_of_a_restored_database_continues() {
     let app = TestApp::start().await;
     let client = app.fixture.client().await;
-    // Simulates a database whose transaction ids were ahead before it was replaced.
+    // Simulates a replaced database whose transaction ids were ahead.
     let ahead = "UPDATE events SET transaction_id = '1' WHERE payload ->> 'number' = '1'";
     write(&client, 1..2).await;
     let mut follower = Follower::of(&app, "").await;
@@ -470,7 +460,6 @@ async fn one_key_has_a_limited_share_of_streams() {
     .await;
 }
 
-/// Event types are defined in two places: for writers and for clients.
 #[test]
 fn wire_event_types_equal_written_types() {
     use sched_model::events::append;

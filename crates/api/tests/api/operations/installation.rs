@@ -1,5 +1,3 @@
-//! Resources of the installation: kinds of schedule, and draining workers.
-
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
@@ -200,8 +198,7 @@ async fn dry_run_of_reset_lists_attempts_without_a_leader() {
         let triggered = app.post(&format!("/api/v1/jobs/{name}/trigger"), &json!({})).await.json();
         ids.push(triggered["run_id"].as_str().unwrap().to_owned());
     }
-    // Each attempt runs on its own worker; two workers have been silent for longer than the
-    // threshold.
+    // Each attempt runs on its own worker; two workers exceed the silence threshold.
     let running = "
         INSERT INTO worker_registration (worker_id, hostname, platform, process_id, version, queues, concurrency, lease_ms, last_heartbeat)
             SELECT md5(j.name)::uuid, 'host-' || j.name, 'x', 1, 'v', '{default}', 1, 5000,

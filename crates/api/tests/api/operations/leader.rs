@@ -1,12 +1,9 @@
-//! The step-down of the leader over HTTP.
-
 use serde_json::{Value, json};
 
 use crate::support::{Request, TestApp};
 
 const PATH: &str = "/api/v1/schedulers/leader/step-down";
 
-/// A leader and a standby.
 const SCHEDULERS: &str =
     "INSERT INTO scheduler_instances (id, hostname, pid, version, is_leader, leader_since, term, clock_offset_seconds)
      VALUES (gen_random_uuid(), 'leads', 41, '1.0', true, clock_timestamp(), 7, 0.5),
@@ -33,7 +30,6 @@ async fn step_down_request_is_recorded() {
     let list = app.get("/api/v1/schedulers").await.json();
     assert_eq!(list["items"][0]["step_down_requested_at"], asked["step_down_requested_at"]);
     assert_eq!(list["items"][1]["step_down_requested_at"], Value::Null, "a standby is not concerned");
-    // The body is optional, and a repeated request changes nothing.
     let again = app.send(Request::post(PATH)).await;
     assert_eq!(again.json()["step_down_requested_at"], asked["step_down_requested_at"], "{}", again.body);
 }
@@ -57,9 +53,9 @@ async fn step_down_without_standby_needs_force() {
     let asked = "SELECT count(*) FROM scheduler_instances WHERE step_down_requested_at IS NOT NULL";
     for standby in [
         "UPDATE scheduler_instances SET last_heartbeat = clock_timestamp() - interval '1 hour' WHERE NOT is_leader",
-        // The clock of the database was set back.
+        // The database's clock was set back.
         "UPDATE scheduler_instances SET last_heartbeat = clock_timestamp() + interval '1 hour' WHERE NOT is_leader",
-        // It has just stepped down itself, and does not take over yet.
+        // It has just stepped down and does not take over yet.
         "UPDATE scheduler_instances SET last_heartbeat = clock_timestamp() WHERE NOT is_leader;
          INSERT INTO leader_terms (term, instance_id, hostname, pid, started_at, ended_at, end_reason)
          SELECT 6, id, hostname, pid, clock_timestamp() - interval '1 hour', clock_timestamp(), 'stepped_down'

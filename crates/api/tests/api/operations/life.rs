@@ -1,5 +1,3 @@
-//! The life cycle of the daemon; with the real program where exit codes matter.
-
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::time::Duration;
@@ -45,7 +43,6 @@ async fn failed_starts_have_distinct_exit_codes() {
         (program("mysql://x/y"), 2, "database-url"),
         (program(empty.url()), 4, "schedctl migrate up"),
         (program(fresh.url()).env("API_PORT", &taken), 5, "--api-port"),
-        // A taken port is reported even without a database.
         (program("postgresql://127.0.0.1:1/x").env("API_PORT", &taken), 5, "--api-port"),
     ] {
         let finished = launch.run(LIMIT).await;
@@ -127,7 +124,6 @@ async fn idle_connection_does_not_delay_the_stop() {
 async fn running_request_finishes_before_the_stop() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
-    // The row lock holds the request until its release.
     let mut client = app.fixture.client().await;
     let lock = client.transaction().await.unwrap();
     lock.execute("SELECT FROM scheduled_jobs FOR UPDATE", &[]).await.unwrap();

@@ -1,5 +1,3 @@
-//! Notification channels, rules and deliveries.
-
 use serde_json::{Value, json};
 
 use crate::support::{Request, TestApp, function, manual, pointers};
@@ -203,7 +201,6 @@ async fn manifest_contains_channels_and_rules() {
                 ('create_notification_channel', 'create_notification_rule', 'update_notification_rule')";
     assert_eq!(app.fixture.number(told).await, 4);
 
-    // All errors are reported at once, and nothing is written.
     let wrong = json!({
         "jobs": [{"name": "weekly", "function": "f", "job_type": "manual"}],
         "notification_channels": [
@@ -233,7 +230,6 @@ async fn manifest_contains_channels_and_rules() {
     );
     assert_eq!(app.fixture.number("SELECT count(*) FROM scheduled_jobs WHERE name = 'weekly'").await, 0);
 
-    // One more than the limit of a tenant.
     let crowd: Vec<Value> = (0..99)
         .map(|n| json!({"name": format!("c{n}"), "kind": "email", "addresses": ["a@example.com"]}))
         .collect();

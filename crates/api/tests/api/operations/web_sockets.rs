@@ -1,4 +1,4 @@
-//! Events over a WebSocket: the same as over a stream, with a client that also sends.
+//! Events over a WebSocket.
 
 use serde_json::{Value, json};
 use test_support::identity::{api_key, bearer};
@@ -8,13 +8,11 @@ use tokio::net::TcpStream;
 use crate::operations::events::write;
 use crate::support::{LIMIT, Request, TestApp};
 
-/// A handwritten WebSocket client.
 pub(crate) struct Socket {
     stream: TcpStream,
     bytes: Vec<u8>,
 }
 
-/// A frame: opcode and payload.
 type Frame = (u8, Vec<u8>);
 
 impl Socket {
@@ -62,7 +60,6 @@ impl Socket {
         }
     }
 
-    /// The next message, as JSON.
     pub(crate) async fn message(&mut self) -> Value {
         loop {
             if let (1, text) = self.frame().await {
@@ -147,7 +144,6 @@ async fn web_socket_reads_client_messages_within_a_limit() {
         .unwrap();
     let authorization = format!("authorization: {}\r\n", bearer());
     let (mut socket, _) = Socket::open(&app, "?type=job_updated&since=-1h", &authorization).await.unwrap();
-    // Each arrives while the client reads.
     for _ in 0..50 {
         socket.send(9, b"x").await;
     }
@@ -163,7 +159,6 @@ async fn web_socket_reads_client_messages_within_a_limit() {
         }
     }
     assert_eq!(numbers, (1..=1000).collect::<Vec<_>>(), "each once and in order");
-    // More than a client may send in ten seconds, until it is disconnected.
     loop {
         socket.send(9, b"x").await;
         if let (8, content) = socket.frame().await {

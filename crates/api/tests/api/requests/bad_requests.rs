@@ -1,4 +1,4 @@
-//! Refusals: status, code and pointer. Each is a problem document with the headers of every answer.
+//! Rejections: each is a problem document with status, code and pointer.
 
 use sched_wire::{PROBLEM_JSON, Problem};
 use test_support::http::Answer;
@@ -11,7 +11,6 @@ use crate::support::{LIMIT, Request, TestApp, answer};
 const JSON: &[(&str, &str)] = &[("content-type", "application/json")];
 const GOOD: &str = r#"{"name": "a", "function": "f", "job_type": "manual"}"#;
 
-/// Method, path, headers and body of a request, then status, code and pointer of its refusal.
 type Case<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], Option<&'a str>, u16, &'a str, &'a str);
 
 #[rustfmt::skip]
@@ -89,12 +88,10 @@ const CASES: &[Case<'static>] = &[
     ("POST", "/api/v1/jobs/a/trigger", &[("sec-fetch-site", "cross-site"), ("authorization", "")], None, 403, "cross_site", ""),
 ];
 
-/// The expected refusal of a request.
 #[derive(Debug, Clone, Copy)]
 struct Refusal<'a> {
     status: u16,
     code: &'a str,
-    /// The place of the mistake; empty for the whole request.
     pointer: &'a str,
 }
 
@@ -150,8 +147,6 @@ async fn too_long_body_is_refused() {
     check(&answer, "/api/v1/jobs", Refusal { status: 413, code: "body_too_large", pointer: "" });
 }
 
-/// Sends the head of a request with this body length, and only the given part of the body. Expects
-/// a closed connection after the answer.
 async fn send_part(app: &TestApp, headers: &str, length: usize, body: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(app.addr).await.unwrap();
     let head = format!(
@@ -193,7 +188,6 @@ async fn too_deep_or_non_utf8_json_is_refused() {
         let refused = send_part(&app, close, body.len(), body).await;
         check(&refused, "/api/v1/jobs", Refusal { status: 400, code: "malformed_json", pointer: "" });
     }
-    // At less depth the body is read, and refused for its content.
     let flat = app.send(Request::post("/api/v1/jobs").headers(JSON).body(&nested(50))).await;
     assert_eq!(flat.status, 422, "{}", flat.body);
 }

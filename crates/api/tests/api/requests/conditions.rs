@@ -1,5 +1,3 @@
-//! `If-Match`: a client changes a resource in the version that it read, or not at all.
-
 use serde_json::{Value, json};
 use test_support::http::Answer;
 
@@ -9,13 +7,9 @@ use crate::support::{Request, TestApp};
 /// A change, and a conflicting change of another client in between.
 struct Case {
     path: &'static str,
-    /// The request that returns the tag: a `GET`, or the write that created the resource.
     read: Option<&'static str>,
-    /// The conflicting write.
     other: (&'static str, Value),
-    /// Requests with the tag from before the conflicting write.
     stale: Vec<(&'static str, Value)>,
-    /// The query for the whole stored resource.
     row: &'static str,
 }
 
@@ -94,7 +88,6 @@ async fn stale_if_match_is_refused_and_changes_nothing() {
         }
         assert_eq!(kept().await, before, "{path}");
         assert_eq!(app.fixture.number("SELECT count(*) FROM audit_log").await, audited, "{path}");
-        // The tag of the last write is valid for one change after the other.
         let mut tags = now;
         for (method, body) in &stale {
             let done = send(&app, Request::new(method, path), Some(&tags), body).await;

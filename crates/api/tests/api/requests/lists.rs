@@ -19,7 +19,6 @@ async fn runs_are_listed_newest_first() {
     for job in ["a", "b", "a"] {
         expected.push((trigger(&app, job).await, job));
     }
-    // Ids of the same millisecond are in random order.
     expected.sort();
     expected.reverse();
     let list = async |query: &str| ids(&app.get(&format!("/api/v1/runs{query}")).await.json());
@@ -159,8 +158,8 @@ async fn workers_and_schedulers_are_shown() {
 #[tokio::test(flavor = "multi_thread")]
 async fn living_workers_are_listed_first() {
     let app = TestApp::start().await;
-    // Two living workers that started together, one that started later, and three stopped ones, two
-    // of them at the same time.
+    // Two living workers that started together, a later one, and three stopped ones (two at the
+    // same time).
     let register = "INSERT INTO worker_registration
              (worker_id, hostname, platform, process_id, version, queues, concurrency, lease_ms, started_at, status, offline_since)
          SELECT lpad(n::text, 32, '0')::uuid, n::text, 'p', 1, 'v', '{default}', 1, 30000, now() - make_interval(secs => 10 - started),
@@ -209,7 +208,6 @@ async fn failing_matches_every_kind_of_failure() {
     for name in names {
         trigger(&app, name).await;
     }
-    // Each job is named after the state of its run and of its attempt. Jobs of attempts only have a waiting run.
     app.fixture
         .sql(
             "WITH states (name, state) AS (VALUES ('running', 'IN_PROGRESS'), ('succeeded', 'COMPLETED'), ('failed', 'FAILED'),
@@ -258,7 +256,6 @@ async fn failing_matches_every_kind_of_failure() {
     assert!(refused.body.contains("failing"), "{}", refused.body);
 }
 
-/// The items of a list, by one of their fields.
 async fn listed(app: &TestApp, path: &str, key: &str) -> Vec<String> {
     let page = app.get(&format!("/api/v1/{path}")).await;
     assert_eq!(page.status, 200, "{path}: {}", page.body);
@@ -266,7 +263,7 @@ async fn listed(app: &TestApp, path: &str, key: &str) -> Vec<String> {
     items.iter().map(|item| item[key].as_str().unwrap().to_owned()).collect()
 }
 
-/// Jobs `a`, `b` and `c` with different functions, queues and projects, each triggered once.
+/// Different functions, queues and projects; each job is triggered once.
 async fn with_runs(app: &TestApp) {
     for path in ["queues/fast", "projects/p"] {
         app.send(
@@ -314,7 +311,6 @@ async fn runs_are_filtered_and_sorted() {
     let total = app.get("/api/v1/runs?function=f&limit=1&total=true").await.json();
     assert_eq!(total["total"], 2);
 
-    // Jobs with many runs use another query plan, with the same result.
     let many = "UPDATE scheduled_jobs SET total_run_count = total_run_count + 1000000";
     app.fixture.sql(many).await;
     for (filter, jobs) in [
@@ -329,7 +325,6 @@ async fn runs_are_filtered_and_sorted() {
     let few = "UPDATE scheduled_jobs SET total_run_count = total_run_count - 1000000";
     app.fixture.sql(few).await;
 
-    // All pages in both orders, and with a cursor of another list.
     for (sort, expected) in [("created_at", ["a", "b", "c"]), ("-created_at", ["c", "b", "a"])] {
         let (mut seen, mut cursor) = (Vec::new(), String::new());
         loop {
@@ -359,7 +354,7 @@ async fn attempts_are_filtered_by_worker_and_time() {
     let app = TestApp::start().await;
     with_runs(&app).await;
     let worker = "0193a000-0000-7000-8000-000000000001";
-    // Ids have the time of the claim: c was claimed and started two hours before a and b.
+    // Ids contain the time of the claim: c was claimed and started two hours before a and b.
     let ran = format!(
         "INSERT INTO job_execution_log (id, tenant_id, project_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at,
              completed_at, duration_ms, claim_token, triggered_by, worker_id)

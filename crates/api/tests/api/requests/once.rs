@@ -1,5 +1,4 @@
-//! Requests with an `Idempotency-Key`: they take effect once, repeat their answer, and do not mix
-//! between keys.
+//! `Idempotency-Key`: requests take effect once and repeat their answer.
 
 use serde_json::{Value, json};
 use test_support::http::Answer;
@@ -43,7 +42,7 @@ async fn refused_request_frees_its_idempotency_key() {
     assert_eq!(early.status, 422, "there is no such function yet: {}", early.body);
     app.apply(&json!({"task_functions": [function("f")]})).await;
     let other = app.fixture.client().await;
-    // The request with this key holds this lock while it runs.
+    // The request with this key holds this lock.
     let lock = "SELECT pg_advisory_lock(hashtextextended(tenant_id || ' ' || key_prefix || ' k', 7310034283826791796)) FROM api_keys";
     other.batch_execute(lock).await.unwrap();
     let busy = send(&app, Request::post("/api/v1/jobs"), "k", &manual("a")).await;

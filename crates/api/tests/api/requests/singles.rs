@@ -1,5 +1,4 @@
-//! Single resources that other tests only list, and users: deletion, and the role of system
-//! operator.
+//! Single resources that other tests only list, and users.
 
 use serde_json::{Value, json};
 use test_support::identity::{OWNER, bearer};

@@ -1,4 +1,4 @@
-//! Cancelling, retrying and discarding over HTTP: answers, audit entries, events and permissions.
+//! Cancelling, retrying and discarding over HTTP.
 
 use serde_json::{Value, json};
 use test_support::http::Answer;
@@ -14,7 +14,6 @@ async fn sql(app: &TestApp, statements: &str) {
     app.fixture.sql(statements).await;
 }
 
-/// Moves the run to a worker that does not exist.
 async fn begin(app: &TestApp, id: &str) {
     sql(
         app,
@@ -32,7 +31,6 @@ async fn begin(app: &TestApp, id: &str) {
     .await;
 }
 
-/// Ends the run with this status.
 async fn finish(app: &TestApp, id: &str, status: &str) {
     begin(app, id).await;
     sql(
@@ -206,7 +204,6 @@ async fn dead_letters_are_filtered_and_paged() {
     for job in ["a", "b", "a"] {
         all.push((dead(&app, job).await, job));
     }
-    // Ids of the same millisecond are in random order.
     all.sort();
     all.reverse();
     let of = |wanted: Option<&str>| -> Vec<String> {

@@ -1,4 +1,4 @@
-//! The output stream of a run: while it runs, at its end, and resumed at any event.
+//! The output stream of a run: during the run, at its end, and resumed.
 
 use std::time::Duration;
 
@@ -18,7 +18,6 @@ use uuid::Uuid;
 
 use crate::support::{LIMIT, Request, TestApp};
 
-/// An API with one running run, and its claim.
 async fn running() -> (TestApp, Claimed) {
     let app = TestApp::start().await;
     app.with_jobs(&["talks"]).await;
@@ -105,7 +104,6 @@ async fn end(app: &TestApp, claimed: &Claimed, outcome: AttemptOutcome, output: 
     assert_eq!(attempts::end(&mut conn, &[ended], &[]).await.unwrap().len(), 1);
 }
 
-/// Events with their ids.
 fn events(body: &str) -> Vec<(String, LogEvent)> {
     let field = |block: &str, name: &str| {
         block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).map(str::to_owned)
@@ -120,7 +118,6 @@ fn events(body: &str) -> Vec<(String, LogEvent)> {
         .collect()
 }
 
-/// A text per event: output as it is, and a name for other events.
 fn words(events: &[(String, LogEvent)]) -> Vec<String> {
     let word = |event: &LogEvent| match event {
         LogEvent::Output { text, dropped_bytes: 0, .. } => text.clone(),
@@ -133,7 +130,6 @@ fn words(events: &[(String, LogEvent)]) -> Vec<String> {
     events.iter().map(|(_, event)| word(event)).collect()
 }
 
-/// The body of a chunked answer, without chunk sizes.
 fn unchunked(body: &str) -> String {
     let is_size = |line: &&str| !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_hexdigit());
     body.split("\r\n").filter(|line| !is_size(line)).collect()
@@ -199,7 +195,6 @@ async fn stream_shows_output_and_retries_until_the_run_ends() {
         words(&events(&unchunked(&seen)))
     };
     read_until("one\n").await;
-    // A piece in between was not reported.
     tell(&app, &first, (2, 10, "two\n"), None).await;
     read_until("(6) two\n").await;
     end(&app, &first, AttemptOutcome::Failed, "one\nthree\ntwo\n").await;
@@ -227,7 +222,6 @@ async fn invalid_run_or_position_is_refused() {
     assert!(matches!(seen.last(), Some((_, LogEvent::End { status: RunStatus::Running }))));
 }
 
-/// Fails the attempt and claims the next one at once.
 async fn next_attempt(app: &TestApp, claimed: &Claimed, output: &str) -> Claimed {
     end(app, claimed, AttemptOutcome::Failed, output).await;
     let due = "UPDATE job_dispatch SET available_at = now(), claimable_at = now()";
@@ -252,7 +246,6 @@ async fn much_output_of_many_attempts_is_sent_in_pages() {
     assert!(matches!(seen.last(), Some((_, LogEvent::End { status: RunStatus::Succeeded }))));
 }
 
-/// Requests the output of a run, and reads the head of the answer.
 async fn ask(app: &TestApp, claimed: &Claimed, query: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(app.addr).await.unwrap();
     let path = format!("/api/v1/runs/{}/logs{query}", claimed.dispatch_id);
@@ -305,7 +298,7 @@ async fn attempt_between_two_polls_is_not_missed() {
     };
     end(&app, &first, AttemptOutcome::Failed, "one\n").await;
     read_until(3).await;
-    // Claimed and ended in one transaction, so that no poll sees it running.
+    // In one transaction, so that no poll sees the run.
     let client = app.fixture.client().await;
     client
         .batch_execute(

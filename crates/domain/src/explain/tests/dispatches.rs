@@ -1,8 +1,7 @@
-//! The sentences of runs and skips: history, conflicts and blockers.
+//! The sentences of runs and skips.
 
 use super::*;
 
-/// The sentence of the only run of the window.
 fn told(dispatched: Dispatched) -> String {
     let evidence = Evidence { dispatches: vec![dispatched], ..evidence() };
     explained(&evidence, "12:00", "12:30").lines[0].sentence()
@@ -127,7 +126,6 @@ fn skip_names_conflicting_runs_and_leader() {
                 "the leader of that time stepped down at 2026-03-02T10:10:00.000Z, and the next began at 2026-03-02T10:20:00.000Z",
             ),
         ),
-        // The leader that recorded it led already.
         (skip("10:00", "10:00", 1, SkipReason::Misfire), None),
     ] {
         let said = skipped(skip);

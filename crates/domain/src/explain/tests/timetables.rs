@@ -5,7 +5,6 @@ use serde_json::json;
 use super::*;
 use sched_timetable::DstGap;
 
-/// A daily job at nine that moves to the next business day, with a free Monday.
 fn moving() -> Evidence {
     let settings = JobSettings {
         schedule_config: json!({"expression": "0 9 * * *"}),
@@ -72,7 +71,6 @@ fn an_excluded_fire_is_recorded_or_will_be() {
     let said = "calendar: a calendar excludes it; to be recorded when the next fire comes";
     assert_eq!(explanation.lines[1].sentence(), said);
     assert_eq!(explanation.summary.skipped.get("calendar"), Some(&3));
-    // Before it has come, it is to come.
     let early = Evidence { now: at("11:50"), ..evidence.clone() };
     let explanation = explained(&early, "10:00", "13:30");
     assert_eq!(shown(&explanation)[1], "12:00-12:00 1 to_come");

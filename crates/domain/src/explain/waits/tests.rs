@@ -1,4 +1,4 @@
-//! Each blocker: when it holds, in which order it is reported, and its sentence.
+//! Each blocker: condition, order and sentence.
 
 use chrono::TimeDelta;
 use serde_json::json;
@@ -50,7 +50,6 @@ fn holder(status: DispatchStatus) -> Holder {
 
 const ID: &str = "00000000-0000-0000-0000-000000000007";
 
-/// The blockers of a dispatch at 12:30, one sentence a line.
 #[track_caller]
 fn assert_waits(pending: &Pending, queue: &QueueFacts, holders: &[Holder], expected: &[(&str, &str)]) {
     let waits = of_dispatch(at("12:30"), pending, queue, holders);
@@ -153,7 +152,6 @@ fn run_queued_by_pause_waits_only_if_job_full() {
     };
     let pause = ("function_paused", "the task function mail is paused: leak");
     assert_waits(&in_line, &queue(), &[], &[pause]);
-    // One runs, and more may run.
     assert_waits(&in_line, &queue(), &[holder(DispatchStatus::InProgress)], &[pause]);
     let full = Pending { is_job_full: true, ..in_line };
     let words: Vec<_> = of_dispatch(at("12:30"), &full, &queue(), &[holder(DispatchStatus::InProgress)])
@@ -243,7 +241,6 @@ fn upstream(job: &str, on: AfterCondition, met_at: Option<&str>) -> Upstream {
     Upstream { job: job.into(), on, met_at: met_at.map(at) }
 }
 
-/// The blockers of a job besides its next fire.
 #[track_caller]
 fn assert_job_waits(facts: &JobFacts, expected: &[(&str, &str)]) {
     let waits = of_job(facts);

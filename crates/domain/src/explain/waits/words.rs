@@ -1,4 +1,4 @@
-//! Blockers in words: one sentence each, without a full stop, and one word for programs.
+//! Blockers in words: a sentence without a full stop, and one word for programs.
 
 use chrono::{DateTime, Utc};
 
@@ -40,7 +40,6 @@ impl Wait {
         }
     }
 
-    /// When it ends automatically, if known.
     #[must_use]
     pub fn until(&self) -> Option<DateTime<Utc>> {
         match self {
@@ -71,7 +70,6 @@ impl Wait {
         }
     }
 
-    /// The blocking dispatches; only some if they are many.
     #[must_use]
     pub fn dispatches(&self) -> Vec<DispatchId> {
         match self {
@@ -82,7 +80,6 @@ impl Wait {
         }
     }
 
-    /// Number of dispatches that go before it.
     #[must_use]
     pub const fn before(&self) -> Option<Bounded> {
         match self {
@@ -179,7 +176,6 @@ fn with_reason(what: &str, reason: Option<&String>) -> String {
     reason.map_or_else(|| what.to_owned(), |reason| format!("{what}: {reason}"))
 }
 
-/// The part of a text that fits a sentence.
 fn short(text: &str) -> String {
     text.chars().take(200).collect()
 }

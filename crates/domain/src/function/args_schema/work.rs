@@ -1,7 +1,7 @@
-//! The work of a schema: how many parts it evaluates for one value, and how many values there are.
+//! The work of a schema: the parts that it evaluates for one value, and the number of values.
 //!
 //! The walk replaces each `$ref` by its target. Each part then meets a value at most once, so parts
-//! times values bounds the work. This needs the rejection of cyclic schemas, which have no bound.
+//! times values bounds the work. Cyclic schemas have no bound and are rejected.
 
 use std::collections::{HashMap, HashSet};
 
@@ -32,21 +32,20 @@ const KEPT: [&str; 2] = ["$defs", "definitions"];
 /// Keywords that give a schema a second name or location.
 const REFUSED: [&str; 6] =
     ["$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary"];
-/// What a pattern counts: it is compiled, and matched against a whole text.
+/// A pattern is compiled and matched against a whole text.
 const PATTERN: u64 = 25;
 /// Each evaluation of the remaining items evaluates the other parts again.
 const UNEVALUATED: u64 = 4;
-/// This many bytes of text count as one value.
+/// Bytes of text that count as one value.
 const TEXT: usize = 32;
 
-/// The counted size of a schema.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     parts: u64,
     depth: usize,
 }
 
-/// How many parts of a schema apply to a value.
+/// Number of parts of a schema that apply to a value.
 pub(super) fn parts(schema: &Value) -> Result<u64, Misfit> {
     let mut walk = Walk { root: schema, done: HashMap::new(), open: HashSet::new() };
     walk.head()?;
@@ -60,7 +59,7 @@ pub(super) fn parts(schema: &Value) -> Result<u64, Misfit> {
     Ok(parts)
 }
 
-/// Number of values in the arguments; a long text counts as several.
+/// A long text counts as several values.
 pub(super) fn weight(value: &Value) -> u64 {
     let text = |text: &str| u64::try_from(1 + text.len() / TEXT).unwrap_or(u64::MAX);
     match value {
@@ -76,12 +75,11 @@ pub(super) fn weight(value: &Value) -> u64 {
 struct Walk<'a> {
     root: &'a Value,
     done: HashMap<*const Value, Size>,
-    /// The ancestors of the current schema.
     open: HashSet<*const Value>,
 }
 
 impl<'a> Walk<'a> {
-    /// The dialect. Only the root may set it.
+    /// Only the root may set the dialect.
     fn head(&self) -> Result<(), Misfit> {
         match self.root.get("$schema") {
             None => Ok(()),
@@ -161,7 +159,6 @@ impl<'a> Walk<'a> {
         Ok(total)
     }
 
-    /// The target of a `$ref`, within the schema.
     fn target(&self, target: &str, at: &str) -> Result<&'a Value, Misfit> {
         let inside =
             target.strip_prefix('#').filter(|pointer| pointer.is_empty() || pointer.starts_with('/'));

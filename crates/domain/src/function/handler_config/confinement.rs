@@ -1,44 +1,38 @@
 //! The user and the limits of a `process` function: memory, processor time and processes.
 //!
-//! Rules only. The worker's machine decides at the start of an attempt whether it can enforce them;
-//! a worker that cannot rejects the attempt.
+//! A worker whose machine cannot enforce them rejects the attempt at its start.
 
 use serde::{Deserialize, Serialize};
 
 use super::Mistakes;
 
-/// Smallest memory limit: a program does not load with less.
+/// A program does not load with less.
 const MIN_MEMORY_BYTES: u64 = 4 * 1024 * 1024;
-/// Least processor time: the kernel accepts no quota below one millisecond per 100 ms.
+/// The kernel accepts no quota below one millisecond per 100 ms.
 const CPU_PERCENT: std::ops::RangeInclusive<u32> = 1..=100_000;
 /// The kernel's own bound of process numbers.
 const PIDS: std::ops::RangeInclusive<u32> = 1..=4_194_304;
-/// Longest name of a user or group.
 const LONGEST_NAME: usize = 64;
 
-/// A user other than the worker's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunAs {
-    /// Name or number of the user.
     pub user: String,
     /// Name or number of its only group; the user's own group when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
 }
 
-/// The limits of all processes of an attempt together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResourceLimits {
-    /// Bytes of memory. The kernel kills an attempt that needs more.
+    /// In bytes. The kernel kills an attempt that needs more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// Processor time in percent of one processor. The kernel slows down an attempt that needs
-    /// more.
+    /// In percent of one processor. The kernel slows down an attempt that needs more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_percent: Option<u32>,
-    /// Processes and threads at once. The kernel rejects further ones.
+    /// Processes and threads at once. The kernel rejects more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pids: Option<u32>,
 }
@@ -60,7 +54,6 @@ fn check_name(field: &str, name: &str, mistakes: &mut Mistakes) {
 }
 
 impl ResourceLimits {
-    /// Whether nothing is bounded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

@@ -1,7 +1,6 @@
 //! `handler_config` of an `http` function: the request, and the parts of the response that count.
 //!
-//! Parses, validates and fills in templates; the worker sends the request. Nothing is stored here,
-//! so the death of a process has no effect.
+//! Parses, validates and fills in templates; the worker sends the request. Pure.
 
 mod headers;
 mod signing;
@@ -22,56 +21,45 @@ pub use signing::{InvalidSigningSecret, Signing, signing_key};
 pub use status::{NoStatus, StatusRange};
 pub use target::UrlError;
 
-/// Characters of a response that are kept by default.
 pub const DEFAULT_MAX_RESPONSE_CHARS: u32 = 10_000;
-/// Most characters of a response that a function can keep; every slot holds them in memory.
+/// Every slot holds them in memory.
 pub const MAX_RESPONSE_CHARS_LIMIT: u32 = 1_000_000;
-/// Default time limit for name resolution, TCP and TLS together.
 pub const DEFAULT_CONNECT_TIMEOUT_SECONDS: u32 = 10;
-/// Longest time for connecting.
 pub const MAX_CONNECT_TIMEOUT_SECONDS: u32 = 120;
-/// Longest `Retry-After` that is honoured by default.
 pub const DEFAULT_RETRY_AFTER_MAX_SECONDS: u32 = 3_600;
-/// Largest value of `retry_after_max_seconds`.
 pub const RETRY_AFTER_MAX_SECONDS_LIMIT: u32 = 86_400;
-/// Longest body in a configuration; larger ones belong into the arguments.
+/// Larger bodies belong into the arguments.
 const MAX_BODY_BYTES: usize = 256 * 1024;
-/// Longest JSON pointer.
 const MAX_POINTER_BYTES: usize = 512;
 
-/// The configuration of an `http` function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpConfig {
     #[serde(default)]
     pub method: HttpMethod,
-    /// The target URL; a template in its path and query.
+    /// A template in its path and query.
     pub url: String,
     /// Templates, or secrets by their names.
     #[serde(default)]
     pub headers: BTreeMap<String, TextOrSecret>,
-    /// Template of the body. Absent: the arguments as JSON for methods that create or change, else no body.
+    /// A template. Absent: the arguments as JSON for methods that create or change, else no body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// Statuses that mean success.
     #[serde(default = "default_expect_status")]
     pub expect_status: Vec<StatusRange>,
-    /// Time limit for name resolution, TCP and TLS together.
+    /// For name resolution, TCP and TLS together.
     #[serde(default = "default_connect_timeout_seconds")]
     pub connect_timeout_seconds: u32,
-    /// How much of the response is kept.
     #[serde(default = "default_max_response_chars")]
     pub max_response_chars: u32,
-    /// JSON pointer to the result in the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
-    /// JSON pointers to numbers of the response, by the name of the metric.
+    /// JSON pointers to numbers, by the name of the metric.
     #[serde(default)]
     pub metrics: BTreeMap<String, String>,
-    /// Signatures after Standard Webhooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sign: Option<Signing>,
-    /// Longest `Retry-After` that is honoured; 0 ignores the header.
+    /// Longest honoured `Retry-After`; 0 ignores the header.
     #[serde(default = "default_retry_after_max_seconds")]
     pub retry_after_max_seconds: u32,
     /// When the worker pauses calls to an endpoint.
@@ -79,7 +67,6 @@ pub struct HttpConfig {
     pub circuit_breaker: CircuitBreaker,
 }
 
-/// Methods a function may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum HttpMethod {
@@ -111,7 +98,6 @@ impl HttpMethod {
         matches!(self, Self::Post | Self::Put | Self::Patch | Self::Delete)
     }
 
-    /// Whether the arguments are the default body.
     fn sends_arguments(self) -> bool {
         matches!(self, Self::Post | Self::Put | Self::Patch)
     }
@@ -121,9 +107,8 @@ impl HttpMethod {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CircuitBreaker {
-    /// Failures in a row that open the circuit; 0 turns the breaker off.
+    /// Consecutive failures that open the circuit; 0 turns the breaker off.
     pub failures: u32,
-    /// How long it then stays open.
     pub cooldown_seconds: u32,
 }
 
@@ -150,10 +135,7 @@ fn default_retry_after_max_seconds() -> u32 {
 }
 
 impl HttpConfig {
-    /// Reads and validates a configuration from any serde format.
-    ///
-    /// # Errors
-    /// Every mistake found; one with an empty field when the value has the wrong shape.
+    /// Reads any serde format. Returns every mistake; a wrong shape is one with an empty field.
     pub fn parse<'de, D: Deserializer<'de>>(from: D) -> Result<Self, Vec<FieldError>> {
         let config = Self::deserialize(from)
             .map_err(|error| vec![FieldError { field: String::new(), message: error.to_string() }])?;
@@ -247,7 +229,7 @@ impl HttpConfig {
         range("circuit_breaker.cooldown_seconds", self.circuit_breaker.cooldown_seconds, 1, 3_600);
     }
 
-    /// How values are escaped in the body, by its content type.
+    /// By its content type.
     fn body_form(&self) -> Form {
         let content_type = headers::text(&self.headers, "content-type").and_then(TextOrSecret::text);
         let Some(content_type) = content_type else { return Form::Json };
@@ -260,31 +242,28 @@ impl HttpConfig {
         }
     }
 
-    /// Whether the worker must add a content type, which is then JSON.
+    /// The content type is then JSON.
     #[must_use]
     pub fn lacks_content_type(&self) -> bool {
         headers::text(&self.headers, "content-type").is_none()
     }
 
-    /// Whether a value is extracted from the response.
     #[must_use]
     pub fn picks(&self) -> bool {
         self.result.is_some() || !self.metrics.is_empty()
     }
 
-    /// Whether the status means success.
     #[must_use]
     pub fn expects(&self, status: u16) -> bool {
         self.expect_status.iter().any(|range| range.contains(status))
     }
 
-    /// The URL with the values of an attempt. Fails if a value is missing or would change the
-    /// target.
+    /// Fails if a value is missing or would change the target.
     pub fn filled_url(&self, values: &TemplateValues<'_>) -> Result<Url, UrlError> {
         target::Target::parse(&self.url).map_err(|reason| UrlError::Refused { reason })?.url(values)
     }
 
-    /// The body with the values of an attempt; `None` if the request has no body.
+    /// `None` if the request has no body.
     pub fn filled_body(&self, values: &TemplateValues<'_>) -> Result<Option<String>, String> {
         match &self.body {
             Some(body) => {

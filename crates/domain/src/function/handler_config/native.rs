@@ -1,5 +1,4 @@
-//! `handler_config` of a `native` function: the function in the worker's own program, and its
-//! settings.
+//! `handler_config` of a `native` function: a function of the worker's own program.
 
 use std::collections::BTreeSet;
 
@@ -10,22 +9,20 @@ use super::process::{
 };
 use super::{FieldError, MOST_SECRETS, Mistakes};
 
-/// Longest name of a handler and of a secret.
 const LONGEST_NAME: usize = 100;
 
-/// The configuration of a `native` function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NativeConfig {
-    /// The name under which a worker's program has registered the Rust function.
+    /// Registered name of the Rust function in the worker's program.
     pub handler: String,
     /// Names of the secrets the function may read.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub secrets: BTreeSet<String>,
-    /// Time between the cancellation of its token and the drop of its future.
+    /// From the cancellation of its token to the drop of its future.
     #[serde(default = "default_grace_seconds")]
     pub grace_seconds: u32,
-    /// Bytes of its log that are kept: half from the head, half from the tail.
+    /// Half from the head, half from the tail.
     #[serde(default = "default_max_output_bytes")]
     pub max_output_bytes: u64,
 }
@@ -38,8 +35,7 @@ fn default_max_output_bytes() -> u64 {
     DEFAULT_MAX_OUTPUT_BYTES
 }
 
-/// Checks the name of a native handler: letters, digits, `.`, `_`, `-`, `:`, so that
-/// `billing::invoice` is valid.
+/// Letters, digits, `.`, `_`, `-`, `:`, so that `billing::invoice` is valid.
 pub fn check_handler_name(name: &str) -> Result<(), String> {
     let is_well_formed = name.chars().all(|c| c.is_ascii_alphanumeric() || "._-:".contains(c));
     if is_well_formed && is_of_some_length(name) {
@@ -53,10 +49,7 @@ fn is_of_some_length(name: &str) -> bool {
 }
 
 impl NativeConfig {
-    /// Reads and validates a configuration from any serde format.
-    ///
-    /// # Errors
-    /// Every mistake found; one with an empty field when the value has the wrong shape.
+    /// Reads any serde format. Returns every mistake; a wrong shape is one with an empty field.
     pub fn parse<'de, D: Deserializer<'de>>(from: D) -> Result<Self, Vec<FieldError>> {
         let config = Self::deserialize(from)
             .map_err(|error| vec![FieldError { field: String::new(), message: error.to_string() }])?;

@@ -11,63 +11,55 @@ use super::confinement::{ResourceLimits, RunAs};
 use super::{FieldError, Mistakes, TextOrSecret};
 use crate::secret::check_secret_name;
 
-/// Output kept per stream by default: 128 KiB of its head and 128 KiB of its tail.
+/// Per stream: 128 KiB of its head and 128 KiB of its tail.
 pub const DEFAULT_MAX_OUTPUT_BYTES: u64 = 256 * 1024;
-/// Most output that a function can keep per stream; every slot holds both streams in memory.
+/// Per stream; every slot holds both streams in memory.
 pub const MAX_OUTPUT_BYTES_LIMIT: u64 = 4 * 1024 * 1024;
-/// Least output per stream: less would cut an ordinary error message.
+/// Less would cut an ordinary error message.
 const MIN_OUTPUT_BYTES: u64 = 1024;
-/// Default time between the soft signal and the kill.
 pub const DEFAULT_GRACE_SECONDS: u32 = 10;
-/// Longest grace: a draining worker waits for it.
+/// A draining worker waits for it.
 pub const MAX_GRACE_SECONDS: u32 = 300;
-/// The kernel rejects a single argument or variable from 128 KiB on; this limit keeps a distance.
+/// Below the kernel's limit of 128 KiB for one argument or variable.
 const MAX_ARGUMENT_BYTES: usize = 100_000;
-/// All arguments and variables together. Linux allows a quarter of the stack limit, which is 2 MiB by default.
+/// Linux allows a quarter of the stack limit, which is 2 MiB by default, for all together.
 const MAX_ARGUMENTS_BYTES: usize = 1_000_000;
 
-/// The configuration of a `process` function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessConfig {
-    /// The program: an absolute path, or a bare name that the worker resolves in its fixed `PATH`.
-    /// Absent when `shell` is true.
+    /// An absolute path, or a bare name that the worker resolves in its fixed `PATH`. Absent when
+    /// `shell` is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// Its arguments, one string each; no shell interprets them. With `shell` they become `$1`,
-    /// `$2`, ….
+    /// No shell interprets them. With `shell` they become `$1`, `$2`, ….
     #[serde(default)]
     pub args: Vec<String>,
-    /// Run `command` through `/bin/sh -c` instead of a program.
     #[serde(default)]
     pub shell: bool,
-    /// The shell command; only, and always, with `shell`.
+    /// Only, and always, with `shell`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Absolute working directory; the private directory of the attempt when absent.
+    /// Absolute; the private directory of the attempt when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// Variables: each with its value, or with the name of the secret that is its value.
     #[serde(default)]
     pub env: BTreeMap<String, TextOrSecret>,
-    /// Names of variables that are inherited from the worker's environment, if set there.
+    /// Inherited from the worker's environment, if set there.
     #[serde(default)]
     pub env_allow: BTreeSet<String>,
-    /// Time between the soft signal and the kill.
     #[serde(default = "default_grace_seconds")]
     pub grace_seconds: u32,
-    /// Exit codes that mean success.
     #[serde(default = "default_success_exit_codes")]
     pub success_exit_codes: BTreeSet<u8>,
-    /// Bytes of each output stream that are kept: half from its head, half from its tail.
     #[serde(default = "default_max_output_bytes")]
     pub max_output_bytes: u64,
     #[serde(default)]
     pub stdin: StdinSource,
-    /// The user of the process, if the worker may change users; the worker's own when absent.
+    /// If the worker may change users; the worker's own when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_as: Option<RunAs>,
-    /// The limits of all its processes together; unlimited when absent.
+    /// For all its processes together; unlimited when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<ResourceLimits>,
     /// Whether the set-user-id bit of programs (`sudo`) has no effect.
@@ -75,14 +67,13 @@ pub struct ProcessConfig {
     pub no_new_privs: bool,
 }
 
-/// The standard input of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StdinSource {
-    /// The arguments of the dispatch as JSON.
+    /// The arguments as JSON.
     #[default]
     Args,
-    /// Nothing: end of file at once.
+    /// End of file at once.
     None,
 }
 
@@ -102,7 +93,6 @@ fn default_max_output_bytes() -> u64 {
     DEFAULT_MAX_OUTPUT_BYTES
 }
 
-/// Reports text that no argument or variable of a process can contain.
 fn check_text(field: &str, text: &str, mistakes: &mut Mistakes) {
     if text.contains('\0') {
         mistakes.add(field, "contains a NUL character, which no process can be given");
@@ -116,10 +106,7 @@ fn check_text(field: &str, text: &str, mistakes: &mut Mistakes) {
 }
 
 impl ProcessConfig {
-    /// Reads and validates a configuration from any serde format.
-    ///
-    /// # Errors
-    /// Every mistake found; one with an empty field when the value has the wrong shape.
+    /// Reads any serde format. Returns every mistake; a wrong shape is one with an empty field.
     pub fn parse<'de, D: Deserializer<'de>>(from: D) -> Result<Self, Vec<FieldError>> {
         let config = Self::deserialize(from)
             .map_err(|error| vec![FieldError { field: String::new(), message: error.to_string() }])?;

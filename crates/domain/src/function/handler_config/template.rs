@@ -1,20 +1,16 @@
 //! Texts with placeholders for values of the run: `{{args.customer.id}}`, `{{fire_time}}` and a few
 //! more.
 //!
-//! This is a small parser and not a template language: a template has only values, so it cannot
-//! loop, read other data or grow without bound. Each value is escaped for its context (a URL, a
-//! JSON string, a JSON value). A general engine escapes a whole document in one way, and then a
-//! value can break out of its context. Pure.
+//! A template has only values, so it cannot loop, read other data or grow without bound. Each value
+//! is escaped for its context (a URL, a JSON string, a JSON value). A general engine escapes a
+//! whole document alike, so a value could break out of its context. Pure.
 
 use serde_json::Value;
 
-/// Opens a placeholder.
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
-/// The placeholder for literal opening braces.
 const LITERAL_OPEN: &str = "'{{'";
 
-/// Names that a placeholder accepts, for messages.
 const NAMES: &str = "args, args.<path>, job.name, run.id, attempt, fire_time, idempotency_key";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,10 +22,9 @@ enum Piece {
     Value(Name),
 }
 
-/// The name in a placeholder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Name {
-    /// An argument, by its path; all of them if the path is empty.
+    /// Path of an argument; empty for all of them.
     Args(Vec<String>),
     Job,
     RunId,
@@ -38,64 +33,51 @@ enum Name {
     IdempotencyKey,
 }
 
-/// The values of one attempt.
 #[derive(Debug, Clone, Copy)]
 pub struct TemplateValues<'a> {
-    /// `args`.
     pub args: &'a Value,
-    /// `job.name`.
     pub job_name: &'a str,
-    /// `run.id`.
     pub run_id: &'a str,
-    /// `attempt`.
     pub attempt: u32,
-    /// `fire_time`, as RFC 3339 in UTC.
+    /// RFC 3339 in UTC.
     pub fire_time: &'a str,
-    /// `idempotency_key`.
     pub idempotency_key: &'a str,
 }
 
-/// The escaping of values in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Percent-encoded, every character but letters, digits and `-._~`: parts of URLs, fields of forms.
+    /// Percent-encodes every character but letters, digits and `-._~`.
     Percent,
-    /// Within a JSON string: escaped for one. Elsewhere: a whole JSON value, with its quotes if it is a string.
+    /// Within a JSON string, escaped for one. Elsewhere a whole JSON value.
     Json,
-    /// Escapes the special characters of XML.
     Xml,
     Plain,
 }
 
-/// The text is not a valid template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// Unclosed braces.
     #[error("has {OPEN} without {CLOSE}; a literal {OPEN} is written {OPEN}{LITERAL_OPEN}{CLOSE}")]
     Unclosed,
     #[error("has no value named {name:?}; there are {NAMES}")]
     Unknown { name: String },
 }
 
-/// The run lacks a value that its template names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MissingValue {
-    /// There is no such argument.
     #[error("the arguments have no {path}, which the template requires")]
     Absent {
-        /// The path, from `args` on.
+        /// From `args` on.
         path: String,
     },
-    /// It is null where a text is needed.
     #[error("the argument {path} is null, and the template needs a text there")]
     Null {
-        /// The path, from `args` on.
+        /// From `args` on.
         path: String,
     },
 }
 
 impl Template {
-    /// Parses a text. Fails on unclosed braces and on unknown names.
+    /// Fails on unclosed braces and on unknown names.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -113,13 +95,11 @@ impl Template {
         Ok(Self(pieces))
     }
 
-    /// Whether it has placeholders.
     #[must_use]
     pub fn has_values(&self) -> bool {
         self.0.iter().any(|piece| matches!(piece, Piece::Value(_)))
     }
 
-    /// The text before the first value.
     #[must_use]
     pub fn literal_beginning(&self) -> &str {
         match self.0.first() {
@@ -128,7 +108,6 @@ impl Template {
         }
     }
 
-    /// All literal text, without the values.
     pub fn literals(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|piece| match piece {
             Piece::Text(text) => Some(text.as_str()),
@@ -136,12 +115,11 @@ impl Template {
         })
     }
 
-    /// The text with the values. Fails if the run lacks one.
+    /// Fails if the run lacks a value.
     pub fn render(&self, values: &TemplateValues<'_>, form: Form) -> Result<String, MissingValue> {
         self.fill(form, |name, is_whole| write(name, values, form, is_whole))
     }
 
-    /// The text with a harmless sample for every value, to validate its form.
     #[must_use]
     pub fn sample(&self, form: Form) -> String {
         let stand_in = |_: &Name, is_whole: bool| {
@@ -153,8 +131,7 @@ impl Template {
         }
     }
 
-    /// Joins the literal text and the results of `value`. The flag reports whether the placeholder
-    /// is a whole JSON value.
+    /// The flag reports whether the placeholder is a whole JSON value.
     fn fill<E>(&self, form: Form, value: impl Fn(&Name, bool) -> Result<String, E>) -> Result<String, E> {
         let mut text = String::new();
         let mut place = JsonPlace::default();
@@ -205,7 +182,7 @@ fn is_step(step: &str) -> bool {
     !step.is_empty() && !step.chars().any(|c| c.is_whitespace() || c.is_control() || "{}'\"".contains(c))
 }
 
-/// The position in a JSON text: inside or outside of a string.
+/// Inside or outside of a string.
 #[derive(Default)]
 struct JsonPlace {
     is_in_string: bool,
@@ -279,7 +256,6 @@ fn percent_encoded(text: &str) -> String {
     encoded
 }
 
-/// The JSON form of a text, without the quotes around it.
 fn json_escaped(text: &str) -> String {
     let quoted = Value::from(text).to_string();
     quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or_default().to_owned()

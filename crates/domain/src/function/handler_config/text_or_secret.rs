@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A value that is literal in a configuration, or a secret that the configuration names.
-///
-/// In JSON either `"text"` or `{"secret": "name"}`. The name is that of a secret of the job's
-/// tenant or project; only the worker knows its value, while the attempt runs.
+/// In JSON either `"text"` or `{"secret": "name"}`. The secret belongs to the job's tenant or
+/// project. Only the worker knows its value, while the attempt runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     untagged,
@@ -15,18 +13,17 @@ use serde::{Deserialize, Serialize};
 )]
 pub enum TextOrSecret {
     Text(String),
-    /// The name of a secret.
     Secret(SecretName),
 }
 
-/// The name of a secret. It is an object, so that no literal text is taken for a name.
+/// An object, so that no literal text is taken for a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "BTreeMap<String, String>")]
 pub struct SecretName {
     pub secret: String,
 }
 
-/// Through a map and not derived: a derived struct would also accept a list.
+/// A derived struct would also accept a list.
 impl TryFrom<BTreeMap<String, String>> for SecretName {
     type Error = &'static str;
 
@@ -39,7 +36,6 @@ impl TryFrom<BTreeMap<String, String>> for SecretName {
 }
 
 impl TextOrSecret {
-    /// The value, if it is literal.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {
@@ -48,7 +44,6 @@ impl TextOrSecret {
         }
     }
 
-    /// The name of the secret, if it is one.
     #[must_use]
     pub fn secret(&self) -> Option<&str> {
         match self {

@@ -1,7 +1,7 @@
-//! The keys that verify tokens: a shared secret, or public keys from a JWK set (RFC 7517). Pure.
+//! The keys that verify tokens: a shared secret, or public keys from a JWK set (RFC 7517).
 //!
-//! Issuers publish all their keys in one set. The parser skips keys for another purpose or another
-//! algorithm, malformed keys, and RSA keys of less than 2048 bits.
+//! The parser skips keys for another purpose or algorithm, malformed keys, and RSA keys of less
+//! than 2048 bits. Pure.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,13 +13,10 @@ use serde_json::Value;
 
 use super::JwtAlgorithm;
 
-/// Fewest bytes of a shared secret: the output size of the hash.
+/// In bytes: the output size of the hash.
 pub const SHORTEST_SECRET: usize = 32;
-/// Most keys of a set that are parsed.
 const MOST_KEYS: usize = 64;
-/// Bytes of an uncompressed point on P-256.
 const POINT: usize = 65;
-/// Fewest bytes of an RSA modulus.
 const SHORTEST_MODULUS: usize = 256;
 
 #[derive(Clone)]
@@ -62,7 +59,6 @@ impl VerifyingKey {
         &self.key
     }
 
-    /// Whether a token with this `kid` can be signed with this key.
     #[must_use]
     pub fn may_be(&self, id: Option<&str>) -> bool {
         match (self.id.as_deref(), id) {
@@ -73,7 +69,6 @@ impl VerifyingKey {
     }
 }
 
-/// The keys of a JWK set for this algorithm.
 pub fn parse_key_set(text: &[u8], algorithm: JwtAlgorithm) -> Result<Vec<VerifyingKey>, JwkSetError> {
     let set: Value = serde_json::from_slice(text).map_err(|_says_little| JwkSetError::Malformed)?;
     let listed = set.get("keys").and_then(Value::as_array).ok_or(JwkSetError::Malformed)?;

@@ -1,7 +1,7 @@
-//! Verifies signatures for `jsonwebtoken` with ring.
+//! Verifies signatures for `jsonwebtoken` with ring; signs nothing.
 //!
 //! That crate's own providers would add a second crypto library: aws-lc needs a C build, and
-//! `RustCrypto`'s `rsa` has the timing advisory RUSTSEC-2023-0071. Nothing here signs a token.
+//! `RustCrypto`'s `rsa` has the timing advisory RUSTSEC-2023-0071.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{ErrorKind, Result};
@@ -19,7 +19,7 @@ static PROVIDER: CryptoProvider = CryptoProvider {
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Makes ring the provider of this process. `jsonwebtoken` accepts it once; later calls do nothing.
+/// `jsonwebtoken` accepts one provider per process; later calls do nothing.
 pub(super) fn install() {
     let _ = PROVIDER.install_default();
 }

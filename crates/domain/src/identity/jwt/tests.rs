@@ -4,14 +4,13 @@ use serde_json::json;
 
 use super::*;
 
-/// Of a discarded key.
 const RSA_MODULUS: &str = concat!(
     "z4xBw_7h5Tco-7gR2F-VffsXnRTlp_y_gcNRsNwhUoBiaDicbbGbVkfLjSXCKl4nfGs_qJsBfsL85cX_AtE0ozOtt9gG9fzP2LlB",
     "VztKWU_L2wY6rHZ0IldjflPuJtYco9aF8dEOMeXTEFTH4WcQwUfmyz_KUTyjTG5btGKRsKZqIgHCmkJF4ewH951rEI-igfxueP4z",
     "HG586Tfyxd00QfZg7eYksRtf8zMfNlYcqlAr9wCTf2nz4LxmZPpILEp7riFxDmZPUwQaFEK6nXw1TZFbxaEwZjC7R548Pyj2ymiL",
     "bauxxnJDoucXphMes-5eqGfePQa9mypt2g2Ey_o-ww"
 );
-/// Signed with that key: valid from 2023 to 2033 for the rules below.
+/// Valid from 2023 to 2033 for the rules below.
 const RSA_TOKEN: &str = concat!(
     "eyJhbGciOiJSUzI1NiIsImtpZCI6InJzYS0xIiwidHlwIjoiSldUIn0.eyJpc3MiOiJodHRwczovL2lkcC5leGFtcGxlIiwiYXVk",
     "Ijoic2NoZWQiLCJleHAiOjIwMDAwMDAwMDAsIm5iZiI6MTcwMDAwMDAwMCwiZW1haWwiOiJhZGFAZXhhbXBsZS5jb20iLCJ0ZW5h",
@@ -21,11 +20,8 @@ const RSA_TOKEN: &str = concat!(
     "ZKntSzUhYTHX8Z6jsH6MhTsOGQDPh0PtSUBgrAVPR8fTMvf6_ZzwRBFhf661bw"
 );
 
-/// Of a discarded key.
 const EC_X: &str = "WYw3KFAOLggpO4A1nx_YjQWceI1AZwbUrW5Tne4kbDM";
-/// Of the same.
 const EC_Y: &str = "KiBf78mZz90EBDrEoJ6-r0psYAPW9DWiO5679JBccFg";
-/// Signed with that key, with the same claims.
 const EC_TOKEN: &str = concat!(
     "eyJhbGciOiJFUzI1NiIsImtpZCI6ImVjLTEifQ.eyJpc3MiOiJodHRwczovL2lkcC5leGFtcGxlIiwiYXVkIjoic2NoZWQiLCJle",
     "HAiOjIwMDAwMDAwMDAsIm5iZiI6MTcwMDAwMDAwMCwiZW1haWwiOiJhZGFAZXhhbXBsZS5jb20iLCJ0ZW5hbnQiOiJkZWZhdWx0I",
@@ -61,7 +57,6 @@ fn secret() -> SecretString {
     "0123456789abcdef0123456789abcdef".to_owned().into()
 }
 
-/// A token signed with [`secret`].
 fn signed(header: &Value, claims: &Value) -> String {
     use secrecy::ExposeSecret as _;
     let message = format!("{}.{}", encoded(header), encoded(claims));

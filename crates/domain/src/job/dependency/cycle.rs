@@ -1,22 +1,20 @@
 //! Cycles of jobs that run after each other.
 //!
-//! A depth-first walk that visits each edge once. It has an explicit stack, because chains may be
+//! A depth-first walk that visits each edge once, with an explicit stack because chains may be
 //! long. Pure.
 
 use std::collections::HashMap;
 
 use crate::ids::JobId;
 
-/// State of a job in the walk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Visit {
-    /// It is on the current path.
     Underway,
     /// No cycle is reachable from it.
     Done,
 }
 
-/// A cycle that can be reached from `starts`, if there is one.
+/// Finds a cycle that is reachable from `starts`.
 ///
 /// Each job in it runs after the one before it, and the first after the last. It begins with the
 /// earliest of `starts` on it. `edges` are pairs of a job and its predecessor.
@@ -29,8 +27,7 @@ pub fn find_cycle(starts: &[JobId], edges: &[(JobId, JobId)]) -> Option<Vec<JobI
     let mut visits: HashMap<JobId, Visit> = HashMap::new();
     for start in starts {
         if let Some(mut cycle) = walk(*start, &after, &mut visits) {
-            // The edges point from a job to its predecessors; the result lists the jobs in the
-            // order in which they run.
+            // Edges point to predecessors; the result has the order of the runs.
             cycle.reverse();
             let first = starts.iter().find_map(|start| cycle.iter().position(|job| job == start));
             cycle.rotate_left(first.unwrap_or(0));
@@ -103,11 +100,9 @@ mod tests {
             ("a", "ab ba", Some("ab")),
             ("a", "ba cb ac", Some("abc")),
             ("c", "ba cb ac", Some("cab")),
-            // Beside the start, behind it, and between two branches that join again.
             ("x", "xa ba ab", Some("ba")),
             ("d", "db dc ba ca", None),
             ("d", "db dc ba ca ad", Some("dab")),
-            // The first of several starts on the cycle.
             ("xb", "xa ba cb ac", Some("bca")),
             ("xy", "xa ya", None),
         ] {
@@ -118,7 +113,7 @@ mod tests {
     #[test]
     fn long_chains_and_diamonds_are_walked_once() {
         let mut edges: Vec<(JobId, JobId)> = (0..100_000).map(|n| (job(n), job(n + 1))).collect();
-        // A ladder of diamonds, with more paths than a walk of single paths could finish.
+        // Too many paths for a walk of single paths.
         edges.extend((0..1_000).map(|n| (job(n), job(n + 2))));
         assert_eq!(find_cycle(&[job(0)], &edges), None);
         edges.push((job(100_000), job(0)));

@@ -1,10 +1,9 @@
 //! Which ends of other jobs start a run of a job.
 //!
-//! Ends may arrive out of order, and a repeated end must do no harm. Under `all`, an end counts
-//! only if it is later than the last end of the same job that counted. Under `any`, and with a
-//! single predecessor, every end starts its own run; the key of the run prevents a second run for a
-//! repeated end. Pure: the caller passes the met edges and stores the result together with the
-//! runs, in one transaction.
+//! Ends may arrive out of order or twice. Under `all`, an end counts only if it is later than the
+//! last counted end of the same job. Under `any`, and with a single predecessor, every end starts
+//! its own run; the key of the run prevents a second run for a repeated end. Pure: the caller
+//! stores the met edges together with the runs, in one transaction.
 
 use chrono::{DateTime, Utc};
 
@@ -12,41 +11,37 @@ use super::{AfterCondition, AfterMode};
 use crate::ids::{DispatchId, JobId};
 use crate::run_state::DispatchStatus;
 
-/// One predecessor of a job, and the last end of it that counted.
+/// A predecessor and its last end that counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edge {
-    /// The job that must end.
     pub after: JobId,
     pub on: AfterCondition,
     /// Ends up to this instant precede the edge and do not count.
     pub since: DateTime<Utc>,
-    /// The dispatch that met the condition since the last run; `None` if it is not met.
+    /// The dispatch that met it since the last run.
     pub met_by: Option<DispatchId>,
-    /// When the latest dispatch that met it ended; kept after a run consumes it.
+    /// End of the latest dispatch that met it; kept after a run consumes it.
     pub met_at: Option<DateTime<Utc>>,
 }
 
-/// The end of a dispatch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
     pub job: JobId,
     pub dispatch: DispatchId,
     pub status: DispatchStatus,
-    /// When, by the database's clock.
+    /// By the database's clock.
     pub at: DateTime<Utc>,
 }
 
-/// A run that an end starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// The job that ended; with several predecessors, the last one to end.
+    /// With several predecessors, the last one to end.
     pub after: JobId,
     pub by: DispatchId,
     pub at: DateTime<Utc>,
 }
 
-/// Applies `ends`, earliest first, to a job with these edges and returns the runs they start. Marks
-/// the met edges in `edges`.
+/// Applies `ends`, earliest first, and returns the runs they start. Marks the met edges in `edges`.
 pub fn follow(mode: AfterMode, edges: &mut [Edge], ends: &[End]) -> Vec<Run> {
     let is_each_a_run = mode == AfterMode::Any || edges.len() == 1;
     let mut runs = Vec::new();
@@ -113,7 +108,6 @@ mod tests {
         text.split_whitespace().map(end).collect()
     }
 
-    /// The seconds of the ends that start runs.
     fn runs(mode: AfterMode, edges: &mut [Edge], text: &str) -> Vec<i64> {
         follow(mode, edges, &ends(text)).iter().map(|run| run.at.timestamp()).collect()
     }
@@ -125,15 +119,13 @@ mod tests {
             (Any, "ab", "a1 b2 a3", vec![1, 2, 3]),
             (Any, "ab", "a1! c2 b3", vec![3]),
             (All, "a", "a1 a2", vec![1, 2]),
-            // Two ends of one job, out of order: each starts a run when there is a single
-            // predecessor.
+            // Out of order: each end of a single predecessor starts a run.
             (All, "a", "a2 a1", vec![2, 1]),
             (All, "ab", "a1 b2", vec![2]),
             (All, "ab", "a1 a2 a3", vec![]),
             (All, "ab", "a1 a2 b3 b4 a5", vec![3, 5]),
             (All, "ab", "a1 b2! b3", vec![3]),
             (All, "abc", "c1 a2 b3 a4 b5", vec![3]),
-            // An end before one that already counted is ignored.
             (All, "ab", "a3 b4 a1 b5", vec![4]),
         ] {
             assert_eq!(runs(mode, &mut edges(after), told), expected, "{mode} of {after}: {told}");

@@ -7,26 +7,20 @@ use serde_json::{Map, Value};
 use super::places::{Piece, Text};
 use super::{Template, Wrong, below};
 
-/// Most bytes that the values of all placeholders of a job take together: a placeholder may occur a
-/// thousand times with a long value.
+/// In bytes, for all placeholders together: a placeholder may occur a thousand times with a long
+/// value.
 const LARGEST: usize = 256 * 1024;
-/// Deepest nesting of a job: `serde_json` could write a deeper one but not read it again.
+/// Deepest nesting: `serde_json` writes a deeper job but cannot read it.
 const DEEPEST: usize = 100;
 
 enum Failure {
-    /// The values are too large.
     TooLarge,
-    /// An invalid text, or an unknown name.
     Broken(String),
 }
 
 impl Template {
-    /// The fields of the job for these values. The template must have no
-    /// [mistakes](Self::mistakes).
-    ///
-    /// # Errors
-    /// The mistakes in the values, by pointers into them. An empty pointer means all values
-    /// together.
+    /// The template must have no [mistakes](Self::mistakes). An error points into the values; an
+    /// empty pointer means all values together.
     pub fn fill(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, Vec<Wrong>> {
         let values = self.values(given)?;
         let mut filling = Filling { values, left: LARGEST };
@@ -47,7 +41,7 @@ impl Template {
         Ok(job)
     }
 
-    /// The value of every parameter; `None` without a value.
+    /// `None` without a value.
     fn values<'a>(
         &'a self,
         given: &'a Map<String, Value>,
@@ -78,12 +72,11 @@ impl Template {
 
 struct Filling<'a> {
     values: BTreeMap<&'a str, Option<&'a Value>>,
-    /// Bytes that may still be inserted.
     left: usize,
 }
 
 impl Filling<'_> {
-    /// The filled value; `None` for a placeholder whose parameter has no value.
+    /// `None` for a placeholder whose parameter has no value.
     fn value(&mut self, value: &Value) -> Result<Option<Value>, Failure> {
         match value {
             Value::String(text) => self.text(&Text::parse(text).map_err(Failure::Broken)?),

@@ -8,11 +8,9 @@ use serde_json::Value;
 
 use super::{Wrong, below};
 
-/// Longest name of a parameter.
 const LONGEST_NAME: usize = 64;
-/// Longest description, in characters.
+/// In characters.
 const LONGEST_DESCRIPTION: usize = 500;
-/// Most values to choose from.
 const MOST_CHOICES: usize = 100;
 
 text_enum! {
@@ -27,7 +25,7 @@ text_enum! {
 }
 
 impl ParameterType {
-    /// Whether its values can be inserted within text.
+    /// Whether values can be inserted within text.
     pub(super) const fn is_scalar(self) -> bool {
         match self {
             Self::String | Self::Integer | Self::Number | Self::Boolean => true,
@@ -46,7 +44,6 @@ impl ParameterType {
         }
     }
 
-    /// The type in words, for messages.
     const fn in_words(self) -> &'static str {
         match self {
             Self::String => "a string",
@@ -61,32 +58,26 @@ impl ParameterType {
 
 pub type Parameters = BTreeMap<String, Parameter>;
 
-/// One parameter of a template.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Parameter {
     #[serde(rename = "type")]
     pub kind: ParameterType,
-    /// The purpose, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// The value if none is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
-    /// Whether a value is required. Without a value and a default, the fields at its placeholders
-    /// are omitted.
+    /// Without a value and a default, the fields at its placeholders are omitted.
     pub required: bool,
-    /// The accepted values; any value of its type when empty.
+    /// Any value of its type when empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<Value>,
 }
 
 impl Parameter {
-    /// Whether every job has a value for it.
     pub(super) const fn always_has_value(&self) -> bool {
         self.required || self.default.is_some()
     }
 
-    /// The mistakes in its declaration.
     pub(super) fn mistakes(&self, name: &str, found: &mut Vec<Wrong>) {
         let at = below("/parameters", name);
         if !is_name(name) {
@@ -116,7 +107,7 @@ impl Parameter {
         }
     }
 
-    /// Checks a value. The error is for people.
+    /// The error is for people.
     pub(super) fn takes(&self, value: &Value) -> Result<(), String> {
         if !self.kind.takes(value) {
             return Err(self.not_of_type(value));
@@ -128,7 +119,6 @@ impl Parameter {
         Err(format!("must be one of {}", choices.join(", ")))
     }
 
-    /// The accepted values, for messages.
     pub(super) fn in_words(&self) -> String {
         let kind = self.kind.in_words();
         match self.description.as_str() {

@@ -1,11 +1,9 @@
-//! Parses placeholders for parameters. The braces are those of the bodies of `http` functions.
-//! Pure.
+//! Parses placeholders for parameters. The braces are those of `http` bodies.
 
 use serde_json::Value;
 
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
-/// The placeholder for literal opening braces.
 const LITERAL_OPEN: &str = "'{{'";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +16,7 @@ pub(super) enum Piece {
 }
 
 impl Text {
-    /// Parses a text. The error is for people.
+    /// The error is for people.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -39,12 +37,10 @@ impl Text {
         Ok(Self(pieces))
     }
 
-    /// Whether it is exactly one placeholder.
     pub(super) fn is_one_place(&self) -> bool {
         matches!(self.0.as_slice(), [Piece::Parameter(_)])
     }
 
-    /// The names of its placeholders.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|piece| match piece {
             Piece::Parameter(name) => Some(name.as_str()),
@@ -61,12 +57,10 @@ fn push(pieces: &mut Vec<Piece>, text: &str) {
     }
 }
 
-/// Whether a text seems to contain a placeholder.
 pub(super) fn has_any(text: &str) -> bool {
     text.contains(OPEN)
 }
 
-/// The names of the placeholders within a value, each once.
 pub(super) fn collect(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(text) => {

@@ -54,7 +54,6 @@ fn expression_without_hash_form_gets_jitter() {
         report.suggestions
     );
     assert!(report.spread_peak.unwrap().count < 20, "{:?}", report.spread_peak);
-    // Ten minutes apart leave room for five.
     let jobs: Vec<_> = names.iter().map(|name| job(name, every_timing(600))).collect();
     assert_eq!(run(&jobs, day()).suggestions.first().unwrap().change, Change::Jitter(300));
 }
@@ -62,7 +61,6 @@ fn expression_without_hash_form_gets_jitter() {
 #[test]
 fn small_gains_are_not_suggested() {
     for jobs in [
-        // Alone, in twos, every minute, every few minutes, and jittered already.
         vec![cron("a", "0 2 * * *")],
         vec![cron("a", "0 2 * * *"), cron("b", "0 2 * * *")],
         names(20).iter().map(|_| job("minutely", every_timing(60))).collect(),

@@ -19,7 +19,6 @@ fn collision_is_reported_with_its_jobs() {
     assert_eq!(peak.jobs, expected);
     let second = report.busiest_second.unwrap();
     assert_eq!((text(second.at).as_str(), second.count), ("2026-03-01T02:00:00Z", 51));
-    // Of minutes that are equal, the earlier comes first.
     assert_eq!(report.peaks.len(), 10);
     let next = report.peaks.get(1).unwrap();
     assert_eq!((text(next.minute).as_str(), next.starts), ("2026-03-01T00:00:00Z", 1));
@@ -88,7 +87,7 @@ fn a_day_on_which_clocks_change_has_23_or_25_hours() {
         ("2026-10-25T23:00:00Z", "2026-10-26T23:00:00Z", 24),
     ] {
         let hourly = job("hourly", cron_timing("0 * * * *", "Europe/Berlin"));
-        // 02:30 is skipped in March and occurs twice in October, and still counts once.
+        // 02:30 does not exist in March and occurs twice in October.
         let daily = job("daily", cron_timing("30 2 * * *", "Europe/Berlin"));
         let report = run(&[hourly, daily], window(from, to));
         let counts: Vec<u64> = report.jobs.iter().map(|job| job.starts).collect();
@@ -109,7 +108,7 @@ fn jitter_moves_starts_within_its_bound_and_over_the_edges_of_the_window() {
         assert_eq!(hour.starts, 1, "{}", hour.at);
         assert!(hour.busiest.unwrap().at - hour.at <= TimeDelta::minutes(10));
     }
-    // The start of the fire at midnight, before the window that begins just after it.
+    // From the fire at midnight, before the window.
     let start = report.minutes.minutes().next().unwrap().at;
     assert!(start > day().from(), "the sample is delayed by a minute at least");
     let after = Window::new(day().from() + TimeDelta::seconds(1), at("2026-03-01T00:59:00Z")).unwrap();
@@ -125,7 +124,7 @@ fn jitter_moves_starts_within_its_bound_and_over_the_edges_of_the_window() {
 fn jitter_longer_than_the_period_keeps_starts_in_order() {
     let jobs = [Simulated { jitter_seconds: 3600, ..job("a", every_timing(60)) }];
     let report = run(&jobs, day());
-    // Each fire has one start; those that leave at the end are about as many as those that come in at the beginning.
+    // About as many starts leave at the end as come in at the beginning.
     assert!((1380..=1500).contains(&report.starts), "{}", report.starts);
     let mut stream = Starts::new(&jobs[0].timing, "a", 3600, day()).unwrap();
     let starts: Vec<_> = std::iter::from_fn(|| stream.next().unwrap()).collect();

@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// Ten minutes.
 fn short() -> Window {
     window("2026-03-01T00:00:00Z", "2026-03-01T00:10:00Z")
 }
@@ -46,7 +45,7 @@ fn run_ending_at_next_start_does_not_overlap() {
 
 #[test]
 fn skipped_starts_are_counted() {
-    // Runs at minutes 0, 3, 6 and 9; each skips the two starts after it, the last one is cut by the window.
+    // Each run skips the two starts after it; the window cuts the last.
     let expected =
         Sums { overlapping: 6, skipped: 6, queued: 0, cancelled: 0, most_running: 1, busy: 3 * 150 + 60 };
     assert_eq!(sums(&with(OverlapPolicy::Skip, 1)), expected);
@@ -54,7 +53,7 @@ fn skipped_starts_are_counted() {
 
 #[test]
 fn two_instances_overlap_and_skip_less() {
-    // Runs at 0, 1, 3, 4, 6, 7, 9; skipped at 2, 5, 8. The run of minute 0 ends at 2:30, that of minute 1 at 3:30.
+    // Runs at 0, 1, 3, 4, 6, 7, 9; skipped at 2, 5, 8.
     let expected =
         Sums { overlapping: 9, skipped: 3, queued: 0, cancelled: 0, most_running: 2, busy: 6 * 150 + 60 };
     assert_eq!(sums(&with(OverlapPolicy::Skip, 2)), expected);
@@ -78,7 +77,6 @@ fn allowed_runs_are_concurrent() {
 
 #[test]
 fn queued_starts_wait_for_the_run_before() {
-    // One after the other without a pause: the whole window is busy.
     let expected = Sums { overlapping: 9, skipped: 0, queued: 9, cancelled: 0, most_running: 1, busy: 600 };
     assert_eq!(sums(&with(OverlapPolicy::Queue, 1)), expected);
     let expected =
@@ -90,7 +88,7 @@ fn queued_starts_wait_for_the_run_before() {
 fn the_oldest_run_is_cancelled_for_the_next() {
     let expected = Sums { overlapping: 9, skipped: 0, queued: 0, cancelled: 9, most_running: 1, busy: 600 };
     assert_eq!(sums(&with(OverlapPolicy::CancelOldest, 1)), expected);
-    // A cancelled run has lasted two minutes; those of minutes 8 and 9 are cut by the window.
+    // The window cuts the runs of minutes 8 and 9.
     let expected = Sums {
         overlapping: 9,
         skipped: 0,

@@ -1,7 +1,5 @@
-//! `calendars`: list, show, delete and import them from iCalendar files.
-//!
-//! `jobs apply` writes calendars too. An import replaces the whole calendar of its name. The
-//! iCalendar file is parsed here, with the parser of the domain crate, so `--dry-run` needs no API.
+//! `calendars`. An import replaces the whole calendar. The file is parsed here, so `--dry-run`
+//! needs no API.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -129,7 +127,6 @@ async fn import(args: ImportArgs, session: &Session) -> Result<(), ExitError> {
     session.output.record(&calendar, GET)
 }
 
-/// Converts the events of an iCalendar file to a calendar.
 fn spec(args: &ImportArgs, text: &str) -> Result<CalendarSpec, ExitError> {
     let definition = from_icalendar(text)
         .map_err(|error| usage(anyhow!("{}: {}", file_name(&args.file), error.message())))?;
@@ -169,12 +166,10 @@ fn file_name(path: &Path) -> String {
     if path.as_os_str() == "-" { "standard input".to_owned() } else { path.display().to_string() }
 }
 
-/// Formats a field of a definition as one cell.
 fn field(definition: &Map<String, Value>, name: &str) -> Option<String> {
     definition.get(name).map(shown)
 }
 
-/// Formats a value as one cell: a list as its entries, structured entries as JSON.
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -183,7 +178,6 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Counts the entries of a definition by kind.
 fn kinds(definition: &Map<String, Value>) -> String {
     let counts = definition.iter().filter_map(|(name, value)| {
         let count = value.as_array()?.len();

@@ -1,5 +1,4 @@
-//! `functions`: list, show, pause, deactivate and delete task functions. [`writing`] creates and
-//! edits one, `jobs apply` many.
+//! `functions`: list, show, pause, deactivate and delete task functions.
 
 mod writing;
 
@@ -101,8 +100,6 @@ const COLUMNS: &[Column<Function>] = &[
     Column::wide("ID", |function| function.id.to_string()),
 ];
 
-/// The executed target: the program or shell command with its arguments, the method and the URL, or
-/// the name of the native handler.
 fn runs(config: &Map<String, Value>) -> Option<String> {
     let text = |field: &str| config.get(field).and_then(Value::as_str);
     if let Some(url) = text("url") {
@@ -118,7 +115,7 @@ fn runs(config: &Map<String, Value>) -> Option<String> {
     Some([program].into_iter().chain(arguments).collect::<Vec<_>>().join(" "))
 }
 
-/// Quotes a word as a shell would, so that word boundaries are visible.
+/// Quotes as a shell would, so that word boundaries are visible.
 fn quoted(word: &str) -> String {
     let is_plain = |one: char| one.is_alphanumeric() || "-_./:=@%+,".contains(one);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -127,7 +124,7 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Summarises a schema: the argument names, required ones with a star.
+/// The argument names, required ones with a star.
 fn schema(schema: &Map<String, Value>) -> String {
     let required = |name: &str| {
         let names = schema.get("required").and_then(Value::as_array);

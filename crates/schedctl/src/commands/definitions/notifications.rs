@@ -1,6 +1,4 @@
-//! `notifications`: channels, rules and deliveries.
-//!
-//! `set` replaces a channel or a rule: fields without a flag get the value of a new one.
+//! `notifications`: channels, rules and deliveries. `set` replaces the whole channel or rule.
 
 use clap::{Args, Subcommand};
 use sched_runtime::exit;
@@ -307,7 +305,6 @@ async fn rules(command: RulesCommand, session: &Session) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// Returns the destination of a channel; for a chat the name of the secret.
 fn target(channel: &NotificationChannel) -> String {
     match channel.kind {
         ChannelKind::Webhook => or_dash(channel.url.as_deref()),

@@ -1,7 +1,4 @@
-//! `projects`: list, show, set, pause and delete them.
-//!
-//! `set` reads the project, changes the named fields, and writes it if nobody changed it in
-//! between.
+//! `projects`. `set` writes only if the project is still the version that it read.
 
 use clap::Subcommand;
 use sched_runtime::exit;

@@ -1,10 +1,5 @@
-//! `queues`: list them, set their limits, pause and delete them.
-//!
-//! `set` reads the queue, changes the named fields, and writes it if it is still unchanged, so a
-//! concurrent pause is not undone.
-//!
-//! Runs in a queue without a worker wait indefinitely, so commands that name queues report such
-//! queues ([`tell_of_unserved`]).
+//! `queues`. `set` writes only an unchanged queue, so a concurrent pause is not undone. Runs in a
+//! queue without a worker wait indefinitely, so commands report such queues.
 
 use clap::{Args, Subcommand};
 use sched_runtime::exit;
@@ -16,7 +11,6 @@ use crate::failure::{CommandResult, failure};
 use crate::output::{Column, neutral, or_dash, tell, time};
 use crate::values::{at_least_one, whole, within};
 
-/// Maximum number of queues to check for a note.
 const MOST_ASKED: usize = 20;
 
 #[derive(Debug, Subcommand)]
@@ -151,8 +145,7 @@ pub(crate) async fn run(command: QueuesCommand, session: &Session) -> CommandRes
                 Err(error) => return Err(error.into()),
             };
             if now.is_none() && (args.pause || args.resume) {
-                // Probably a misspelt name. A new paused queue would hide that the intended queue
-                // is not paused.
+                // A new paused queue would hide that the intended one is not paused.
                 return Err(failure(format!(
                     "there is no queue {:?}, `schedctl queues list` shows those there are; make it first, with \
                      `schedctl queues set {}`",
@@ -173,8 +166,7 @@ pub(crate) async fn run(command: QueuesCommand, session: &Session) -> CommandRes
     Ok(exit::OK)
 }
 
-/// Reports which of these queues no live worker serves. A queue that cannot be read is skipped: the
-/// command itself has already succeeded.
+/// A queue that cannot be read is skipped: the command itself has succeeded.
 pub(crate) async fn tell_of_unserved(api: &Api, names: impl IntoIterator<Item = String>) {
     if serves_all(api) {
         return;
@@ -197,13 +189,11 @@ fn tell_if_unserved(api: &Api, queue: &Queue) {
     }
 }
 
-/// Whether the workers of the installation serve each new queue automatically, as those of
-/// `schedctl dev` do.
+/// Whether workers serve new queues automatically, as those of `schedctl dev` do.
 fn serves_all(api: &Api) -> bool {
     api.source().dev().is_some()
 }
 
-/// Computes the new settings of the queue.
 fn changed(now: Option<Queue>, args: &SetArgs) -> QueueSpec {
     let mut spec = now.map_or_else(QueueSpec::default, |queue| QueueSpec {
         description: queue.description,

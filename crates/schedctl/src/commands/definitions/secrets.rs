@@ -1,9 +1,8 @@
 //! `secrets`: set, list and delete them, and generate and rotate their encryption keys.
 //!
-//! A value is read from a file, standard input or the terminal, never from the command line, which
-//! every user of the machine can read. It is never printed. The terminal does not echo it; its
-//! settings are restored on every exit, also after Ctrl-C. `keygen` needs no API: keys are never
-//! sent.
+//! A value is never read from the command line, which every user of the machine can read, and never
+//! printed. The terminal does not echo it; its settings are restored on every exit, also after
+//! Ctrl-C. `keygen` never sends keys.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read, Write as _};
@@ -163,14 +162,14 @@ fn from_file(path: &Path) -> Result<SecretString, ExitError> {
     text(File::open(path).map_err(unreadable)?, &name)
 }
 
-/// Reads a whole file, up to the length limit of the API.
+/// Reads up to the length limit of the API.
 pub(crate) fn text(from: impl Read, name: &str) -> Result<SecretString, ExitError> {
     let longest = MAX_SECRET_BYTES as u64;
     let mut bytes = Vec::new();
     // Room for one line end, which may be removed.
     let read = from.take(longest + 3).read_to_end(&mut bytes);
     read.map_err(|error| usage(anyhow::Error::new(error).context(format!("{name}: could not be read"))))?;
-    // Invalid text is not repeated in the message, as it may be the value.
+    // Invalid text may be the value, so the message omits it.
     let text = String::from_utf8(bytes).map_err(|_holds_the_value| {
         usage(anyhow!("{name}: is not UTF-8; encode it, for example in base64"))
     })?;
@@ -183,7 +182,6 @@ pub(crate) fn without_line_end(text: SecretString) -> SecretString {
     shorter.strip_suffix('\r').unwrap_or(shorter).to_owned().into()
 }
 
-/// Restores the settings of the terminal when dropped.
 struct Unshown(Termios);
 
 impl Unshown {
@@ -199,12 +197,11 @@ impl Unshown {
 
 impl Drop for Unshown {
     fn drop(&mut self) {
-        // Fails if the terminal is gone; then the settings do not matter.
+        // Fails if the terminal is gone.
         let _ = tcsetattr(io::stdin().as_fd(), SetArg::TCSAFLUSH, &self.0);
     }
 }
 
-/// Prompts for a value without echo.
 pub(crate) async fn ask(question: &str) -> Result<SecretString, ExitError> {
     let mut terminal = io::stderr();
     write!(terminal, "{question}").and_then(|()| terminal.flush()).map_err(failure)?;
@@ -213,7 +210,7 @@ pub(crate) async fn ask(question: &str) -> Result<SecretString, ExitError> {
         let mut line = String::new();
         io::stdin().read_line(&mut line).map(|_length| SecretString::from(line))
     });
-    // Without this, Ctrl-C would end the process without restoring the terminal.
+    // Otherwise Ctrl-C would leave the terminal without echo.
     tokio::select! {
         line = read => Ok(without_line_end(line.map_err(failure)?.map_err(failure)?)),
         _ = tokio::signal::ctrl_c() => Err(failure(anyhow!("nothing was set"))),
@@ -243,7 +240,6 @@ fn keygen(file: Option<&Path>, session: &Session) -> Result<(), ExitError> {
     Ok(())
 }
 
-/// Appends a line to a file, and creates the file if it is missing.
 fn append(path: &Path, line: &SecretString) -> io::Result<()> {
     let mut file = File::options().create(true).append(true).read(true).mode(0o600).open(path)?;
     if file.metadata()?.permissions().mode() & 0o077 != 0 {

@@ -1,8 +1,5 @@
-//! `templates`: list, show and delete them, and create jobs from them. `jobs apply` writes
-//! templates.
-//!
-//! A value on the command line is parsed by the type of its parameter, so the template is read
-//! first. The API validates the value.
+//! `templates`. A value on the command line is parsed by the type of its parameter, so the template
+//! is read first.
 
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
@@ -82,7 +79,6 @@ const GET: &[Column<Template>] = &[
     Column::new("Id", |template| template.id.to_string()),
 ];
 
-/// A rendered job; `-o json` and `-o yaml` show all fields.
 const SPEC: &[Column<JobSpec>] = &[
     Column::new("Name", |job| job.name.clone()),
     Column::new("Function", |job| job.function.clone()),
@@ -120,7 +116,7 @@ pub(crate) async fn run(command: TemplatesCommand, session: &Session) -> Command
         TemplatesCommand::Instantiate { make, replace, if_version } => {
             let template: Template = api.get(&["templates", &make.template], &()).await?;
             let asked = request(&template, &make, replace)?;
-            // The version that was read: the values were parsed by its types.
+            // The values were parsed by the types of this version.
             let tag = format!("\"{}\"", if_version.unwrap_or(template.version));
             let path = ["templates", &make.template, "instantiate"];
             let job: Job = api.post(&path, Some(("If-Match", &tag)), &asked).await?;
@@ -141,8 +137,7 @@ fn request(template: &Template, args: &MakeArgs, replace: bool) -> Result<Instan
     Ok(InstantiateRequest { name: args.job.clone(), parameters, replace })
 }
 
-/// Parses a value by the type of its parameter. The API rejects an unknown parameter and lists the
-/// known ones.
+/// The API rejects an unknown parameter and lists the known ones.
 fn value(parameter: Option<&ParameterSpec>, name: &str, text: &str) -> Result<Value, ExitError> {
     match parameter.map(|parameter| parameter.kind) {
         None | Some(ParameterType::String) => Ok(text.into()),
@@ -170,7 +165,7 @@ fn names(template: &Template) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// Lists each parameter with its type, as in `region: string, required (where)`.
+/// As in `region: string, required (where)`.
 fn declarations(template: &Template) -> Option<String> {
     let one = |(name, parameter): (&String, &ParameterSpec)| {
         let kind = match parameter.kind {

@@ -1,7 +1,7 @@
 //! `api-keys`: create, list, change, revoke.
 //!
-//! The text of a new key is printed once, or written to a file with access only for its owner. The
-//! file is created first, so no key is valid that could not be stored.
+//! A new key is printed once, or written to a private file. The file is created first, so no key is
+//! valid that could not be stored.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -28,7 +28,6 @@ use crate::local_install;
 use crate::output::{Column, or_dash, tell, time};
 use crate::values::{at_least_one, instant};
 
-/// Default environment of an API.
 const ENVIRONMENT: &str = "live";
 
 #[derive(Debug, Subcommand)]
@@ -238,8 +237,8 @@ async fn create(args: CreateArgs, session: &Session) -> Result<(), ExitError> {
     }
 }
 
-/// Returns the environment and the key file of the API, which rejects keys that were created with
-/// other values: from the flags, else as `schedctl dev` configures the API of that database.
+/// The environment and key file of the API, which rejects keys created with other values. Default:
+/// the settings that `schedctl dev` gives the API of that database.
 fn as_the_api(args: &CreateArgs, source: &Source) -> (String, Option<PathBuf>) {
     let dev = source.dev();
     let environment = args.environment.as_deref().map(str::trim).filter(|word| !word.is_empty());
@@ -254,7 +253,7 @@ fn ring(path: &Path) -> Result<SecretKeys, ExitError> {
     SecretKeys::parse(text.expose_secret()).map_err(usage)
 }
 
-/// A file for a key, which is removed unless it is filled.
+/// The file is removed unless it is filled.
 struct KeyFile {
     path: PathBuf,
     file: Option<File>,
@@ -281,7 +280,7 @@ impl KeyFile {
 impl Drop for KeyFile {
     fn drop(&mut self) {
         if self.file.is_some() {
-            // The file is empty, so a left-over file does no harm.
+            // A left-over empty file does no harm.
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -1,7 +1,6 @@
 //! Tenants, users and keys in the database, each in one transaction with its audit event.
 //!
-//! For operations without an API key: the first owner of an installation, and that of `schedctl
-//! dev`.
+//! For operations without an API key: the first owner, and that of `schedctl dev`.
 
 use anyhow::anyhow;
 use sched_model::domain::identity::{ApiKey, ID_BYTES, Permissions, Role, SECRET_BYTES};
@@ -19,10 +18,8 @@ use serde_json::json;
 use super::refused;
 use crate::failure::failure;
 
-/// Author in the audit log and in rows.
 const ACTOR: &str = "schedctl";
 const DEV_OWNER: &str = "dev@localhost";
-/// Environment of the keys of `schedctl dev`.
 pub(crate) const DEV_ENVIRONMENT: &str = "dev";
 
 /// The object of an action in the audit log.
@@ -85,7 +82,6 @@ async fn join(conn: &mut Conn, tenant: TenantId, email: &str, role: Role) -> Res
     Ok(entry(Some(tenant), "create_membership", target, after))
 }
 
-/// Creates a user, and a membership if a role is given.
 pub(super) async fn create_user(
     conn: &mut Conn,
     new: NewUser<'_>,
@@ -123,14 +119,13 @@ pub(super) async fn set_password(conn: &mut Conn, email: &str, hash: &str) -> Re
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyOrder<'a> {
     pub(super) tenant: TenantId,
-    /// Owner, a member of the tenant; `None` for a key of the tenant.
+    /// `None` for a key of the tenant.
     pub(super) email: Option<&'a str>,
     pub(super) name: &'a str,
     pub(super) scopes: Option<Permissions>,
     pub(super) expires_at: Option<chrono::DateTime<chrono::Utc>>,
 }
 
-/// Creates a key with a given text.
 pub(super) async fn create_key(
     conn: &mut Conn,
     order: KeyOrder<'_>,
@@ -174,8 +169,8 @@ pub(super) fn new_key(environment: &str) -> ApiKey {
 
 /// Ensures that `schedctl dev` has an owner with a valid key.
 ///
-/// `kept` is the key of earlier starts. `keep` stores a new key before it becomes valid, so an
-/// interrupted start leaves a key that the next start replaces.
+/// `keep` stores a new key before it becomes valid, so an interrupted start leaves a key that the
+/// next start replaces.
 pub(crate) async fn ensure_dev_key(
     conn: &mut Conn,
     ring: &SecretKeys,

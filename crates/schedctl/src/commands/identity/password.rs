@@ -1,5 +1,4 @@
-//! Reads a new password from a file with access only for its owner, from standard input, or from
-//! the terminal, where it is typed twice.
+//! Reads a new password from a private file, standard input, or the terminal (typed twice).
 
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
@@ -25,7 +24,7 @@ pub(crate) struct PasswordArgs {
 }
 
 impl PasswordArgs {
-    /// Returns the validated password; `None` for a user without a password.
+    /// `None` for a user without a password.
     pub(super) async fn read(&self, email: &str) -> Result<Option<SecretString>, ExitError> {
         if self.no_password {
             return Ok(None);
@@ -34,7 +33,6 @@ impl PasswordArgs {
     }
 }
 
-/// Reads and validates a new password from a file, standard input or the terminal.
 pub(super) async fn read(file: Option<&Path>, email: &str) -> Result<SecretString, ExitError> {
     let password = match file {
         Some(path) => without_line_end(private_file::read(path).map_err(usage)?),

@@ -1,4 +1,4 @@
-//! `tenants`: list, create, change and pause them, and show their usage of quotas.
+//! `tenants` and their quotas.
 
 use clap::Subcommand;
 use sched_model::domain::identity::{check_display_name, check_slug};
@@ -86,12 +86,11 @@ const USAGE: &[Column<Usage>] = &[
     Column::new("NOT KEPT", |usage| or_dash(usage.log_bytes_dropped)),
 ];
 
-/// Formats the use and the limit of a quota.
 fn of(quota: QuotaUse) -> String {
     format!("{}/{}", or_dash(quota.used), or_dash(quota.limit))
 }
 
-/// A quota by name with its limit; `None` removes the limit.
+/// `None` removes the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Quota {
     name: QuotaName,
@@ -148,7 +147,7 @@ const COLUMNS: &[Column<Tenant>] = &[
     Column::wide("ID", |tenant| tenant.id.to_string()),
 ];
 
-/// Lists the limits in the form of `set --quota`.
+/// In the form of `set --quota`.
 fn limits(quotas: &Quotas) -> Option<String> {
     let Quotas { jobs, runs_per_minute, concurrent_runs, log_bytes } = *quotas;
     let all = [
@@ -176,7 +175,6 @@ pub(crate) async fn run(command: TenantsCommand, session: &Session) -> CommandRe
                         name: made.name,
                         is_paused: made.is_paused,
                         pause_reason: made.pause_reason,
-                        // A new tenant has these.
                         quotas: Quotas::default(),
                         created_at: made.created_at,
                         updated_at: made.updated_at,

@@ -1,4 +1,4 @@
-//! `users` and `memberships`: users, and their roles in the tenant of the caller.
+//! `users` and `memberships`.
 
 use std::path::PathBuf;
 

@@ -1,10 +1,7 @@
-//! `jobs apply`: applies files, shows the changes of a dry run, and deletes jobs that the files no
-//! longer describe.
+//! `jobs apply`: applies files, shows a dry run, and deletes undescribed jobs.
 //!
-//! Writing is one request, so all of it is stored or nothing. Deleting (`--prune`) follows job by
-//! job. If the command dies in between, some jobs are deleted and the command can be repeated; if a
-//! deletion is rejected, the error names the deleted jobs. A job that changed after it was read is
-//! not deleted.
+//! Writing is one request: all or nothing. Deleting (`--prune`) follows job by job: a command that
+//! dies in between can be repeated. A job that changed after it was read is not deleted.
 
 use std::collections::HashSet;
 
@@ -27,16 +24,13 @@ use crate::failure::{CommandResult, usage};
 use crate::manifest::Files;
 use crate::output::{Column, List, neutral, or_dash, tell};
 
-/// More jobs than any project has.
 const EVERY: usize = 1_000_000;
-/// Number of job names in a question.
 const NAMED: usize = 10;
 
 #[derive(Debug, Serialize)]
 struct Outcome {
     #[serde(flatten)]
     applied: ApplyResult,
-    /// Jobs without a description in the files: deleted, or in a dry run to be deleted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     deleted: Vec<JobDeleted>,
 }
@@ -130,8 +124,7 @@ pub(super) async fn run(args: ApplyArgs, session: &Session) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// Reports the effect of one-off jobs with an instant in the past. A database clock that cannot be
-/// read is no error, since everything is already stored.
+/// An unreadable database clock is no error: everything is already stored.
 async fn tell_of_past(api: &Api, files: &Files, written: &HashSet<String>) {
     let once = |job: &&JobSpec| {
         job.is_enabled && written.contains(&job.name) && job.schedule_config.contains_key("run_at")
@@ -150,7 +143,6 @@ async fn tell_of_past(api: &Api, files: &Files, written: &HashSet<String>) {
     }
 }
 
-/// Names of new jobs and of jobs with a changed schedule.
 fn scheduled_anew(results: &[Applied]) -> HashSet<String> {
     let is_new = |applied: &&Applied| {
         applied.kind == Kind::Job
@@ -160,8 +152,6 @@ fn scheduled_anew(results: &[Applied]) -> HashSet<String> {
     results.iter().filter(is_new).map(|applied| applied.name.clone()).collect()
 }
 
-/// Applies files in one request, or validates them in a dry run; errors have positions in the
-/// files.
 pub(crate) async fn apply(api: &Api, files: &Files, dry_run: bool) -> Result<ApplyResult, ExitError> {
     let error = match api.post_with(&["apply"], &ApplyQuery { dry_run }, &files.manifest()).await {
         Ok(result) => return Ok(result),
@@ -175,8 +165,8 @@ pub(crate) async fn apply(api: &Api, files: &Files, dry_run: bool) -> Result<App
 
 /// Jobs of a project that the files do not describe.
 ///
-/// Fails if the project does not exist or the files describe none of its jobs, since the name is
-/// probably wrong; and if a remaining job depends on one to be deleted.
+/// Fails if the project is missing or the files describe none of its jobs (probably a wrong name),
+/// and if a remaining job depends on a deleted one.
 async fn superfluous(api: &Api, project: &str, files: &Files) -> Result<Vec<Job>, ExitError> {
     let _exists: Project = api.get(&["projects", project], &()).await?;
     if !files.jobs().any(|job| job.project_or_default() == Some(project)) {
@@ -221,12 +211,11 @@ fn question(project: &str, jobs: &[Job]) -> String {
     )
 }
 
-/// The result of a deletion in a dry run.
 fn gone(job: &Job) -> JobDeleted {
     JobDeleted { job_id: job.id, name: job.name.clone(), version: job.version + 1, cancelled: 0 }
 }
 
-/// Deletes jobs one by one if they are unchanged; dependent jobs first.
+/// Deletes unchanged jobs one by one; dependent jobs first.
 async fn delete(api: &Api, mut jobs: Vec<Job>) -> Result<Vec<JobDeleted>, ExitError> {
     let mut deleted: Vec<JobDeleted> = Vec::new();
     while !jobs.is_empty() {
@@ -250,7 +239,6 @@ async fn delete(api: &Api, mut jobs: Vec<Job>) -> Result<Vec<JobDeleted>, ExitEr
     Ok(deleted)
 }
 
-/// Adds the jobs that were already deleted to an error.
 fn failed(error: ApiError, deleted: &[JobDeleted]) -> ExitError {
     tell("the files were applied");
     for job in deleted {

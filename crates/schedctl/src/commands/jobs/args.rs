@@ -1,4 +1,4 @@
-//! The command line of `jobs`: all commands and flags with their help.
+//! The command line of `jobs`.
 
 use std::path::PathBuf;
 
@@ -220,7 +220,6 @@ pub(crate) struct VersionArgs {
 }
 
 impl VersionArgs {
-    /// The entity tag of that version.
     pub(crate) fn tag(&self) -> Option<String> {
         self.if_version.map(|version| format!("\"{version}\""))
     }

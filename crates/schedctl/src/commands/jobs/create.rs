@@ -1,7 +1,4 @@
-//! `jobs create`: create a job from flags, a file, or both.
-//!
-//! The API rejects the creation of an existing job, so nothing is overwritten. For many
-//! definitions, or existing ones, use `jobs apply`.
+//! `jobs create`. The API rejects the creation of an existing job, so nothing is overwritten.
 
 use std::path::PathBuf;
 
@@ -95,10 +92,7 @@ struct ScheduleArgs {
 }
 
 impl ScheduleArgs {
-    /// Returns the kind of schedule and its configuration, if a flag sets one.
-    ///
-    /// # Errors
-    /// If --type contradicts the flag of the schedule.
+    /// Fails if `--type` contradicts the flag of the schedule.
     fn chosen(self, at: Option<DateTime<Utc>>) -> Result<Option<(JobType, Value)>, String> {
         let Self { cron, interval, at: _, config, seconds, job_type } = self;
         let cron = cron.map(|expression| (JobType::Cron, cron_config(&expression, seconds)));
@@ -124,7 +118,7 @@ impl ScheduleArgs {
 }
 
 impl CreateArgs {
-    /// Builds the job; the clock is read if the instant is relative.
+    /// The clock is read only for a relative instant.
     async fn spec(
         self,
         now: impl AsyncFnOnce() -> Result<DateTime<Utc>, ExitError>,
@@ -144,7 +138,7 @@ impl CreateArgs {
             draft.set("job_type", Some(job_type.as_str()));
             draft.set("schedule_config", Some(config));
         }
-        // As with --config, the keys of a schedule in the file determine its kind.
+        // The keys of a schedule determine its kind, as with --config.
         let job_type = draft.get("schedule_config").map_or(JobType::Manual, kind);
         draft.set_default("job_type", job_type.as_str());
         draft.set("timezone", self.timezone);
@@ -180,7 +174,6 @@ pub(super) async fn run(args: CreateArgs, session: &Session) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// The queue of the job's runs, if it can be read.
 async fn queue_of(api: &Api, job: &Job) -> Option<String> {
     if job.queue.is_some() {
         return job.queue.clone();

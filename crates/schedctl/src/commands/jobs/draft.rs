@@ -1,7 +1,6 @@
 //! A definition to create: the fields of a file, overridden by flags.
 //!
-//! Both are converted to the request type, so an unknown field or word is rejected before a request
-//! is sent. The API validates the values. Reads only the file.
+//! Unknown fields and words are rejected before a request is sent; the API validates values.
 
 use std::path::Path;
 
@@ -14,7 +13,6 @@ use crate::api::ApiError;
 use crate::failure::usage;
 use crate::manifest::Single;
 
-/// An incomplete definition.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     fields: Map<String, Value>,
@@ -22,17 +20,12 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Reads the file, if one is given; `-` is standard input.
-    ///
-    /// # Errors
-    /// If the file does not describe one definition.
     pub(crate) fn read(file: Option<&Path>) -> Result<Self, ExitError> {
         let Some(path) = file else { return Ok(Self::default()) };
         let (file, fields) = Single::read(path)?;
         Ok(Self { fields, file })
     }
 
-    /// Sets a field if there is a value.
     pub(crate) fn set(&mut self, field: &str, value: Option<impl Into<Value>>) {
         if let Some(value) = value {
             self.file.overrule(field);
@@ -40,15 +33,13 @@ impl Draft {
         }
     }
 
-    /// Sets a member of a field that is an object, and keeps its other members.
+    /// Keeps the other members of the object.
     pub(crate) fn set_in(&mut self, field: &str, inner: &str, value: Option<impl Into<Value>>) {
         let Some(value) = value else { return };
         let outer = self.fields.entry(field).or_insert(Value::Null);
-        // A file may set it to null.
         if outer.is_null() {
             *outer = Value::Object(Map::new());
         }
-        // Other types are rejected when the definition is completed.
         if let Value::Object(fields) = outer {
             fields.insert(inner.to_owned(), value.into());
         }
@@ -58,15 +49,11 @@ impl Draft {
         self.fields.get(field)
     }
 
-    /// Sets a field that is not set yet.
     pub(crate) fn set_default(&mut self, field: &str, value: &str) {
         self.fields.entry(field).or_insert_with(|| value.into());
     }
 
-    /// Completes the definition, of the given `kind`, and returns the positions of its fields.
-    ///
-    /// # Errors
-    /// If fields are missing, unknown or of the wrong type, each with its position.
+    /// Reports every missing, unknown or mistyped field with its position.
     pub(crate) fn done<T: DeserializeOwned>(self, kind: &str) -> Result<(T, Single), ExitError> {
         let lists = ["jobs", "task_functions"];
         if let Some(list) = lists.into_iter().find(|list| self.fields.contains_key(*list)) {
@@ -80,7 +67,6 @@ impl Draft {
     }
 }
 
-/// Converts an error of the API about a definition; adds positions.
 pub(crate) fn placed(error: ApiError, file: &Single) -> ExitError {
     match error {
         ApiError::Refused(problem) if problem.errors.iter().any(|error| !error.pointer.is_empty()) => {
@@ -90,10 +76,6 @@ pub(crate) fn placed(error: ApiError, file: &Single) -> ExitError {
     }
 }
 
-/// Parses a flag with a JSON object.
-///
-/// # Errors
-/// If it is not a JSON object.
 pub(crate) fn object(text: &str) -> Result<Value, String> {
     match serde_json::from_str(text) {
         Ok(Value::Object(fields)) => Ok(Value::Object(fields)),

@@ -1,7 +1,7 @@
-//! Edits a definition as text in the editor of the user.
+//! Edits a definition in the editor of the user.
 //!
-//! An edit replaces only the version that was read. The edited text is never lost: its file is
-//! removed only after the API accepted it or if nothing was changed, even if the editor fails.
+//! An edit replaces only the version that was read. The file of the edited text is removed only
+//! after the API accepted it or without a change, even if the editor fails.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -22,15 +22,10 @@ use crate::failure::failure;
 use crate::manifest::Single;
 use crate::output::tell;
 
-/// Default editor.
 const EDITOR: &str = "vi";
 
-/// Lets the user edit `spec`, of the given `kind`, and stores the result with `write`; `None` if
-/// nothing was changed.
-///
-/// # Errors
-/// If the text cannot be edited, is not a valid definition, or is rejected. The text is kept, and
-/// the message names the file.
+/// Lets the user edit `spec` and stores the result with `write`; `None` without a change. After an
+/// error the text is kept, and the message names the file.
 pub(crate) async fn edit<S: Serialize + DeserializeOwned, T>(
     kind: &str,
     spec: &S,
@@ -64,15 +59,11 @@ pub(crate) async fn edit<S: Serialize + DeserializeOwned, T>(
     Ok(Some(written))
 }
 
-/// Formats a definition for the editor.
-///
-/// # Errors
-/// If it cannot be serialised.
 pub(crate) fn yaml(spec: &impl Serialize) -> Result<String, ExitError> {
     serde_saphyr::to_string(spec).map_err(failure)
 }
 
-/// Creates a file with access only for its owner, since arguments of a job may be confidential.
+/// A private file, since arguments of a job may be confidential.
 fn keep(text: &str) -> Result<PathBuf, ExitError> {
     let path = env::temp_dir().join(format!("schedctl-{}.yaml", Uuid::new_v4()));
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
@@ -81,13 +72,11 @@ fn keep(text: &str) -> Result<PathBuf, ExitError> {
     Ok(path)
 }
 
-/// Opens the file in the editor and waits for its end.
 fn open(path: &Path) -> Result<(), ExitError> {
     // An empty variable counts as unset.
     let said = |name| ProcessEnvironment.get(name).filter(|text| !text.trim().is_empty());
     let editor = ["VISUAL", "EDITOR"].into_iter().find_map(said).unwrap_or_else(|| EDITOR.to_owned());
-    // The variable may contain arguments, as in `code --wait`; the shell splits it, as for other
-    // programs.
+    // The variable may contain arguments (`code --wait`); the shell splits it.
     let status = Command::new("sh").arg("-c").arg(format!("{editor} \"$1\"")).arg("sh").arg(path).status();
     let status = status.with_context(|| format!("could not start the editor {editor:?}")).map_err(failure)?;
     if status.success() { Ok(()) } else { Err(failure(anyhow!("the editor {editor:?} ended with {status}"))) }

@@ -1,7 +1,4 @@
-//! `jobs explain`: why a job did, or did not, run.
-//!
-//! Prints a line per fire time of the window, neighbours with the same outcome together, then why
-//! the next run waits, and the counts. Afterwards it fails with exit code 1 if a fire time has no
+//! `jobs explain`: why a job did, or did not, run. Fails with exit code 1 if a fire time has no
 //! outcome or two.
 
 use sched_runtime::exit;

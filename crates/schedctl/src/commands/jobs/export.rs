@@ -1,8 +1,7 @@
 //! `export`: the definitions of the tenant as a jobs file for `jobs apply`.
 //!
-//! Fields with their default value are left out, so the file reads like a hand-written one. Values
-//! that the API hides stay hidden and are reported; `jobs apply` rejects them until they are filled
-//! in. Writes only to standard output.
+//! Default values are left out. Hidden values stay hidden and are reported; `jobs apply` rejects
+//! them until the user replaces them.
 
 use std::fmt;
 
@@ -20,7 +19,6 @@ use crate::commands::Session;
 use crate::failure::{CommandResult, failure};
 use crate::output::tell;
 
-/// Placeholder of the API for a value that may be a secret.
 pub(crate) const HIDDEN: &str = "(hidden)";
 
 #[derive(Debug, Args)]
@@ -52,14 +50,12 @@ pub(crate) async fn run(args: ExportArgs, session: &Session) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// Names of functions with hidden values.
 fn functions_with_hidden(manifest: &Manifest) -> Vec<String> {
     let functions = manifest.task_functions.iter();
     let hidden = functions.filter(|function| function.handler_config.values().any(holds_hidden));
     hidden.map(|function| function.name.clone()).collect()
 }
 
-/// Whether a value contains a hidden one.
 pub(crate) fn holds_hidden(value: &Value) -> bool {
     match value {
         Value::String(text) => text == HIDDEN,
@@ -69,7 +65,6 @@ pub(crate) fn holds_hidden(value: &Value) -> bool {
     }
 }
 
-/// Fields of an item, in the order of the API documentation.
 #[derive(Debug)]
 struct Fields(Vec<(String, Value)>);
 
@@ -103,7 +98,6 @@ impl<'de> Deserialize<'de> for Fields {
     }
 }
 
-/// A jobs file as printed.
 #[derive(Debug, Serialize)]
 struct File {
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -1,6 +1,4 @@
 //! Edits, deletes and restores a job, and shows its versions.
-//!
-//! An edit replaces only the version that was read.
 
 use anyhow::anyhow;
 use sched_runtime::exit;
@@ -34,7 +32,7 @@ const DELETED: &[Column<JobDeleted>] = &[
     Column::new("Id", |deleted| deleted.job_id.to_string()),
 ];
 
-/// Lists changed fields, as in `/priority: 5 -> 7`.
+/// As in `/priority: 5 -> 7`.
 pub(super) fn changes(changes: &[FieldChange]) -> Option<String> {
     let shown = |value: &Option<Value>| value.as_ref().map_or_else(|| "nothing".to_owned(), Value::to_string);
     let one = |one: &FieldChange| format!("{}: {} -> {}", one.pointer, shown(&one.before), shown(&one.after));

@@ -1,5 +1,4 @@
-//! A note about one-off jobs whose instant is in the past when they are written, which is easily a
-//! mistake. Pure.
+//! A note about new one-off jobs in the past, probably a mistake. Pure.
 
 use chrono::{DateTime, Utc};
 use sched_model::domain::timetable::misfire::DEFAULT_GRACE;
@@ -8,7 +7,6 @@ use serde_json::{Map, Value};
 
 use crate::output::time;
 
-/// The note for a job with this schedule, if it is a one-off before `now`.
 pub(super) fn note(
     config: &Map<String, Value>,
     policy: MisfirePolicy,

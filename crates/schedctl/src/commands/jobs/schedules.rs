@@ -1,9 +1,6 @@
-//! `schedules`: previews of a schedule without a job, and simulations of whole files.
-//!
-//! Everything is computed locally, with the code of the scheduler; neither an API nor a database is
-//! needed. A query comes from flags, or with `--stdin` from each line of the input ([`lines`]);
-//! files are for `simulate`. The default start is the clock of this host: the schedule is not
-//! stored, so no database clock applies.
+//! `schedules`: previews of a schedule without a job, and simulations of whole files. Everything is
+//! computed locally, with the code of the scheduler. The default start is the clock of this host:
+//! nothing is stored, so no database clock applies.
 
 mod args;
 mod lines;
@@ -34,13 +31,12 @@ pub(crate) struct Shown {
     warnings: Vec<String>,
 }
 
-/// A fire time as printed: RFC 3339, the local one with the offset of the zone.
 #[derive(Debug, Serialize)]
 struct Fire {
     utc: String,
     local: String,
     note: Option<&'static str>,
-    /// Original fire time before a calendar moved it.
+    /// Before a calendar moved it.
     #[serde(skip_serializing_if = "Option::is_none")]
     moved_from: Option<String>,
 }
@@ -131,7 +127,7 @@ pub(crate) fn show(shown: &Shown, session: &Session) -> CommandResult {
 fn stream(settings: &question::Settings) -> CommandResult {
     let input = BufReader::new(io::stdin().lock());
     match lines::answer_all(input, BufWriter::new(io::stdout().lock()), settings) {
-        // A closed pipe (`| head`) ends the output and is no error.
+        // A closed pipe (`| head`) is no error.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(failure(PrintError::Io(error))),
         _ => Ok(exit::OK),
     }

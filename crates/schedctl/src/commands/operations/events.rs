@@ -1,8 +1,6 @@
-//! `events`: follow them, list them, or wait for one.
-//!
-//! A broken stream is reopened after its last message, so no event is missed, whatever happens to
-//! the connection or the API. A wait counts events from the opening of the stream on; earlier
-//! events count with `--since`, and for a run, for which all events count. Nothing is stored.
+//! `events`. A broken stream is reopened after its last message, so no event is missed. A wait
+//! counts events from the opening of the stream on, with `--since` earlier ones too, and for a run
+//! all events.
 
 mod shown;
 
@@ -22,7 +20,7 @@ use crate::output::{neutral, tell};
 use crate::values::{at_least_one, duration, id};
 
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// Maximum number of consecutive failures.
+/// Consecutive failures.
 const TRIES: u32 = 30;
 
 #[derive(Debug, Subcommand)]
@@ -159,7 +157,7 @@ async fn list(filter: &FilterArgs, until: Option<&str>, limit: usize, session: &
     Ok(exit::OK)
 }
 
-/// An instant shortly before the creation of a run, which its id encodes.
+/// The id encodes the creation of the run; returns an instant shortly before.
 fn made_at(run: Uuid) -> Option<String> {
     let (seconds, _) = run.get_timestamp()?.to_unix();
     let at =
@@ -178,14 +176,12 @@ async fn tail(query: EventStreamQuery, session: &Session) -> CommandResult {
         };
         let mut output = io::stdout().lock();
         match output.write_all(line.as_bytes()).and_then(|()| output.flush()) {
-            // The reader of the pipe has closed it.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(exit::OK),
             printed => printed.map_err(failure)?,
         }
     }
 }
 
-/// Returns the event that ends a run, and the status of the run.
 async fn wait(
     query: EventStreamQuery,
     session: &Session,
@@ -199,7 +195,6 @@ async fn wait(
     }
 }
 
-/// The final status of the run of an event, if the event ends the run.
 fn ended(event: &Event) -> Option<RunStatus> {
     match event.event_type.parse().ok()? {
         EventType::ScheduleExecutionCompleted | EventType::ScheduleExecutionLost => {
@@ -222,7 +217,7 @@ fn told((event, found): &(Event, RunStatus), wanted: RunStatus, session: &Sessio
     Ok(exit::ENDED_OTHERWISE)
 }
 
-/// A stream that is reopened after every interruption.
+/// Reopened after every interruption.
 struct Stream {
     api: Api,
     query: EventStreamQuery,

@@ -1,5 +1,4 @@
-//! `health`: the health of each component, as one API sees it. `metrics`: totals of the runs of the
-//! tenant.
+//! `health` and `metrics`.
 
 use std::collections::BTreeMap;
 

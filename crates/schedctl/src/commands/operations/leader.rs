@@ -1,8 +1,5 @@
-//! `leader`: show the leader, or hand leadership over.
-//!
-//! A step-down is requested through the API and performed by the leader. The reported result is the
-//! list of schedulers afterwards: a later term of another leader. A wait that times out does not
-//! withdraw the request.
+//! `leader`: show the leader, or hand leadership over. Success is a later term of another leader. A
+//! wait that times out does not withdraw the request.
 
 use std::time::Duration;
 
@@ -45,13 +42,11 @@ pub(crate) enum LeaderCommand {
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// The leader and the standbys.
 #[derive(Debug, Serialize)]
 struct LeaderStatus {
     leader_state: LeaderState,
-    /// Seconds since the lease expired, if it has.
     lease_expired_seconds: Option<u64>,
-    /// The current leader, or the last one while no standby has taken over.
+    /// Or the last one, while no standby has taken over.
     leader: Option<SchedulerInstance>,
     standbys: Vec<SchedulerInstance>,
 }
@@ -131,7 +126,7 @@ impl LeaderStatus {
     }
 }
 
-/// The problem, unless a scheduler leads.
+/// `None` if a scheduler leads.
 pub(crate) fn trouble(state: LeaderState, expired_seconds: Option<u64>) -> Option<String> {
     match state {
         LeaderState::Live => None,
@@ -166,7 +161,6 @@ async fn step_down(force: bool, wait_timeout: Duration, session: &Session) -> Co
     Ok(exit::OK)
 }
 
-/// Waits for a leader with a later term.
 async fn next_leader(api: &Api, former: &SchedulerInstance) -> Result<SchedulerInstance, ApiError> {
     loop {
         let (leader, _) = schedulers(api).await?;
@@ -177,7 +171,6 @@ async fn next_leader(api: &Api, former: &SchedulerInstance) -> Result<SchedulerI
     }
 }
 
-/// Returns the leader and the other schedulers.
 async fn schedulers(api: &Api) -> Result<(Option<SchedulerInstance>, Vec<SchedulerInstance>), ApiError> {
     let page: Page<SchedulerInstance> = api.get(&["schedulers"], &()).await?;
     let (mut leaders, standbys): (Vec<_>, Vec<_>) =
@@ -185,7 +178,6 @@ async fn schedulers(api: &Api) -> Result<(Option<SchedulerInstance>, Vec<Schedul
     Ok((leaders.pop(), standbys))
 }
 
-/// Identifies a process for people.
 fn process(scheduler: &SchedulerInstance) -> String {
     format!("{} (process {})", crate::output::neutral::line(&scheduler.hostname), scheduler.pid)
 }

@@ -1,6 +1,4 @@
-//! `maintenance`: requests to the leader for immediate work.
-//!
-//! The leader does most of this work automatically, only later. Events report the result.
+//! `maintenance`: requests to the leader for immediate work. Events report the result.
 
 use clap::Subcommand;
 use sched_runtime::exit;

@@ -1,9 +1,6 @@
-//! `migrate`: the database schema.
-//!
-//! The only command group that connects to the database, because it must work without the API. It
-//! waits a limited time for an unavailable database. A revert drops data, so it prompts, and
-//! without a terminal requires `--yes`. Each migration is one transaction: it is applied completely
-//! or not at all, whatever happens.
+//! `migrate`: the database schema. The commands connect to the database, because they must work
+//! without the API. A revert drops data, so it prompts; without a terminal it requires `--yes`.
+//! Each migration is one transaction.
 
 use std::time::Duration;
 
@@ -103,7 +100,6 @@ pub(crate) async fn up(database: &Database) -> Result<Vec<String>, ExitError> {
     migrations::up(database).await.map_err(migration_error)
 }
 
-/// Creates missing built-in functions and jobs, and reports them.
 pub(crate) async fn install(database: &Database) -> Result<(), ExitError> {
     let mut conn = database.dedicated().await.map_err(unreachable)?;
     let installed = built_in::install(&mut conn).await.map_err(failure)?;
@@ -120,7 +116,6 @@ pub(crate) fn prepare(url: &str) -> Result<Database, ExitError> {
     Database::new(&DatabaseSettings::new(url, "schedctl")).map_err(usage)
 }
 
-/// Waits up to `limit` for a connection.
 pub(crate) async fn wait_for(database: &Database, limit: Duration) -> Result<Conn, ExitError> {
     let started = monotonic();
     loop {
@@ -144,7 +139,6 @@ pub(crate) async fn wait_for(database: &Database, limit: Duration) -> Result<Con
     }
 }
 
-/// Returns the selected database, a connection, and the origin of the URL.
 pub(crate) async fn connect(
     args: &DatabaseArgs,
     session: &Session,
@@ -172,8 +166,7 @@ async fn status(args: &DatabaseArgs, session: &Session) -> CommandResult {
     }
 }
 
-/// Fails if the database has migrations that this program does not know, because it could neither
-/// apply nor revert others.
+/// Fails on migrations unknown to this program, which could neither apply nor revert others.
 async fn known(conn: &mut Conn) -> Result<(), ExitError> {
     match migrations::check(conn).await {
         Err(error @ SchemaError::Newer { .. }) => Err(schema(error)),

@@ -9,10 +9,9 @@ use crate::commands::Session;
 use crate::failure::CommandResult;
 use crate::output::{Column, neutral, or_dash, tell, time};
 
-/// The status with derived counts.
 struct Counted {
     status: Status,
-    /// Number of built-in jobs; `None` if there are too many jobs to count.
+    /// `None` if there are too many jobs to count.
     built_in: Option<i64>,
 }
 
@@ -34,7 +33,6 @@ const STATUS: &[Column<Counted>] = &[
     Column::new("Database time", |Counted { status, .. }| time(status.now)),
 ];
 
-/// A queue, and the time of the database clock.
 struct QueueAt {
     queue: QueueStatus,
     now: DateTime<Utc>,
@@ -51,13 +49,11 @@ const QUEUES: &[Column<QueueAt>] = &[
 ];
 
 impl QueueAt {
-    /// Since when the oldest claimable run has waited.
     fn due(&self) -> Option<DateTime<Utc>> {
         self.queue.oldest_claimable_at.filter(|at| *at <= self.now)
     }
 
-    /// When the first run becomes claimable, if all of them wait for a later time, such as that of
-    /// a retry.
+    /// If all runs wait for a later time, such as a retry.
     fn later(&self) -> Option<DateTime<Utc>> {
         self.queue.oldest_claimable_at.filter(|at| *at > self.now)
     }
@@ -86,13 +82,12 @@ pub(crate) async fn run(session: &Session) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// Number of built-in jobs; `None` if the two counts were taken around a change.
+/// `None` if the counts were taken around a change.
 fn built_in(status: &Status, own: u64) -> Option<i64> {
     let all = status.jobs_active + status.jobs_inactive;
     Some((all - i64::try_from(own).ok()?).max(0))
 }
 
-/// Number of jobs by status, and the number of built-in ones.
 fn jobs(counted: &Counted) -> String {
     let Status { jobs_active, jobs_inactive, jobs_quarantined, .. } = counted.status;
     let quarantined = match jobs_quarantined {
@@ -107,7 +102,6 @@ fn jobs(counted: &Counted) -> String {
     format!("{jobs_active} enabled, {jobs_inactive} paused or disabled{quarantined}{built_in}")
 }
 
-/// The limits of a queue and their use.
 fn limits(queue: &QueueStatus) -> String {
     let running =
         queue.max_running.map(|most| format!("{} of {most} running", queue.running.unwrap_or_default()));
@@ -119,7 +113,6 @@ fn limits(queue: &QueueStatus) -> String {
     or_dash(Some(limits.join(", ")).filter(|limits| !limits.is_empty()))
 }
 
-/// Warnings.
 fn attention(status: &Status) -> Vec<String> {
     let mut found: Vec<String> =
         leader::trouble(status.leader_state, status.lease_expired_seconds).into_iter().collect();
@@ -144,7 +137,7 @@ fn attention(status: &Status) -> Vec<String> {
     found
 }
 
-/// Warnings of a queue. If there is no worker at all, that is not reported per queue.
+/// Without any worker, no warning per queue.
 fn in_queue(queue: &QueueStatus, has_workers: bool) -> Vec<String> {
     let (name, waiting) = (neutral::line(&queue.name), queue.waiting);
     let mut found = Vec::new();

@@ -1,7 +1,5 @@
-//! `workers`: list and drain them.
-//!
-//! A drain is a request that the worker reads with its next heartbeat; `--wait` polls until it is
-//! done.
+//! `workers`: list and drain them. The worker reads a drain request with its next heartbeat;
+//! `--wait` polls until it is done.
 
 use std::time::Duration;
 
@@ -129,8 +127,7 @@ async fn ask(api: &Api, id: Uuid, what: &str) -> Result<Worker, exit::ExitError>
     Ok(api.post(&["workers", &id.to_string(), what], None, &ReasonRequest::default()).await?)
 }
 
-/// Returns the worker once the condition holds, or at once without a wait; `None` if it is gone or
-/// was marked as lost.
+/// Returns at once without a wait; `None` if the worker is gone or was marked as lost.
 async fn until(
     api: &Api,
     worker: Worker,

@@ -1,4 +1,4 @@
-//! The command lines of `runs` and `attempts`: all commands and flags with their help.
+//! The command lines of `runs` and `attempts`.
 
 use std::time::Duration;
 

@@ -1,6 +1,4 @@
-//! Cancels and retries runs.
-//!
-//! Each command can be repeated: a previous success is reported as success.
+//! Cancels and retries runs. Each command can be repeated: a previous success is a success.
 
 use sched_runtime::exit;
 use sched_wire::{CancelState, Cancelled, JobCancelled, ReasonRequest, Run, RunStatus, Triggered};
@@ -25,7 +23,6 @@ const CANCELLED: &[Column<Cancelled>] = &[
     Column::new("Status", |cancelled| cancelled.status.to_string()),
 ];
 
-/// Result of cancelling all runs of a job.
 #[derive(Debug, Default, Serialize)]
 struct AllCancelled {
     cancelled: usize,
@@ -60,7 +57,6 @@ pub(crate) async fn run(
     ended(run, RunStatus::Cancelled, session)
 }
 
-/// Retries the run of the resource below `path`.
 pub(crate) async fn retry(path: &[&str], id: Uuid, wait: &WaitArgs, session: &Session) -> CommandResult {
     let api = session.api()?;
     let text = id.to_string();
@@ -84,7 +80,7 @@ fn ended(run: Run, wanted: RunStatus, session: &Session) -> CommandResult {
     Ok(if is_as_wanted { exit::OK } else { exit::FAILURE })
 }
 
-/// Cancels all waiting and running runs of a job, in several requests if needed.
+/// Several requests if needed.
 pub(crate) async fn of_job(name: &str, reason: Option<String>, session: &Session) -> CommandResult {
     let api = session.api()?;
     let body = ReasonRequest { reason };

@@ -1,7 +1,5 @@
-//! `dead-letters`: show dead letters, and retry or discard one or many.
-//!
-//! A command for many sends requests until all selected dead letters are handled; an interrupted
-//! command can be repeated.
+//! `dead-letters`. A command for many sends requests until all are handled; an interrupted one can
+//! be repeated.
 
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
@@ -128,7 +126,7 @@ const LIST: &[Column<DeadLetter>] = &[
     Column::wide("RETRIED AS", |letter| or_dash(letter.retried_as)),
 ];
 
-/// A dead letter with details of its run, if the run still exists.
+/// Without the run, if retention has removed it.
 struct Known {
     letter: DeadLetter,
     run: Option<Run>,
@@ -156,7 +154,7 @@ const GET: &[Column<Known>] = &[
     Column::new("Trace id", |known| or_dash(known.run.as_ref().and_then(|run| run.trace_id.as_deref()))),
 ];
 
-/// The number of attempts; released ones separately, because they use up no retry.
+/// Released attempts separately: they use up no retry.
 fn attempts(letter: &DeadLetter) -> String {
     match letter.handed_back {
         0 => letter.attempts.to_string(),
@@ -164,7 +162,6 @@ fn attempts(letter: &DeadLetter) -> String {
     }
 }
 
-/// Result of a command for many.
 #[derive(Debug, Default, Serialize)]
 struct Done {
     count: i64,
@@ -211,7 +208,7 @@ pub(crate) async fn run(command: DeadLettersCommand, session: &Session) -> Comma
     Ok(exit::OK)
 }
 
-/// JSON and YAML have the answer of the API; tables also have details of the run.
+/// Only tables have details of the run.
 async fn get(id: Uuid, session: &Session) -> Result<(), ExitError> {
     let (api, id) = (session.api()?, id.to_string());
     let letter: DeadLetter = api.get(&["dead-letters", &id], &()).await?;
@@ -220,7 +217,6 @@ async fn get(id: Uuid, session: &Session) -> Result<(), ExitError> {
     }
     let run = match api.get(&["runs", &id], &()).await {
         Ok(run) => Some(run),
-        // Retention has removed the run in the meantime.
         Err(error) if error.is_not_found() => None,
         Err(error) => return Err(error.into()),
     };
@@ -248,7 +244,6 @@ fn query(
     }
 }
 
-/// Handles all selected dead letters.
 async fn many(action: &str, mut request: Request, is_agreed: bool, session: &Session) -> CommandResult {
     let api = session.api()?;
     if request.dry_run || !is_agreed {

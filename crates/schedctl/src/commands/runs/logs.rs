@@ -1,8 +1,5 @@
-//! `runs logs`: the output of a run, live or stored, all its attempts in order.
-//!
-//! The standard output of the program goes to standard output; its standard error and messages
-//! about attempts go to standard error. A broken stream is reopened at the same position while it
-//! is followed. Nothing is stored; the id of an attempt prints its stored output.
+//! `runs logs`: the output of a run, live or stored, all its attempts in order. Messages about
+//! attempts go to standard error. A broken stream is reopened at the same position.
 
 use std::io::{self, Write as _};
 use std::time::Duration;
@@ -17,7 +14,7 @@ use crate::failure::{CommandResult, failure};
 use crate::output::{neutral, tell};
 
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// Maximum number of consecutive failures.
+/// Consecutive failures.
 const TRIES: u32 = 30;
 
 pub(crate) async fn run(args: LogsArgs, session: &Session) -> CommandResult {
@@ -25,7 +22,6 @@ pub(crate) async fn run(args: LogsArgs, session: &Session) -> CommandResult {
     let mut query = LogsQuery { follow: args.follow, after: None };
     let stream = match open(&api, &args, &query).await {
         Err(error) if error.is_not_found() => {
-            // Not a run, so the id may be that of a finished attempt.
             runs::output(args.id, args.raw, session).await?;
             return Ok(exit::OK);
         }
@@ -40,7 +36,6 @@ pub(crate) async fn run(args: LogsArgs, session: &Session) -> CommandResult {
                 failures = 0;
                 query.after = id.or(query.after);
                 match printer.print(&event) {
-                    // The reader of the pipe has closed it.
                     Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(exit::OK),
                     printed => printed.map_err(failure)?,
                 }
@@ -68,7 +63,7 @@ async fn open(api: &Api, args: &LogsArgs, query: &LogsQuery) -> Result<Events, A
 struct Printer {
     raw: bool,
     as_json: bool,
-    /// Whether standard error is in the middle of a line of the program.
+    /// Whether standard error is inside a line of the program.
     open_line: bool,
 }
 
@@ -88,7 +83,6 @@ impl Printer {
                     return out(&text);
                 }
                 self.open_line = !text.ends_with('\n');
-                // If standard error is gone, there is no other place to report it.
                 let _ = write!(io::stderr().lock(), "{text}");
             }
             LogEvent::Attempt { attempt, .. } if *attempt > 1 => self.say(&format!("attempt {attempt}")),
@@ -106,7 +100,6 @@ impl Printer {
         Ok(())
     }
 
-    /// Prints a message about the run on its own line.
     fn say(&mut self, text: &str) {
         let line_break = if std::mem::take(&mut self.open_line) { "\n" } else { "" };
         tell(&format!("{line_break}--- {text} ---"));

@@ -1,4 +1,4 @@
-//! Columns of runs and attempts, for lists and for single ones. Pure.
+//! Columns of runs and attempts. Pure.
 
 use sched_wire::{Attempt, Progress, Run};
 
@@ -94,13 +94,11 @@ pub(super) const ATTEMPT: &[Column<Attempt>] = &[
     Column::new("Span id", |attempt| or_dash(attempt.span_id.as_deref())),
 ];
 
-/// The number of attempts, and the outcome of earlier ones.
 fn attempts(run: &Run) -> String {
     let Run { attempt, retry_count, lost_count, .. } = run;
     format!("{attempt} started, {retry_count} followed by a retry, {lost_count} lost")
 }
 
-/// Formats the progress on one line.
 pub(crate) fn progress(progress: &Progress) -> String {
     match progress.percent {
         Some(percent) => format!("{percent:.0} % {}", progress.message).trim_end().to_owned(),

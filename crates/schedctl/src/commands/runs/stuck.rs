@@ -1,8 +1,5 @@
-//! `runs reset-stuck`: request that the leader ends stuck attempts, or list them. Same as
-//! `maintenance reset-stuck`.
-//!
-//! The leader works asynchronously, and events report the result. A dry run does not involve the
-//! leader; the API answers it.
+//! `runs reset-stuck` and `maintenance reset-stuck`. The leader works asynchronously; events report
+//! the result. The API answers a dry run.
 
 use clap::Args;
 use sched_runtime::exit;
@@ -55,7 +52,6 @@ pub(crate) async fn reset(args: ResetStuckArgs, session: &Session) -> CommandRes
     Ok(exit::OK)
 }
 
-/// The number of stuck attempts, and the next status of their runs.
 fn summary(found: &StuckAttempts) -> String {
     let again = found.attempts.iter().filter(|stuck| stuck.becomes == RunStatus::Waiting).count();
     let at_least = if found.count_is_at_least { "at least " } else { "" };

@@ -1,4 +1,4 @@
-//! Creates a run of a job: `jobs trigger` and `runs create`.
+//! `jobs trigger` and `runs create`.
 
 use std::time::Duration;
 
@@ -38,7 +38,6 @@ pub(super) const TRIGGERED: &[Column<Triggered>] = &[
     Column::new("Duplicate", |triggered| triggered.duplicate.to_string()),
 ];
 
-/// Creates a run of a job, and waits for its end if requested.
 pub(crate) async fn run(args: TriggerArgs, session: &Session) -> CommandResult {
     let TriggerArgs { name, args, idempotency_key, wait, wait_timeout } = args;
     let request = TriggerRequest { task_args: args.as_deref().map(arguments).transpose()? };

@@ -12,13 +12,11 @@ use crate::failure::too_late;
 use crate::output::{neutral, tell};
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Number of polls before a waiting command reports why the run has not started.
+/// Polls before a report why the run has not started.
 const PATIENT_LOOKS: u32 = 6;
 
-/// Checks that the caller may read runs, before a command with `--wait` acts.
-///
-/// # Errors
-/// If the caller may not: otherwise a successful command would end as a rejected one.
+/// Checks the permission before a command with `--wait` acts. Otherwise a successful command would
+/// end as a rejected one.
 pub(super) async fn may_wait(api: &Api) -> Result<(), ExitError> {
     let query = PageQuery { limit: Some(1), cursor: None };
     let asked: Result<Page<Run>, ApiError> = api.get(&["runs"], &query).await;
@@ -29,7 +27,6 @@ pub(super) async fn may_wait(api: &Api) -> Result<(), ExitError> {
     Ok(())
 }
 
-/// Reports why a run waits, if that can be read.
 async fn tell_of_waits(api: &Api, id: &str) {
     let explained = api.get::<RunExplanation>(&["runs", id, "explain"], &()).await;
     for wait in explained.map(|explained| explained.run.waits_for).unwrap_or_default() {
@@ -37,7 +34,7 @@ async fn tell_of_waits(api: &Api, id: &str) {
     }
 }
 
-/// Waits for the end of the run. Reports why it waits if it has not started after a while.
+/// Reports why the run waits if it has not started after a while.
 pub(super) async fn await_end(api: &Api, id: Uuid, limit: Duration) -> Result<Run, ExitError> {
     let id = id.to_string();
     let wait = async {

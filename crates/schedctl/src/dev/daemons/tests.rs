@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use super::*;
 use crate::dev::daemon::Health;
 
-/// A shell script in place of a daemon.
 fn spec(folder: &Path, name: &str, script: &str) -> Spec {
     let program = folder.join(name);
     std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -31,7 +30,6 @@ async fn until<T>(mut probe: impl AsyncFnMut() -> Option<T>) -> T {
     tokio::time::timeout(Duration::from_secs(30), wait).await.expect("the condition came true in time")
 }
 
-/// Sets its trap before it reports that it runs; then records the signal and ends.
 fn polite(folder: &Path, name: &str) -> Spec {
     let notes = folder.join("notes");
     let script = format!(
@@ -106,7 +104,6 @@ async fn a_daemon_gets_the_environment_it_was_given_and_nothing_else() {
     let text = std::fs::read_to_string(list).unwrap();
     let mut names: Vec<&str> = text.lines().filter_map(|line| line.split('=').next()).collect();
     names.sort_unstable();
-    // The shell sets the last two itself.
     names.retain(|name| !matches!(*name, "PWD" | "_" | "SHLVL" | "OLDPWD"));
     assert_eq!(names, ["HEALTH_HOST", "HEALTH_PORT", "PATH", "SCHED_EXIT_WITH_PARENT"]);
     daemons.stop(&CancellationToken::new()).await;

@@ -32,7 +32,7 @@ async fn messages_get_dispatches_as_there_is_room_and_their_fates_are_noted() {
     );
     assert_eq!(leader.number("SELECT count(*) FROM tenant_usage").await, 0, "no quota counts them");
 
-    // The first delivery is retried and then fails permanently; the second succeeds.
+    // The first delivery is retried, then fails permanently; the second succeeds.
     let fate = async |number: i64, status: &str, attempt: i32| {
         leader
             .sql(&format!(
@@ -91,8 +91,7 @@ async fn what_waits_for_too_long_is_given_up_and_ends_that_the_stream_passed_ove
     }
     let full = Limits { room: 4, ..LIMITS };
     settle_with(&leader, &mut Notify::with_limits(leader.scope.clone(), full)).await;
-    // Of the four dispatched deliveries, one run succeeded, one failed, one was deleted, and one
-    // continues. The fifth delivery waits. The stream has no event of these ends.
+    // The fifth delivery waits. The stream has no event of these ends.
     leader
         .sql(
             "WITH numbered AS (SELECT id, row_number() OVER (ORDER BY id) AS number FROM job_dispatch),
@@ -121,7 +120,6 @@ async fn what_waits_for_too_long_is_given_up_and_ends_that_the_stream_passed_ove
         leader.records(messages).await,
         ["(sent,1,)", "(failed,1,failed)", "(failed,0,lost)", "(sending,0,)", "(failed,0,expired)"]
     );
-    // A user sends the expired delivery again with a separate run.
     leader
         .sql(
             "UPDATE job_dispatch SET args = args || (SELECT jsonb_build_object('delivery', id) FROM notification_deliveries

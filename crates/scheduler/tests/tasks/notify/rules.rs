@@ -1,5 +1,3 @@
-//! Which events a rule reports, and how often.
-
 use super::{ends, happens, leader, rule, settle, told};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -45,8 +43,7 @@ async fn each_occasion_is_told_by_the_rules_that_ask_for_it() {
     ]);
     assert_eq!(told(&leader).await, expected);
 
-    // Only the first success after a failure is a recovery. A cancelled run in between is not a
-    // recovery.
+    // Only the first success after a failure is a recovery; a cancelled run in between is none.
     ends(&leader, "nightly", "CANCELLED").await;
     ends(&leader, "nightly", "COMPLETED").await;
     ends(&leader, "nightly", "COMPLETED").await;
@@ -55,7 +52,7 @@ async fn each_occasion_is_told_by_the_rules_that_ask_for_it() {
     expected.extend(["(all,recovery,nightly)", "(all,recovery,hourly)"]);
     assert_eq!(told(&leader).await, expected);
 
-    // A job disabled by the scheduler counts as a failure; a job disabled by a user does not.
+    // Only a job disabled by the scheduler counts as a failure.
     happens(&leader, "nightly", "job_disabled", r#"{"job_name": "nightly", "reason": "no such zone"}"#).await;
     happens(&leader, "hourly", "job_disabled", r#"{"job_name": "hourly", "reason": null, "by": "ann"}"#)
         .await;
@@ -132,7 +129,6 @@ async fn what_is_held_back_is_counted_in_the_next_message() {
     ends(&leader, "nightly", "FAILED").await;
     settle(&leader).await;
     assert_eq!(told(&leader).await, ["(calm,failure,nightly)", "(calm,failure,hourly)"]);
-    // One hour passes.
     leader.sql("UPDATE notification_holds SET told_at = told_at - interval '1 hour'").await;
     ends(&leader, "nightly", "FAILED").await;
     settle(&leader).await;

@@ -16,7 +16,7 @@ async fn a_leader_that_dies_in_the_middle_loses_nothing_and_tells_nothing_twice(
     for _ in 0..5 {
         ends(&leader, "nightly", "FAILED").await;
     }
-    // The task can read only settled events.
+    // The task reads only settled events.
     let settled =
         "SELECT count(*) FROM events WHERE transaction_id >= pg_snapshot_xmin(pg_current_snapshot())";
     wait_for("the events to settle", PATIENCE, async || match leader.number(settled).await {
@@ -42,12 +42,12 @@ async fn a_leader_that_dies_in_the_middle_loses_nothing_and_tells_nothing_twice(
     assert_eq!(told(&leader).await, Vec::<String>::new());
     settle(&leader).await;
     assert_eq!(told(&leader).await.len(), 5);
-    // A former leader that has not noticed the end of its term changes nothing.
+    // A former leader that has not noticed the end of its term.
     ends(&leader, "nightly", "FAILED").await;
     assert_refused(&Notify::new(leader.deposed()).run_once().await);
     settle(&leader).await;
     assert_eq!(told(&leader).await.len(), 6);
-    // Even after a loss of the position, no event creates a second delivery.
+    // After a loss of the position, no event creates a second delivery.
     leader.sql("UPDATE notification_cursor SET transaction_id = 0, event_id = 0").await;
     settle(&leader).await;
     assert_eq!(told(&leader).await.len(), 6);
@@ -60,7 +60,6 @@ async fn an_event_of_a_transaction_that_commits_late_is_told_all_the_same() {
     let leader = leader().await;
     rule(&leader, "bad", "failure", ("", "")).await;
     settle(&leader).await;
-    // This transaction has the lower number and commits later.
     leader.sql("BEGIN").await;
     ends(&leader, "nightly", "FAILED").await;
     let late = leader.client().await;

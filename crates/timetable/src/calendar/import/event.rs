@@ -1,8 +1,8 @@
 //! One event of an iCalendar file, and its entry in a definition.
 //!
-//! Knows the properties of an event and no other event. Times are converted to the local time of
-//! the file's only zone. An event without a local form is rejected, such as one that recurs in UTC
-//! in a zone with daylight saving. Pure; errors name the event.
+//! Times are converted to the local time of the file's only zone. An event without a local form is
+//! rejected, such as one that recurs in UTC in a zone with daylight saving. Pure; errors name the
+//! event.
 
 use chrono::{NaiveDate, NaiveDateTime, TimeDelta};
 use serde_json::{Value, json};
@@ -19,20 +19,18 @@ use super::{
     file::Line,
 };
 
-/// A date or a time with the zone it is written in, if it names one.
 #[derive(Debug, Clone)]
 pub(super) struct Stamp {
     pub(super) moment: Moment,
     pub(super) zone: Option<String>,
 }
 
-/// An event as it is written.
 #[derive(Debug)]
 pub(super) struct Event {
     label: String,
     pub(super) uid: Option<String>,
     pub(super) cancelled: bool,
-    /// The occurrence of a recurring event that this event overrides.
+    /// The occurrence that this event overrides.
     pub(super) stands_for: Option<Stamp>,
     start: Stamp,
     end: Option<Stamp>,
@@ -42,7 +40,6 @@ pub(super) struct Event {
     without: Vec<Stamp>,
 }
 
-/// What an event becomes in a definition.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Entry {
     Days(NaiveDate, NaiveDate),
@@ -94,13 +91,11 @@ impl Event {
         })
     }
 
-    /// Every date and time in it.
     pub(super) fn stamps(&self) -> impl Iterator<Item = &Stamp> {
         let lists = self.extra.iter().chain(&self.without);
         lists.chain(&self.stands_for).chain([&self.start]).chain(&self.end)
     }
 
-    /// Removes occurrences that other events override.
     pub(super) fn leave_out(&mut self, stamps: Vec<Stamp>) {
         self.without.extend(stamps);
     }
@@ -109,12 +104,11 @@ impl Event {
         self.rule.is_some() || !self.extra.is_empty()
     }
 
-    /// An error that names the event.
     pub(super) fn wrong(&self, message: &str) -> ScheduleError {
         ScheduleError::invalid(FIELD, format!("{}: {message}", self.label))
     }
 
-    /// The entry it becomes, in the local time of the file's zone.
+    /// In the local time of the file's zone.
     pub(super) fn entry(&self, zone: Option<&Zone>) -> Result<Entry, ScheduleError> {
         let start = local(self.start.moment, zone);
         if self.repeats() && matches!(self.start.moment, Moment::Utc(_)) && !zone.is_some_and(is_utc) {
@@ -138,7 +132,7 @@ impl Event {
         })
     }
 
-    /// Its duration; `None` if the event has none, or zero.
+    /// `None` without one, and for zero.
     fn length(&self, start: Moment, zone: Option<&Zone>) -> Result<Option<TimeDelta>, ScheduleError> {
         let Some(end) = &self.end else {
             return match (start, self.length) {
@@ -184,8 +178,8 @@ impl Event {
         Ok(Entry::Rule { text, length })
     }
 
-    /// An RRULE with its UNTIL, which files write in UTC, in local time. For recurring whole days,
-    /// UNTIL keeps its written date.
+    /// Converts UNTIL, which files write in UTC, to local time. For recurring whole days, UNTIL
+    /// keeps its written date.
     fn local_until(&self, rule: &str, start: Moment, zone: Option<&Zone>) -> Result<String, ScheduleError> {
         let part = |part: &str| {
             let until = part.split_once('=').filter(|(key, _)| key.trim().eq_ignore_ascii_case("UNTIL"));
@@ -203,7 +197,6 @@ impl Event {
 }
 
 impl Entry {
-    /// In the form of a definition.
     pub(super) fn value(&self) -> Value {
         match self {
             Self::Days(first, last) if first == last => json!(first.to_string()),
@@ -220,10 +213,8 @@ impl Entry {
 
 const DAY: TimeDelta = TimeDelta::days(1);
 
-/// Forms of a zero duration, which counts as no end.
 const NO_TIME: [&str; 5] = ["PT0S", "PT0M", "PT0H", "P0D", "P0DT0H0M0S"];
 
-/// The dates or times of a line.
 fn stamps(line: &Line) -> Result<Vec<Stamp>, String> {
     let one = |text: &str| {
         let moment = notation::moment(text.trim()).ok_or_else(|| {
@@ -239,8 +230,7 @@ fn stamps(line: &Line) -> Result<Vec<Stamp>, String> {
     line.value.split(',').map(one).collect()
 }
 
-/// A moment in local time. Without a zone there are no times in UTC: the file was rejected for
-/// them.
+/// Without a zone there are no times in UTC: the file was rejected for them.
 fn local(moment: Moment, zone: Option<&Zone>) -> Moment {
     match moment {
         Moment::Utc(at) => {
@@ -251,7 +241,7 @@ fn local(moment: Moment, zone: Option<&Zone>) -> Moment {
     }
 }
 
-/// Whether a zone's local time is UTC, always.
+/// Whether the zone is always UTC.
 fn is_utc(zone: &Zone) -> bool {
     let span = zone.span_at(chrono::DateTime::UNIX_EPOCH);
     span.start.is_none() && span.end.is_none() && span.offset.is_zero()

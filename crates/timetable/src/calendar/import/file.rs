@@ -1,10 +1,9 @@
 //! An iCalendar file as lines: the properties of the calendar and of each of its events.
 //!
-//! The only module that uses the icalendar crate, and only its reader. Input that the reader cannot
-//! handle is rejected first: it recurses into nested components, so their depth is bounded. It
-//! searches the rest of the file for each line end, so line ends are normalised. The size is
-//! bounded too. Other components (time zones, tasks, alarms) are skipped. Pure; the only error is a
-//! text that is not an iCalendar file.
+//! The only module that uses the icalendar crate, and only its reader. The reader recurses into
+//! nested components, so their depth is bounded. It searches the rest of the file for each line
+//! end, so line ends are normalised. Other components (time zones, tasks, alarms) are skipped.
+//! Pure.
 
 use std::panic::catch_unwind;
 
@@ -15,13 +14,13 @@ use super::{
     FIELD,
 };
 
-/// The largest file, in bytes.
+/// In bytes.
 const MAX_SIZE: usize = 512 * 1024;
 
-/// The deepest nesting; an alarm in an event in a calendar is three deep.
+/// An alarm in an event in a calendar is three deep.
 const MAX_DEPTH: usize = 8;
 
-/// A property: its name in upper case, its parameters, its value.
+/// The name is in upper case.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) name: String,
@@ -30,13 +29,11 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// The value of a parameter, whose name is in upper case.
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// The used parts of a file.
 #[derive(Debug)]
 pub(super) struct File {
     pub(super) properties: Vec<Line>,
@@ -61,10 +58,9 @@ impl File {
         if depth(&text) > MAX_DEPTH {
             return wrong(format!("has components nested more than {MAX_DEPTH} deep"));
         }
-        // The reader accepts both line ends, but searches for this one first, possibly up to the
-        // end of the file.
+        // The reader searches for this line end first, possibly up to the end of the file.
         let text = text.replace('\n', "\r\n");
-        // The reader only borrows text, so a panic leaves nothing half done.
+        // The reader only borrows, so a panic leaves nothing half done.
         let roots =
             catch_unwind(|| read_components(&text).map(|roots| roots.iter().map(Self::new).collect()));
         match roots {
@@ -105,7 +101,7 @@ fn line(property: &Property<'_>) -> Line {
     }
 }
 
-/// How deep components are nested, counting every line that looks like a beginning.
+/// Counts every line that looks like a beginning.
 fn depth(text: &str) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0);
     for line in text.lines() {
@@ -120,7 +116,7 @@ fn depth(text: &str) -> usize {
     deepest
 }
 
-/// Where the reader stopped: the first line of its message that names one.
+/// The first line that the reader's message names.
 fn place(message: &str) -> String {
     let place = message.split_once("at line ").map(|(_, rest)| rest);
     let number: String = place.unwrap_or_default().chars().take_while(char::is_ascii_digit).collect();

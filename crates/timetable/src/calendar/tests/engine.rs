@@ -1,6 +1,5 @@
-//! The known faults of the rrule crate, from which `frequency` or `recurrence` protects users. When
-//! one of these tests fails, the crate has changed, and the check for that fault may be
-//! unnecessary.
+//! The known faults of the rrule crate, against which `frequency` or `recurrence` protects users. A
+//! failure means that the crate has changed; the check may then be unnecessary.
 
 use chrono::{DateTime, TimeZone as _};
 use rrule::{RRule, RRuleSet, Tz, Unvalidated};
@@ -12,7 +11,6 @@ fn start() -> DateTime<Tz> {
     Tz::UTC.with_ymd_and_hms(2026, 1, 5, 0, 0, 0).single().expect("an instant")
 }
 
-/// The first days that the crate finds.
 fn days(rule: &str, count: u16) -> Vec<String> {
     let rule: RRule<Unvalidated> = rule.parse().expect("the crate takes it");
     let rule = rule.validate(start()).expect("the crate finds nothing wrong");

@@ -220,7 +220,7 @@ fn with_except_a_calendar_may_exclude_all_other_times() {
         let end = calendar.exclusion_at(at("2027-05-03T12:00"));
         assert_eq!(end, Some(at("2027-05-04")), "{definition}");
         assert_eq!(calendar.exclusion_at(at("2027-05-04T12:00")), None);
-        // No entry is longer than a year, and the answer has to reach the end of the entry.
+        // The answer reaches the end of the entry, at most a year.
         let end = calendar.exclusion_at(at("2027-05-05")).expect("excluded");
         assert!(end >= at("2027-05-12"), "{definition} until {end}");
         assert_eq!(beginnings(&calendar, "2027-05-04", 1), [at("2027-05-05")]);

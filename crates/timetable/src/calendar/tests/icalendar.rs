@@ -1,10 +1,9 @@
-//! Import of iCalendar files: real holiday files, and rejected files.
+//! Import of iCalendar files.
 
 use serde_json::{Value, json};
 
 use super::{super::from_icalendar, assert_beginnings, at, calendar};
 
-/// A file with these events between its first and last line.
 fn file(head: &[&str], events: &[&[&str]]) -> String {
     let mut lines = vec!["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//Example//Calendar//EN"];
     lines.extend(head);

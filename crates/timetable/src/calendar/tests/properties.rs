@@ -1,4 +1,4 @@
-//! Properties of exclusions over generated calendars, against a model that checks single minutes.
+//! Exclusions of generated calendars, against a model that checks single minutes.
 
 use chrono::{Datelike as _, Days, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Timelike as _, Weekday};
 use proptest::prelude::*;
@@ -6,14 +6,12 @@ use serde_json::{Map, Value, json};
 
 use super::calendar;
 
-/// An entry in the model: each returns the end of the stretch that covers a minute.
 #[derive(Debug, Clone)]
 enum Entry {
     Dates(NaiveDate, NaiveDate),
     Yearly((u32, u32), (u32, u32)),
     Weekly(Vec<Weekday>, u32, u32),
     Window(NaiveDateTime, NaiveDateTime),
-    /// Every so many days from a time on, for some minutes, until a day.
     Rule(NaiveDateTime, i64, i64, NaiveDate),
     Except(NaiveDate, NaiveDate),
 }
@@ -73,7 +71,6 @@ impl Entry {
                     let day = (day.month(), day.day());
                     if first <= last { *first <= day && day <= *last } else { day >= *first || day <= *last }
                 };
-                // The last day of this very stretch, not of what happens to follow it.
                 let ends = |day: NaiveDate| {
                     let next = day + Days::new(1);
                     (day.month(), day.day()) == *last || (next.month(), next.day()) == *first || !covers(next)
@@ -102,7 +99,6 @@ impl Entry {
     }
 }
 
-/// The end of an exclusion that covers a minute: that of the longest entry.
 fn model(entries: &[Entry], at: NaiveDateTime) -> Option<NaiveDateTime> {
     let (except, entries): (Vec<&Entry>, Vec<&Entry>) =
         entries.iter().partition(|entry| entry.list() == "except");
@@ -117,7 +113,6 @@ fn model(entries: &[Entry], at: NaiveDateTime) -> Option<NaiveDateTime> {
     Some(next_except.min().map_or(end, |except| end.min(except)))
 }
 
-/// From 2026 to 2029, which holds a leap day.
 fn day() -> impl Strategy<Value = NaiveDate> {
     (0..1200_u64).prop_map(|day| NaiveDate::from_ymd_opt(2026, 1, 1).expect("a date") + Days::new(day))
 }
@@ -179,7 +174,6 @@ proptest! {
             prop_assert_eq!(found.is_some(), expected.is_some(), "{} at {}", definition(&entries), at);
             let (Some(end), Some(least)) = (found, expected) else { continue };
             prop_assert!(end > at && end >= least, "{} at {}: {} before {}", definition(&entries), at, end, least);
-            // The whole promised stretch is excluded, to the last minute.
             let minutes = (end - at).num_minutes();
             let step = usize::try_from(minutes / 50 + 1).expect("positive");
             for minute in (0..minutes).step_by(step).chain([minutes - 1]) {

@@ -1,4 +1,4 @@
-//! Rejected definitions: the path and the text of the error, and the low cost of hostile input.
+//! Rejected definitions, and the low cost of hostile input.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -247,7 +247,6 @@ proptest! {
 
     #[test]
     fn no_text_makes_the_parser_panic(text in any::<String>(), list in prop::sample::select(&["dates", "yearly", "weekly", "windows", "rules", "except", "timezone"][..])) {
-        // Every error is a sentence about the entry.
         let definition = if list == "timezone" { json!({ list: text }) } else { json!({ list: [text] }) };
         let error = Calendar::parse(&definition).expect_err("no generated text is an entry");
         prop_assert!(error.field().starts_with("definition.") && !error.message().is_empty());

@@ -1,4 +1,4 @@
-//! RFC 5545 rules: well-known holidays, the lines of a rule, and a slow model of recurrence.
+//! RFC 5545 rules: holidays, the lines of a rule, and a slow model.
 
 use chrono::{Datelike as _, Days, NaiveDate, NaiveDateTime, TimeDelta, Weekday};
 use proptest::prelude::*;
@@ -33,7 +33,7 @@ fn exdate_removes_an_occurrence() {
     );
 }
 
-/// Easter Sunday by the table of golden numbers and the letter of the year, in the words of the church.
+/// By the table of golden numbers and the letter of the year.
 fn easter(year: i32) -> NaiveDate {
     let golden = year % 19 + 1;
     let century = year / 100 + 1;
@@ -167,7 +167,6 @@ fn rules_end_with_the_year_2100() {
     assert_eq!(yearly.next_exclusion(at("2101-01-01")), None);
 }
 
-/// A part of the language, evaluated day by day.
 #[derive(Debug, Clone)]
 struct Model {
     start: NaiveDate,
@@ -193,7 +192,6 @@ fn short(day: Weekday) -> String {
     day.to_string().chars().take(2).collect::<String>().to_uppercase()
 }
 
-/// Whether a day is the n-th of `total`, from the end if n is negative.
 fn is_nth(nth: i32, position: u32, total: u32) -> bool {
     let (position, total) = (i32::try_from(position).expect("small"), i32::try_from(total).expect("small"));
     nth == position || nth == position - total - 1
@@ -287,7 +285,7 @@ fn recurring() -> impl Strategy<Value = (Recurring, bool)> {
         prop::collection::vec(nth(-31, 31), 1..4).prop_map(|days| (Recurring::DayOfMonth(days), true)),
         prop::collection::vec((nth(-4, 5), weekday()), 1..4)
             .prop_map(|days| (Recurring::NthOfMonth(days), true)),
-        // With BYMONTH the weekdays are numbered within the months, which is the case above.
+        // With BYMONTH the weekdays are numbered within the months.
         (nth(-52, 53), weekday()).prop_map(|(nth, day)| (Recurring::NthOfYear(nth, day), false)),
         prop::collection::vec(nth(-366, 366), 1..4).prop_map(|days| (Recurring::DayOfYear(days), true)),
     ]

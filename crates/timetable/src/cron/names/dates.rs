@@ -1,7 +1,4 @@
-//! The days and months of an expression in words.
-//!
-//! Names the days and joins them to the times before them; `times` writes the times. Pure and
-//! total.
+//! The days and months of an expression in words; `times` writes the times.
 
 use super::{
     super::{
@@ -29,7 +26,6 @@ pub(in super::super) const MONTHS: [&str; 12] = [
 const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const ORDINALS: [&str; 5] = ["first", "second", "third", "fourth", "fifth"];
 
-/// The days and months, with what joins them to the times.
 pub(super) fn dates(fields: &Fields, all_hours: bool) -> String {
     let months: Vec<u8> = fields.month.values.iter().collect();
     let all_months = fields.month.values == ValueSet::all(Kind::Month);
@@ -61,7 +57,7 @@ pub(super) fn dates(fields: &Fields, all_hours: bool) -> String {
     if all_months || named_month.is_some() { days } else { format!("{days}, {}", in_months(&months)) }
 }
 
-/// Whether every day matches: no field restricts the day, or one field allows all days.
+/// No field restricts the day, or one field allows all days.
 fn every_day(fields: &Fields) -> bool {
     let (day, weekday) = (&fields.day, &fields.day_of_week);
     (day.star && weekday.star)
@@ -69,7 +65,6 @@ fn every_day(fields: &Fields) -> bool {
         || (!weekday.star && weekday.values == ValueSet::all(Kind::DayOfWeek))
 }
 
-/// Every choice of days except plain weekdays.
 fn day_phrases(fields: &Fields, month: &str) -> Vec<String> {
     let mut phrases = Vec::new();
     if !fields.day.star {
@@ -109,7 +104,7 @@ fn weekdays_from_monday(days: &[u8]) -> impl Iterator<Item = &'static str> {
     (1..=7_u8).map(|day| day % 7).filter(|day| days.contains(day)).map(|day| name(&WEEKDAYS, day))
 }
 
-/// First and last of three or more weekdays in a row, also round the end of the week.
+/// At least three days in a row, also over the end of the week.
 fn weekday_run(days: &[u8]) -> Option<(&'static str, &'static str)> {
     let (first, last) = ring_run(days, 0, 7)?;
     Some((name(&WEEKDAYS, first), name(&WEEKDAYS, last)))
@@ -123,7 +118,7 @@ fn in_months(months: &[u8]) -> String {
     format!("in {}", enumeration(&names, "and"))
 }
 
-/// First and last of three or more values that follow one another on the ring of `size` values from `low`.
+/// At least three successive values on the ring of `size` values from `low`.
 fn ring_run(values: &[u8], low: u8, size: u8) -> Option<(u8, u8)> {
     let next = |value: u8| (value - low + 1) % size + low;
     let before = |value: u8| (value - low + size - 1) % size + low;

@@ -1,15 +1,12 @@
 //! The times of day of an expression in words.
 //!
-//! Knows seconds, minutes and hours only as ascending lists; `dates` writes the days. Seconds
-//! appear only if they are other than 0 alone, so that a schedule has the same sentence with and
-//! without a field for them. Pure and total.
+//! Seconds appear only if they are other than 0 alone, so that a schedule has the same sentence
+//! with and without a field for them.
 
 use super::{LISTED, enumeration, regular, values};
 
-/// Up to this many windows of a day are listed.
 const WINDOWS: usize = 3;
 
-/// The ascending values of the three fields, none of them empty.
 pub(super) struct Times {
     pub(super) seconds: Vec<u8>,
     pub(super) minutes: Vec<u8>,
@@ -72,7 +69,6 @@ impl Times {
         if self.all_hours() { "every hour".to_owned() } else { values("hour", &self.hours) }
     }
 
-    /// As times of the clock, if that is exact and short, for minutes at one second each.
     fn minutes_on_the_clock(&self) -> Option<String> {
         let windows = |at_least| {
             let step = step_through(&self.minutes).filter(|_| self.minutes.len() >= at_least)?;
@@ -99,7 +95,6 @@ impl Times {
         Some(format!("{} from {first} to {last}", every("hour", step)))
     }
 
-    /// The same for more seconds than one of a minute.
     fn seconds_on_the_clock(&self) -> Option<String> {
         if self.seconds.len() == 1 {
             return self.minutes_on_the_clock();
@@ -113,7 +108,6 @@ impl Times {
         windows(3).or_else(|| self.list()).or_else(|| windows(2))
     }
 
-    /// Every single time, if they are few.
     fn list(&self) -> Option<String> {
         if self.hours.len() * self.minutes.len() * self.seconds.len() > LISTED {
             return None;
@@ -127,8 +121,8 @@ impl Times {
         Some(format!("At {}", enumeration(&times, "and")))
     }
 
-    /// The hours as windows of the day, from the first time of their first hour to the last of their last; hours that
-    /// follow one another are one window if the times go on `through` the full hour.
+    /// Hours as windows of the day, from the first time of the first hour to the last of the last.
+    /// Successive hours are one window if the times go on `through` the full hour.
     fn windows(&self, through: bool) -> Option<String> {
         let ends = |times: &[u8]| Some((*times.first()?, *times.last()?));
         let (minutes, seconds) = (ends(&self.minutes)?, ends(&self.seconds)?);
@@ -158,7 +152,7 @@ fn every(unit: &str, step: u8) -> String {
     if step == 1 { format!("Every {unit}") } else { format!("Every {step} {unit}s") }
 }
 
-/// The step of minutes or seconds that are as far apart across the full hour or minute as within it.
+/// The step of values with the same distance across the full hour or minute as within it.
 fn step_through(values: &[u8]) -> Option<u8> {
     let (&first, &second) = (values.first()?, values.get(1)?);
     let step = second - first;

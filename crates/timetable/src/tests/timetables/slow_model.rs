@@ -8,7 +8,6 @@ use super::super::{utc, zone};
 use super::{calendar, cron};
 use crate::{Calendar, CalendarRoll, Schedule, Zone, timetable::LONGEST_ROLL};
 
-/// What a day of the model excludes.
 const DEFINITIONS: [&str; 5] = [
     r#"{"weekly": ["SAT", "SUN"]}"#,
     r#"{"weekly": ["SAT", "SUN"], "dates": ["2026-03-27", "2026-03-30/2026-04-02", "2026-10-26"]}"#,
@@ -44,7 +43,7 @@ impl SlowTimetable<'_> {
             let local = fire.naive_utc() + job_zone.offset_at(fire);
             (0..=LONGEST_ROLL).find_map(|days| {
                 let wanted = local + TimeDelta::days(days * step);
-                // The fires of the model lie between 05:00 and 12:00, where no clock of its zones changes.
+                // No clock of the zones changes between 05:00 and 12:00.
                 let at = (wanted - job_zone.offset_at(wanted.and_utc())).and_utc();
                 Some(if days == 0 { fire } else { at }).filter(|at| !excluded(*at))
             })

@@ -1,8 +1,7 @@
 //! Live events of running attempts that are not written yet: in memory, bounded, best effort.
 //!
-//! An attempt has an entry from its first event until the database has no row of it. Pieces carry
-//! their byte offset in their stream, so a reader sees gaps and can continue in the stored output
-//! afterwards. Locks are held while a piece is moved, never across an await.
+//! An attempt has an entry from its first event until the database has no row of it. The byte
+//! offset of each piece lets a reader detect gaps. Locks are never held across an await.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,13 +16,12 @@ use crate::handlers::LiveEvent;
 const ATTEMPT_BYTES: usize = 64 * 1024;
 /// Maximum bytes of all attempts between two writes.
 const ALL_BYTES: usize = 4 * 1024 * 1024;
-/// Maximum pieces of one attempt between two writes. Beyond it, a piece is appended to the latest
-/// piece of its stream and loses its order relative to the other streams.
+/// Of one attempt between two writes. A further piece is appended to the latest piece of its stream
+/// and loses its order relative to other streams.
 const PIECES: usize = 64;
-/// The database keeps this much of the latest output of a running attempt, in so many rows.
+/// Latest output that the database keeps of a running attempt.
 const KEPT_BYTES: usize = 256 * 1024;
 const KEPT_PIECES: usize = 1000;
-/// Maximum characters of a progress message.
 const MESSAGE_CHARS: usize = 500;
 
 #[derive(Debug, Default)]
@@ -35,7 +33,6 @@ pub(crate) struct LiveBuffer {
 #[derive(Debug, Default)]
 struct State {
     attempts: HashMap<ClaimToken, Attempt>,
-    /// Bytes of all waiting pieces.
     bytes: usize,
 }
 
@@ -50,18 +47,15 @@ pub(crate) struct AttemptKey {
 struct Attempt {
     dispatch: DispatchId,
     pieces: Vec<Piece>,
-    /// Bytes of `pieces`.
     bytes: usize,
-    /// Bytes so far of each stream.
     positions: BTreeMap<&'static str, i64>,
     last_seq: i64,
-    /// Pieces up to this number were sent to the database and must not change any more.
+    /// Pieces up to this number were sent and must not change any more.
     offered_seq: i64,
-    /// Numbers and lengths of the pieces that the database keeps.
     kept: VecDeque<(i64, usize)>,
     kept_bytes: usize,
     progress: Option<(Option<f32>, String)>,
-    /// Whether the database may have rows of it.
+    /// The database may have rows of the attempt.
     has_rows: bool,
     is_over: bool,
 }
@@ -120,13 +114,12 @@ impl Attempt {
         }
     }
 
-    /// Advances a stream by dropped bytes.
     fn skip(&mut self, stream: &'static str, bytes: usize) {
         let position = self.positions.entry(stream).or_default();
         *position = position.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
-    /// Updates the list of pieces that the database keeps; returns the number of the first one.
+    /// Updates `kept`; returns the number of its first piece.
     fn keep(&mut self) -> i64 {
         for piece in &self.pieces {
             if self.kept.back().is_none_or(|(seq, _)| *seq < piece.seq) {
@@ -144,7 +137,6 @@ impl Attempt {
 }
 
 impl LiveBuffer {
-    /// Adds an event of an attempt; returns whether there was room for it.
     pub(crate) fn take(&self, key: AttemptKey, event: LiveEvent) -> bool {
         let mut state = self.state();
         let all_bytes = state.bytes;
@@ -174,20 +166,18 @@ impl LiveBuffer {
         is_taken
     }
 
-    /// Whether there is room for a piece of output of an attempt.
     pub(crate) fn has_room(&self, token: ClaimToken) -> bool {
         let state = self.state();
         let own = state.attempts.get(&token).map_or(0, |attempt| attempt.bytes);
         own < ATTEMPT_BYTES / 2 && state.bytes < ALL_BYTES / 2
     }
 
-    /// Advances a stream by dropped bytes.
     pub(crate) fn skip(&self, key: AttemptKey, stream: &'static str, bytes: usize) {
         self.state().attempt(key).skip(stream, bytes);
     }
 
-    /// Marks an attempt as ended: none of its events is written any more. Returns whether it had an
-    /// entry and was not ended before.
+    /// Ends an attempt: none of its events is written any more. Returns whether it had an open
+    /// entry.
     pub(crate) fn close(&self, token: ClaimToken) -> bool {
         let mut state = self.state();
         let Some(attempt) = state.attempts.get_mut(&token) else { return false };
@@ -205,7 +195,6 @@ impl LiveBuffer {
         was_open
     }
 
-    /// Waits until there may be rows to write or to delete.
     pub(super) async fn has_work(&self) {
         loop {
             let notified = self.work.notified();
@@ -216,7 +205,7 @@ impl LiveBuffer {
         }
     }
 
-    /// The events that are not written yet. They stay until [`Self::written`].
+    /// The unwritten events. They stay until [`Self::written`].
     pub(super) fn news(&self) -> Vec<Told> {
         let mut state = self.state();
         let news = state.attempts.iter_mut().filter(|(_, attempt)| attempt.has_news());
@@ -235,7 +224,6 @@ impl LiveBuffer {
         .collect()
     }
 
-    /// Removes written events.
     pub(super) fn written(&self, news: &[Told]) {
         let mut state = self.state();
         let mut freed = 0;
@@ -256,7 +244,6 @@ impl LiveBuffer {
         over.map(|(token, attempt)| (attempt.dispatch, *token)).collect()
     }
 
-    /// Removes the entries of attempts of which the database has no row any more.
     pub(super) fn forgotten(&self, gone: &[ClaimToken]) {
         let mut state = self.state();
         for token in gone {
@@ -265,12 +252,11 @@ impl LiveBuffer {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic while the lock was held leaves at most one piece too many or too few.
+        // A panic leaves at most one piece too many or too few.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Removes written pieces from the waiting ones; returns their bytes.
 fn forget_pieces(attempt: &mut Attempt, written: &[Piece]) -> usize {
     let up_to = written.last().map_or(0, |piece| piece.seq);
     let freed =
@@ -280,7 +266,7 @@ fn forget_pieces(attempt: &mut Attempt, written: &[Piece]) -> usize {
     freed
 }
 
-/// A message that PostgreSQL can store, without NUL and of bounded length.
+/// Removes NUL, which PostgreSQL rejects, and cuts the message.
 fn storable(message: &str) -> String {
     message.chars().take(MESSAGE_CHARS).map(|c| if c == '\0' { '\u{FFFD}' } else { c }).collect()
 }

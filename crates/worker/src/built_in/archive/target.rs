@@ -1,8 +1,6 @@
 //! The storage of archives: a folder, or a bucket of S3 or of a compatible service.
 //!
-//! This module names and opens the storage only; other modules handle the objects. Credentials,
-//! region and endpoint of S3 come from the `AWS_*` variables of the worker's environment and are
-//! not stored here.
+//! Credentials, region and endpoint of S3 come from the `AWS_*` variables of the worker.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -15,9 +13,7 @@ use object_store::{ObjectStore, ObjectStoreExt as _};
 
 use crate::handlers::native::HandlerError;
 
-/// Prefix of a folder's path.
 const FILE: &str = "file://";
-/// Prefix of a bucket's name.
 const S3: &str = "s3://";
 
 /// The storage of archives.
@@ -27,9 +23,9 @@ pub enum ArchiveTarget {
     Folder(PathBuf),
     /// A bucket.
     S3 {
-        /// The name of the bucket.
+        /// Name.
         bucket: String,
-        /// Prefix of the names of all objects. May be empty.
+        /// Prefix of all object names. May be empty.
         prefix: String,
     },
 }
@@ -58,14 +54,13 @@ impl ArchiveTarget {
         match self {
             Self::Folder(path) => {
                 tokio::fs::create_dir_all(path).await?;
-                // The month is dropped once its archive exists here, so the file must be synced to
-                // disk.
+                // The month is dropped once its archive exists, so the file must be synced to disk.
                 let store = LocalFileSystem::new_with_prefix(path)?.with_fsync(true);
                 let shown = format!("{FILE}{}", path.display());
                 Ok(Store { store: Arc::new(store), prefix: String::new(), shown })
             }
             Self::S3 { bucket, prefix } => {
-                // Other code may have installed the same provider already.
+                // The provider may be installed already.
                 let _ = rustls::crypto::ring::default_provider().install_default();
                 let store = AmazonS3Builder::from_env().with_bucket_name(bucket).build()?;
                 Ok(Store { store: Arc::new(store), prefix: prefix.clone(), shown: format!("{S3}{bucket}") })
@@ -86,12 +81,10 @@ impl Store {
         self.store.clone()
     }
 
-    /// The path of an object.
     pub(super) fn path(&self, name: &str) -> Path {
         Path::from(format!("{}/{name}", self.prefix))
     }
 
-    /// The path of an object, for people.
     pub(super) fn describe(&self, name: &str) -> String {
         format!("{}/{}", self.shown, self.path(name))
     }
@@ -100,7 +93,6 @@ impl Store {
         self.path(&format!("{name}.sha256"))
     }
 
-    /// Stores the checksum of an object, in the format of `sha256sum`.
     pub(super) async fn put_checksum(&self, name: &str, sha256: &str) -> Result<(), HandlerError> {
         let file = name.rsplit('/').next().unwrap_or(name);
         let line = format!("{sha256}  {file}\n");
@@ -108,7 +100,6 @@ impl Store {
         Ok(())
     }
 
-    /// The stored checksum of an object.
     pub(super) async fn checksum(&self, name: &str) -> Result<Option<String>, HandlerError> {
         let found = match self.store.get(&self.checksum_path(name)).await {
             Ok(found) => found.bytes().await?,

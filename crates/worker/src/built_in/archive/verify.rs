@@ -11,7 +11,6 @@ use super::target::Store;
 use super::{Content, hex};
 use crate::handlers::native::HandlerError;
 
-/// Reads the content of an object.
 pub(super) async fn read_back(store: &Store, name: &str) -> Result<Content, HandlerError> {
     let mut pieces = store.objects().get(&store.path(name)).await?.into_stream();
     let (mut hasher, mut bytes) = (Sha256::new(), 0_u64);
@@ -26,7 +25,6 @@ pub(super) async fn read_back(store: &Store, name: &str) -> Result<Content, Hand
     Ok(Content { rows, bytes, sha256: hex(&hasher.finalize()) })
 }
 
-/// Counts lines and discards them.
 struct Lines(u64);
 
 impl Write for Lines {

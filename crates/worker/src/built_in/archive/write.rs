@@ -1,7 +1,4 @@
-//! Writes a month to storage, in bounded memory.
-//!
-//! It reads some blocks of rows at a time, compresses them and passes them on in pieces. An
-//! unfinished object never appears.
+//! Writes a month to storage, in bounded memory. An unfinished object never appears.
 
 use std::io::Write as _;
 
@@ -19,11 +16,8 @@ use crate::handlers::native::{Ctx, HandlerError};
 
 /// Table blocks per read: 64 KiB, plus toasted values.
 const BLOCKS: i64 = 8;
-/// Compressed bytes per piece.
 const PIECE_BYTES: usize = 256 * 1024;
-/// Bytes per part of an upload.
 const PART_BYTES: usize = 8 * 1024 * 1024;
-/// Maximal number of concurrent parts.
 const PARTS: usize = 2;
 
 /// Writes the month to a new object. `None` if it was cancelled; then there is no object.
@@ -48,7 +42,7 @@ pub(super) async fn write(
     }
 }
 
-/// Writes all rows. Returns false if it was cancelled before the end.
+/// Returns false if the month was cancelled before the end.
 async fn fill(
     conn: &mut Conn,
     ctx: &Ctx,

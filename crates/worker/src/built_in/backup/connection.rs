@@ -1,8 +1,6 @@
-//! The connection string for `pg_dump`: the database URL in libpq's format, with the password
-//! separated.
+//! The connection string for `pg_dump`: the database URL in libpq's format, without the password.
 //!
-//! Text processing only. libpq verifies certificates only on request, while the scheduler's own
-//! connections always do. So a URL that requires TLS gets `verify-full` here.
+//! libpq verifies certificates only on request. So a URL that requires TLS gets `verify-full`.
 
 use std::path::Path;
 
@@ -10,19 +8,17 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::handlers::native::HandlerError;
 
-/// The supported URL schemes.
 const SCHEMES: [&str; 2] = ["postgresql://", "postgres://"];
 
-/// A connection string for programs that use libpq.
 #[derive(Debug)]
 pub(super) struct Connection {
-    /// The URL without its password.
+    /// Without its password.
     pub(super) url: String,
     pub(super) password: Option<SecretString>,
 }
 
 impl Connection {
-    /// Converts `url`. `ca_file` has certificates to trust in addition to those of the system.
+    /// `ca_file` is added to the certificates of the system.
     pub(super) fn of(url: &SecretString, ca_file: Option<&Path>) -> Result<Self, HandlerError> {
         let url = url.expose_secret();
         let refused = || {
@@ -61,14 +57,12 @@ impl Connection {
     }
 }
 
-/// Percent-encodes a text for a URL.
 fn encoded(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     let piece = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     text.bytes().map(piece).collect()
 }
 
-/// Decodes percent-encoding. `None` if an escape is not valid.
 fn decoded(text: &str) -> Option<String> {
     let mut pieces = text.split('%');
     let mut bytes = pieces.next()?.as_bytes().to_vec();

@@ -1,10 +1,8 @@
-//! The folder of backups: files get their final names when they are complete, and only the newest
-//! are kept.
+//! The folder of backups. Complete files get final names, and only the newest are kept.
 //!
-//! Only files with the names of this module are read or removed. Runs may use the folder
-//! concurrently: each holds a lock on the file that it writes while its process lives, so only
-//! unlocked files count as abandoned. The checksum is written after the backup has its final name.
-//! A run that dies in between leaves a complete backup without a checksum.
+//! Only files with the names of this module are read or removed. Each run locks the file that it
+//! writes, so an unlocked file is abandoned. The checksum is written after the rename. A run that
+//! dies in between leaves a complete backup without a checksum.
 
 use std::fs::TryLockError;
 use std::io;
@@ -19,7 +17,6 @@ use uuid::Uuid;
 
 use super::super::archive::hex;
 
-/// Prefix and suffix of the names of backups, suffix of incomplete files and of checksums.
 const PREFIX: &str = "sched-backup-";
 const SUFFIX: &str = ".pgdump";
 const UNFINISHED: &str = ".part";
@@ -37,7 +34,6 @@ pub(super) struct Unfinished {
     bytes: u64,
 }
 
-/// A complete backup.
 #[derive(Debug)]
 pub(super) struct Backup {
     pub(super) path: String,
@@ -46,16 +42,14 @@ pub(super) struct Backup {
 }
 
 impl Folder {
-    /// Opens the folder and creates it if it does not exist.
     pub(super) async fn open(dir: &Path) -> io::Result<Self> {
         fs::create_dir_all(dir).await?;
         Ok(Self(dir.to_owned()))
     }
 
-    /// Creates the file of a backup at this time. Only the worker's user may read it: it contains
-    /// the whole database.
+    /// Only the worker's user may read the file: it contains the whole database.
     pub(super) async fn begin(&self, at: DateTime<Utc>, attempt: Uuid) -> io::Result<Unfinished> {
-        // Names sort by age. The attempt distinguishes two backups within a second.
+        // Names sort by age. The attempt distinguishes backups within a second.
         let attempt: String = attempt.simple().to_string().chars().rev().take(8).collect();
         let name = format!("{PREFIX}{}-{attempt}{SUFFIX}", at.format("%Y%m%dT%H%M%SZ"));
         let path = self.0.join(format!("{name}{UNFINISHED}"));
@@ -69,7 +63,6 @@ impl Folder {
         Ok(Unfinished { file, name, dir: self.0.clone(), hasher: Sha256::new(), bytes: 0 })
     }
 
-    /// Removes files that dead runs have left.
     pub(super) async fn remove_unfinished(&self) -> io::Result<()> {
         for name in self.names(UNFINISHED).await? {
             let path = self.0.join(name);
@@ -79,7 +72,7 @@ impl Folder {
             };
             match file.try_lock() {
                 Ok(()) => remove(&path).await?,
-                // Another run is writing it.
+                // Another run writes it.
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(error),
             }
@@ -87,8 +80,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Removes all but the newest `keep` backups with their checksums. Returns the names of the
-    /// removed backups.
+    /// Also removes their checksums. Returns the removed names.
     pub(super) async fn keep_newest(&self, keep: u32) -> io::Result<Vec<String>> {
         let mut names = self.names(SUFFIX).await?;
         names.sort_unstable();
@@ -97,7 +89,7 @@ impl Folder {
         for name in &names {
             remove(&self.0.join(name)).await?;
         }
-        // Checksums of the removed backups, and checksums without a backup.
+        // Also checksums without a backup.
         for checksum in self.names(CHECKSUM).await? {
             let of = checksum.strip_suffix(CHECKSUM).unwrap_or(&checksum);
             if !fs::try_exists(self.0.join(of)).await? {
@@ -107,7 +99,6 @@ impl Folder {
         Ok(names)
     }
 
-    /// Returns the names of this module's files with that suffix.
     async fn names(&self, end: &str) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         let mut entries = fs::read_dir(&self.0).await?;
@@ -122,7 +113,7 @@ impl Folder {
     }
 }
 
-/// Removes a file. It is not an error if another run has removed it.
+/// Another run may have removed it.
 async fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path).await {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -131,7 +122,6 @@ async fn remove(path: &Path) -> io::Result<()> {
 }
 
 impl Unfinished {
-    /// The final path of the backup.
     pub(super) fn path(&self) -> PathBuf {
         self.dir.join(&self.name)
     }
@@ -155,7 +145,7 @@ impl Unfinished {
         fs::remove_file(self.unfinished_path()).await
     }
 
-    /// Completes the backup: syncs it and gives it its final name and its checksum.
+    /// Syncs the backup, renames it and writes its checksum.
     pub(super) async fn finish(mut self) -> io::Result<Backup> {
         self.file.flush().await?;
         self.file.sync_all().await?;

@@ -1,7 +1,7 @@
 //! Runs `pg_dump` and reads its output.
 //!
-//! `pg_dump` writes to a pipe of the worker, so it exits at its next write if the worker dies. It
-//! is killed if the attempt is cancelled or dropped.
+//! `pg_dump` exits at its next write if the worker dies. It is killed if the attempt is cancelled
+//! or dropped.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,10 @@ use super::folder::Unfinished;
 use crate::handlers::native::{Ctx, HandlerError};
 
 const PROGRAM: &str = "pg_dump";
-/// Bytes per read from the pipe.
 const PIECE_BYTES: usize = 256 * 1024;
-/// Bytes of its stderr that are kept.
 const COMPLAINT_BYTES: usize = 16 * 1024;
-/// Bytes between two progress reports.
 const PROGRESS_BYTES: u64 = 64 * 1024 * 1024;
-/// libpq variables of the worker's environment that may concern another database.
+/// libpq variables that may concern another database.
 const FOREIGN: [&str; 10] = [
     "PGHOST",
     "PGHOSTADDR",
@@ -36,12 +33,11 @@ const FOREIGN: [&str; 10] = [
     "PGSSLMODE",
 ];
 
-/// A `pg_dump` that can dump the server.
 #[derive(Debug)]
 pub(super) struct PgDump(PathBuf);
 
 impl PgDump {
-    /// Finds the program in `dir` or on the path, if it is not older than the server.
+    /// In `dir` or on the path; not older than the server.
     pub(super) async fn find(dir: Option<&Path>, server: u32) -> Result<Self, HandlerError> {
         let program = dir.map_or_else(|| PathBuf::from(PROGRAM), |dir| dir.join(PROGRAM));
         let shown = program.display().to_string();
@@ -70,7 +66,6 @@ impl PgDump {
         Ok(Self(program))
     }
 
-    /// Dumps the database into the file.
     pub(super) async fn dump(
         &self,
         connection: &Connection,
@@ -79,8 +74,8 @@ impl PgDump {
     ) -> Result<(), HandlerError> {
         let mut command = Command::new(&self.0);
         command
-            // Forced row-level security applies to the owner of the tables too and would reject the
-            // dump. The policies let a worker see all rows.
+            // Forced row-level security applies to the owner of the tables too. The policies let a
+            // worker see all rows.
             .args(["--format=custom", "--no-password", "--lock-wait-timeout=60s", "--enable-row-security"])
             .arg("--dbname")
             .arg(&connection.url);
@@ -118,7 +113,6 @@ impl PgDump {
     }
 }
 
-/// Copies everything from the pipe to the file.
 async fn take(mut pipe: impl AsyncRead + Unpin, ctx: &Ctx, file: &mut Unfinished) -> io::Result<()> {
     let mut piece = vec![0; PIECE_BYTES];
     let mut reported = 0;
@@ -133,10 +127,9 @@ async fn take(mut pipe: impl AsyncRead + Unpin, ctx: &Ctx, file: &mut Unfinished
     }
 }
 
-/// Reads to the end and keeps the beginning.
 async fn keep_some(mut pipe: impl AsyncRead + Unpin) -> String {
     let (mut kept, mut piece) = (Vec::new(), vec![0; 4096]);
-    // A read error counts as the end of the pipe: the exit code shows whether the program failed.
+    // A read error counts as the end: the exit code shows a failure.
     while let Ok(count @ 1..) = pipe.read(&mut piece).await {
         let room = COMPLAINT_BYTES - kept.len();
         kept.extend(piece.iter().take(count.min(room)));
@@ -144,7 +137,6 @@ async fn keep_some(mut pipe: impl AsyncRead + Unpin) -> String {
     String::from_utf8_lossy(&kept).into_owned()
 }
 
-/// Parses the major version in the output of `pg_dump --version`.
 fn major_version(text: &str) -> Option<u32> {
     let version = text.split(')').nth(1)?.split_whitespace().next()?;
     let digits: String = version.chars().take_while(char::is_ascii_digit).collect();

@@ -1,14 +1,11 @@
-//! Decides which addresses belong to the public Internet. All other addresses are refused unless
-//! the worker's settings allow them.
+//! Decides which addresses belong to the public Internet. Other addresses need a setting.
 //!
-//! The rule for IPv6 is an allow-list (`2000::/3` is the only allocated range) minus its special
-//! networks. IPv4 has no such range, so its special networks are listed, from the IANA
-//! special-purpose registries. Networks that reach an IPv4 address through an IPv6 address (NAT64,
-//! 6to4, Teredo) are refused completely. Pure.
+//! IPv6 has an allow-list (`2000::/3` is the only allocated range) minus its special networks. For
+//! IPv4, the special networks are listed, from the IANA special-purpose registries. Networks that
+//! embed an IPv4 address (NAT64, 6to4, Teredo) are refused completely.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// IPv4 networks that are not public: address, prefix length, kind.
 const REFUSED_V4: &[([u8; 4], u8, &str)] = &[
     ([0, 0, 0, 0], 8, "an unspecified"),
     ([10, 0, 0, 0], 8, "a private"),
@@ -25,11 +22,10 @@ const REFUSED_V4: &[([u8; 4], u8, &str)] = &[
     ([203, 0, 113, 0], 24, "a documentation"),
     ([224, 0, 0, 0], 4, "a multicast"),
     ([240, 0, 0, 0], 4, "a reserved"),
-    // A public address by its number, but the host agent of a large cloud for its own machines.
+    // The host agent of a large cloud for its own machines.
     ([168, 63, 129, 16], 32, "a cloud's internal"),
 ];
 
-/// Networks within `2000::/3` that are not public.
 const REFUSED_V6: &[([u16; 8], u8, &str)] = &[
     // Teredo, ORCHID, benchmarks and other networks for protocols.
     ([0x2001, 0, 0, 0, 0, 0, 0, 0], 23, "a protocol's"),
@@ -38,7 +34,6 @@ const REFUSED_V6: &[([u16; 8], u8, &str)] = &[
     ([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20, "a documentation"),
 ];
 
-/// Named networks outside `2000::/3`.
 const NAMED_V6: &[([u16; 8], u8, &str)] = &[
     ([0, 0, 0, 0, 0, 0, 0, 0], 128, "an unspecified"),
     ([0, 0, 0, 0, 0, 0, 0, 1], 128, "a loopback"),
@@ -50,7 +45,7 @@ const NAMED_V6: &[([u16; 8], u8, &str)] = &[
     ([0xff00, 0, 0, 0, 0, 0, 0, 0], 8, "a multicast"),
 ];
 
-/// Returns the kind of a non-public address, as words before "address".
+/// Words before "address".
 pub(super) fn refusal(address: IpAddr) -> Option<&'static str> {
     match address.to_canonical() {
         IpAddr::V4(v4) => {
@@ -72,7 +67,6 @@ pub(super) fn refusal(address: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// Returns the IPv4 address that is reached through an IPv6 address.
 pub(super) fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(v6) = address.to_canonical() else { return None };
     let [a, b, c, _, _, _, g, h] = v6.segments();
@@ -86,7 +80,7 @@ pub(super) fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Whether two addresses of `width` bits have the same first `prefix` bits.
+/// Whether the first `prefix` of `width` bits are equal.
 pub(super) fn same_prefix(one: u128, other: u128, prefix: u8, width: u8) -> bool {
     let ignored = u32::from(width.saturating_sub(prefix));
     (one ^ other).checked_shr(ignored).unwrap_or(0) == 0

@@ -1,4 +1,4 @@
-//! The non-public targets that an operator allows functions to call: `WORKER_HTTP_ALLOW`.
+//! The non-public targets that functions may call: `WORKER_HTTP_ALLOW`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,11 +8,9 @@ use url::Host;
 
 use super::addresses::{embedded, refusal, same_prefix};
 
-/// The allowed targets beyond the public Internet. Empty by default.
 #[derive(Debug, Clone, Default)]
 pub struct AllowList(Vec<AllowEntry>);
 
-/// One network or one host, on one port or on all ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowEntry {
     what: Allowed,
@@ -40,22 +38,21 @@ impl FromIterator<AllowEntry> for AllowList {
 }
 
 impl AllowList {
-    /// Whether functions may call every address of the name, on this port.
+    /// For every address of the name.
     pub(super) fn has_host(&self, name: &str, port: u16) -> bool {
         self.0
             .iter()
             .any(|entry| entry.is_for(port) && matches!(&entry.what, Allowed::Host(host) if host == name))
     }
 
-    /// Whether an entry with this port allows the target, by its name or by all of its addresses.
+    /// By the name or by all addresses.
     pub(super) fn names_port(&self, name: Option<&str>, addresses: &[IpAddr], port: u16) -> bool {
         let with_port = Self(self.0.iter().filter(|entry| entry.port == Some(port)).cloned().collect());
         name.is_some_and(|name| with_port.has_host(name, port))
             || addresses.iter().all(|address| with_port.has_address(*address, port))
     }
 
-    /// Whether functions may call the address, on this port. If it leads to another address, as
-    /// NAT64 does, the other address must be public or allowed too.
+    /// If the address leads to another one, as NAT64 does, that one must be public or allowed too.
     pub(super) fn has_address(&self, address: IpAddr, port: u16) -> bool {
         let is_listed =
             |address: IpAddr| self.0.iter().any(|entry| entry.is_for(port) && entry.covers(address));
@@ -92,7 +89,7 @@ impl FromStr for AllowEntry {
         let (what, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((inside, "")) => (inside, None),
             Some((inside, port)) => (inside, Some(port.strip_prefix(':').ok_or_else(refused)?)),
-            // More than one colon is an IPv6 address without a port.
+            // More than one colon: an IPv6 address without a port.
             None => match text.split_once(':') {
                 Some((host, port)) if !port.contains(':') => (host, Some(port)),
                 Some(_) | None => (text, None),
@@ -127,8 +124,7 @@ impl FromStr for Allowed {
             (None, Some(_)) => Err(NoTarget),
             (None, None) => match Host::parse(host).map_err(|_no_host| NoTarget)? {
                 Host::Domain(name) => Ok(Self::Host(normal_name(&name).to_owned())),
-                // Reject `127.1` and similar texts: an address in the form of a name is probably a
-                // mistake.
+                // `127.1` and similar texts are probably a mistake.
                 Host::Ipv4(_) | Host::Ipv6(_) => Err(NoTarget),
             },
         }
@@ -145,7 +141,7 @@ impl fmt::Display for AllowEntry {
     }
 }
 
-/// Removes the final dot of a host name. Both forms name the same host.
+/// Removes the final dot. Both forms name the same host.
 pub(super) fn normal_name(name: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }

@@ -1,10 +1,9 @@
 //! Circuit breakers: a worker stops calling an endpoint that fails repeatedly.
 //!
-//! Closed: calls pass, and consecutive failures are counted. Open: calls are rejected at once until
-//! the cooldown ends. Then one call passes as a probe. Its success closes the circuit, its failure
-//! opens it again. The state is in this worker's memory and is lost with it, which costs a few
-//! calls. Each tenant has separate circuits, so that no tenant can block an endpoint for another
-//! tenant. Endpoints without recent failures are forgotten, which frees room for failing endpoints.
+//! Closed: calls pass, and consecutive failures are counted. Open: calls are rejected until the
+//! cooldown ends. Then one call passes as a probe. Its success closes the circuit, its failure
+//! opens it again. The state is lost with the process, which costs a few calls. Each tenant has
+//! separate circuits, so that no tenant can block an endpoint for another tenant.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,12 +12,12 @@ use std::time::{Duration, Instant};
 use sched_model::domain::handler_config::CircuitBreaker;
 use uuid::Uuid;
 
-/// Maximal number of remembered endpoints. Further endpoints have no breaker.
+/// Further endpoints have no breaker.
 const MAX_ENDPOINTS: usize = 10_000;
-/// Wait of other calls during a probe: the usual upper bound of a connect.
+/// Of other calls during a probe: the usual upper bound of a connect.
 const PROBE_PAUSE: Duration = Duration::from_secs(5);
 
-/// An endpoint without a failure for this long, and for twice its cooldown, is forgotten.
+/// Without a failure for this long, and for twice the cooldown.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
 
 /// An endpoint, as seen by a tenant.
@@ -29,7 +28,7 @@ pub(super) struct Endpoint {
     pub(super) origin: String,
 }
 
-/// The circuits of one worker. Closed circuits without failures have no entry.
+/// Closed circuits without failures have no entry.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Circuits(Arc<Mutex<HashMap<Endpoint, Circuit>>>);
 
@@ -42,8 +41,7 @@ struct Circuit {
     is_probing: bool,
 }
 
-/// Permission to call. A pass that is dropped without a report counts as neither success nor
-/// failure.
+/// A pass that is dropped without a report counts as neither success nor failure.
 #[derive(Debug)]
 pub(super) struct Pass {
     circuits: Circuits,
@@ -54,12 +52,10 @@ pub(super) struct Pass {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Open {
-    /// Minimal remaining time of the open state.
     pub(super) rest: Duration,
 }
 
 impl Circuits {
-    /// Requests permission to call.
     pub(super) fn enter(
         &self,
         endpoint: Endpoint,
@@ -87,7 +83,6 @@ impl Circuits {
         Ok(Pass { circuits: self.clone(), endpoint, settings, is_probe })
     }
 
-    /// Forgets endpoints without recent failures.
     pub(super) fn tidy(&self, now: Instant) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = all.len();
@@ -101,19 +96,17 @@ impl Circuits {
     }
 }
 
-/// Publishes the number of open circuits. The metric has no label for the endpoint: endpoints are
-/// many, short-lived and belong to tenants.
+/// No label for the endpoint: endpoints are many and belong to tenants.
 fn publish(all: &HashMap<Endpoint, Circuit>) {
     let open = all.values().filter(|circuit| circuit.opened.is_some()).count();
     metrics::gauge!("sched_http_circuits_open").set(u32::try_from(open).map_or(f64::MAX, f64::from));
 }
 
 impl Pass {
-    /// Reports that the endpoint works.
     pub(super) fn succeeded(mut self) {
         let mut all = self.circuits.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_open = all.get(&self.endpoint).is_some_and(|circuit| circuit.opened.is_some());
-        // A call that began before the circuit opened proves nothing about the present.
+        // The call may have begun before the circuit opened.
         if self.is_probe || !is_open {
             all.remove(&self.endpoint);
         }
@@ -125,7 +118,6 @@ impl Pass {
         self.is_probe = false;
     }
 
-    /// Reports that the endpoint does not work.
     pub(super) fn failed(mut self, now: Instant) {
         if self.settings.failures == 0 {
             return;
@@ -162,7 +154,7 @@ impl Pass {
 }
 
 impl Drop for Pass {
-    /// An aborted probe lets the next call become the probe.
+    /// The next call becomes the probe.
     fn drop(&mut self) {
         if self.is_probe {
             let mut all = self.circuits.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,9 +1,8 @@
 //! Opens connections: TCP to a checked address, TLS for https, HTTP/1.1 with bounds on the
 //! response.
 //!
-//! HTTP/1.1 only: one request at a time on a connection is easy to bound and to abort, and every
-//! server supports it. A connection is one task, which ends with its owner: dropping a
-//! [`Connection`] closes the socket.
+//! HTTP/1.1 only: one request at a time is easy to bound and to abort. Dropping a [`Connection`]
+//! closes the socket.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,27 +22,24 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use url::{Host, Url};
 
-/// Limit of a response's head, status line and headers together, in bytes.
+/// Status line and headers together.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 const MAX_HEADERS: usize = 100;
 
-/// A connection that can take one request after the other.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) sender: SendRequest<Full<Bytes>>,
     _task: OwnedTask<()>,
 }
 
-/// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ConnectError {
-    /// No address accepts a connection. The source is the last error.
+    /// The source is the error of the last address.
     #[error("failed to connect")]
     Tcp(#[source] io::Error),
-    /// The certificate of the server is not valid for the host, or the server does not use TLS.
+    /// The certificate does not fit the host, or the server does not use TLS.
     #[error("TLS failed")]
     Tls(#[source] io::Error),
-    /// TLS cannot be set up on this machine.
     #[error("TLS cannot be used on this worker")]
     NoTls(#[source] rustls::Error),
     #[error("HTTP handshake failed")]
@@ -58,7 +54,7 @@ pub struct CertificateError {
     source: rustls::pki_types::pem::Error,
 }
 
-/// The trusted certificate authorities of TLS, read from the system on first use.
+/// Read from the system on first use.
 #[derive(Debug, Default)]
 pub(super) struct Trust {
     extra: Vec<CertificateDer<'static>>,
@@ -66,7 +62,6 @@ pub(super) struct Trust {
 }
 
 impl Trust {
-    /// Trusts the system's authorities and those of the file.
     pub(super) fn new(ca_file: Option<&Path>) -> Result<Self, CertificateError> {
         let mut extra = Vec::new();
         if let Some(path) = ca_file {
@@ -108,7 +103,7 @@ impl Trust {
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// Connects to the first address that accepts. The caller bounds the time.
+/// To the first address that accepts. The caller bounds the time.
 pub(super) async fn open(
     url: &Url,
     addresses: &[SocketAddr],
@@ -132,14 +127,14 @@ pub(super) async fn open(
         .map_err(ConnectError::Http)?;
     let task = spawn_owned("http connection", async move {
         if let Err(error) = connection.await {
-            // The waiter for the response gets its own error.
+            // The caller gets its own error.
             tracing::debug!(%error, "connection of an http function failed");
         }
     });
     Ok(Connection { sender, _task: task })
 }
 
-/// Tries one address after the other. Each gets an equal share of the remaining time.
+/// Each address gets an equal share of the remaining time.
 async fn tcp(addresses: &[SocketAddr], time: std::time::Duration) -> io::Result<TcpStream> {
     let began = monotonic();
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
@@ -148,7 +143,7 @@ async fn tcp(addresses: &[SocketAddr], time: std::time::Duration) -> io::Result<
         let share = time.saturating_sub(began.elapsed()) / left.max(1);
         match tokio::time::timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
-                // A request is written as a whole, so delaying small packets gains nothing.
+                // A request is written as a whole.
                 stream.set_nodelay(true)?;
                 return Ok(stream);
             }

@@ -1,7 +1,7 @@
 //! One request and its response, within bounds of time and size.
 //!
-//! The caller bounds the total time: it drops this future, which closes the connection. The partial
-//! response stays with the caller, in [`Progress`].
+//! The caller bounds the total time by dropping this future. The partial response stays in
+//! [`Progress`].
 
 use std::time::Duration;
 
@@ -14,7 +14,6 @@ use super::guard::{Guard, NoTarget};
 use super::pool::Pool;
 use super::request::PreparedRequest;
 
-/// Progress of an exchange.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     pub(super) stage: Stage,
@@ -29,7 +28,6 @@ pub(super) enum Stage {
     Reading,
 }
 
-/// The part of a response that has been read.
 #[derive(Debug)]
 pub(super) struct Response {
     pub(super) status: u16,
@@ -38,13 +36,10 @@ pub(super) struct Response {
     /// `Content-Encoding`, unless it is `identity`.
     pub(super) encoding: Option<String>,
     pub(super) body: Vec<u8>,
-    /// Length of the whole body, if the server announced it.
     pub(super) announced: Option<u64>,
-    /// Whether a rest of the body was not read.
     pub(super) is_cut: bool,
 }
 
-/// Why there is no complete response.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ExchangeError {
     #[error(transparent)]
@@ -61,7 +56,6 @@ pub(super) enum ExchangeError {
     BrokenBody(#[source] hyper::Error),
 }
 
-/// The shared parts of all exchanges of a worker.
 #[derive(Debug)]
 pub(super) struct Transport {
     pub(super) guard: Guard,
@@ -73,12 +67,11 @@ pub(super) struct Transport {
 pub(super) struct Bounds {
     /// Name resolution, TCP and TLS together.
     pub(super) connect: Duration,
-    /// Maximal bytes of the body. The first byte beyond the limit ends the reading.
+    /// The first byte beyond the limit ends the reading.
     pub(super) body_bytes: usize,
 }
 
 impl Transport {
-    /// Sends the request and reads the response into `progress`.
     pub(super) async fn exchange(
         &self,
         prepared: PreparedRequest,
@@ -111,7 +104,7 @@ impl Transport {
             progress.stage = Stage::Waiting;
             match connection.sender.try_send_request(request).await {
                 Ok(response) => return Ok((response, connection)),
-                // The server had closed the connection, and no byte of the request was sent.
+                // The server had closed the connection; no byte was sent.
                 Err(mut error) => match error.take_message() {
                     Some(unsent) => request = unsent,
                     None => return Err(judged(error.into_error())),
@@ -161,7 +154,7 @@ fn text(headers: &HeaderMap, name: &http::HeaderName) -> Option<String> {
 
 async fn read(body: &mut Incoming, into: &mut Response, limit: usize) -> Result<(), hyper::Error> {
     while let Some(frame) = body.frame().await {
-        // Trailers have no data that is kept.
+        // Trailers are discarded.
         let Ok(data) = frame?.into_data() else { continue };
         let room = limit.saturating_sub(into.body.len());
         into.body.extend_from_slice(data.get(..room).unwrap_or(&data));

@@ -1,11 +1,9 @@
 //! Decides, right before a connection is opened, which addresses it may use.
 //!
-//! This is the only way from a URL to an address. Literals and names pass the same check, and the
-//! connection uses exactly the checked addresses. So a name that resolves differently a moment
-//! later changes nothing (DNS rebinding). A name with any refused address is refused completely,
-//! because otherwise the choice of the address would be random. A public or allowed target must
-//! also have a permitted port, and must not be the scheduler's own database
-//! ([`super::own_database`]).
+//! The connection uses exactly the checked addresses, so a later change of the name has no effect
+//! (DNS rebinding). A name with any refused address is refused completely, because otherwise the
+//! choice of the address would be random. The port must be permitted, and the target must not be
+//! the scheduler's own database ([`super::own_database`]).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -21,12 +19,11 @@ use super::ports::PortList;
 use super::resolver::Resolve;
 use super::this_machine::{is_local_name, is_own};
 
-/// Maximal number of addresses of one name. Ordinary names have fewer.
+/// Of one name. Ordinary names have fewer.
 const MAX_ADDRESSES: usize = 64;
 
-/// Ports of protocols other than HTTP for which a request could have an effect: mail, shells,
-/// databases, caches, cluster managers. Browsers block most of them for the same reason, except the
-/// databases.
+/// Ports of other protocols for which a request could have an effect: mail, shells, databases,
+/// caches, cluster managers.
 const REFUSED_PORTS: &[u16] = &[
     0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103,
     104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 445, 465, 512, 513,
@@ -35,15 +32,12 @@ const REFUSED_PORTS: &[u16] = &[
     5672, 6000, 6379, 6432, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 9042, 10250, 10255, 11211, 27017,
 ];
 
-/// Why no connection is opened.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoTarget {
     #[error("the target is refused: {reason}; only the worker's setting WORKER_HTTP_ALLOW can allow it")]
     Refused {
-        /// For people. It contains no address of a name: the owner of a job need not know internal
-        /// addresses.
+        /// Without addresses: internal ones stay hidden from the owner of a job.
         reason: String,
-        /// The address, for the log.
         address: Option<IpAddr>,
     },
     #[error("the target is refused: port {port} is not in the worker's setting WORKER_HTTP_PORTS")]
@@ -76,7 +70,6 @@ impl Guard {
         Self { allow, ports, own: OwnDatabase::new(&own_database), resolver }
     }
 
-    /// Returns the addresses that the URL may be called at, at least one.
     pub(super) async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, NoTarget> {
         let found = self.public_or_allowed(url).await?;
         let name = match url.host() {

@@ -1,10 +1,8 @@
-//! Protects the scheduler's own database. No function may call it, even if the operator allows
-//! otherwise.
+//! Protects the scheduler's own database. No setting allows functions to call it.
 //!
-//! Otherwise a user with the right to save functions could talk to the database of all tenants,
-//! from a machine that the database accepts. An allowed network often contains the database, on a
-//! port that only the scheduler uses. So every host of `DATABASE_URL` on every port of it is
-//! blocked. Its names are resolved when a target has one of these ports, because their addresses
+//! Otherwise a user with the right to save functions could reach the database of all tenants. An
+//! allowed network often contains it. So every host of `DATABASE_URL` on every port of it is
+//! blocked. Its names are resolved for each target with one of these ports, because their addresses
 //! may change.
 
 use std::collections::BTreeSet;
@@ -15,21 +13,17 @@ use super::allow::normal_name;
 use super::resolver::Resolve;
 use super::this_machine::is_own;
 
-/// Hosts and ports of the database.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OwnDatabase {
-    /// Names and addresses.
     hosts: BTreeSet<String>,
     ports: BTreeSet<u16>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The target is not the database.
     Other,
-    /// The target is the database.
     Own,
-    /// The database's own name does not resolve at the moment, so the check is impossible.
+    /// The name of the database does not resolve.
     Unknown,
 }
 
@@ -51,7 +45,6 @@ impl OwnDatabase {
         }
     }
 
-    /// Whether the target is the database, by its name or by one of its addresses.
     pub(super) async fn judge(&self, target: Target<'_>, resolver: &dyn Resolve) -> Verdict {
         let Target { name, addresses, port } = target;
         if !self.ports.contains(&port) {
@@ -72,7 +65,7 @@ impl OwnDatabase {
             if own.clone().any(|address| targets.contains(&address)) {
                 return Verdict::Own;
             }
-            // A database on this machine is reachable at all addresses of the machine.
+            // A local database is reachable at all addresses of the machine.
             if own.any(|address| is_here(&address)) && targets.iter().any(is_here) {
                 return Verdict::Own;
             }
@@ -84,16 +77,15 @@ impl OwnDatabase {
     }
 }
 
-/// Whether an address leads to this machine. [`is_own`] detects only one loopback address, and the
-/// unspecified address leads here too.
+/// [`is_own`] detects only one loopback address. The unspecified address leads here too.
 fn is_of_this_machine(address: IpAddr, port: u16) -> bool {
     address.is_loopback() || address.is_unspecified() || is_own(SocketAddr::new(address, port))
 }
 
-/// Returns an address and the IPv4 addresses that it leads to, or led to historically.
+/// Also the IPv4 addresses that an address leads to, or led to historically.
 fn seen_as(address: IpAddr) -> impl Iterator<Item = IpAddr> {
     let translated = match address.to_canonical() {
-        // IPv4-compatible and translated addresses: the last 32 bits if the first 64 bits are zero.
+        // IPv4-compatible and translated addresses: the last 32 bits after 64 zero bits.
         IpAddr::V6(v6) if v6.segments().starts_with(&[0, 0, 0, 0]) => {
             let [.., a, b, c, d] = v6.octets();
             Some(Ipv4Addr::new(a, b, c, d))

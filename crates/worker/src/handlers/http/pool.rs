@@ -1,11 +1,10 @@
 //! Idle connections that wait for another request of the same tenant to the same endpoint.
 //!
-//! Tenants do not share connections: state that one tenant leaves on a connection, such as a
-//! session bound to it or unsolicited bytes of the server, never meets a request of another tenant.
+//! State of one tenant on a connection, such as a session bound to it, never meets a request of
+//! another tenant.
 //!
-//! Only complete, idle connections enter the pool, and only for a short time: when a server closes
-//! a connection at the moment of its next use, the request seems to have been received before the
-//! server died. If the worker's process dies, the operating system closes the sockets.
+//! Idle time is short: if a server closes a connection at the moment of its next use, the request
+//! may seem to have been received.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -16,21 +15,18 @@ use uuid::Uuid;
 
 use super::connect::Connection;
 
-/// Maximal idle time: less than the five seconds after which common servers close idle connections.
+/// Common servers close idle connections after five seconds.
 const IDLE: Duration = Duration::from_secs(4);
-/// Limit for one tenant and one endpoint.
 const MAX_PER_ENDPOINT: usize = 64;
-/// Limit for the worker.
 const MAX: usize = 512;
 
-/// Tenant and endpoint (`https://host:port`).
 type Key = (Uuid, String);
 
 #[derive(Debug, Default)]
 pub(super) struct Pool(Mutex<HashMap<Key, Vec<(Instant, Connection)>>>);
 
 impl Pool {
-    /// Returns the most recently used idle connection.
+    /// The most recently used idle connection.
     pub(super) fn take(&self, key: &Key) -> Option<Connection> {
         let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = idle.get_mut(key)?;
@@ -42,7 +38,7 @@ impl Pool {
         None
     }
 
-    /// Keeps a connection whose last response was read to its end.
+    /// The last response of the connection was read to its end.
     pub(super) fn give(&self, key: Key, connection: Connection) {
         let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let all: usize = idle.values().map(Vec::len).sum();
@@ -52,7 +48,6 @@ impl Pool {
         }
     }
 
-    /// Closes connections that were idle too long.
     pub(super) fn tidy(&self) {
         let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(|_, waiting| {

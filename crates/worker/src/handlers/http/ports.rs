@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-/// Ports and port ranges. An empty list permits all ports.
+/// An empty list permits all ports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PortList(Vec<RangeInclusive<u16>>);
 
@@ -14,7 +14,7 @@ impl PortList {
     /// Parses a list.
     ///
     /// # Errors
-    /// Returns the first item that is neither a port nor a range.
+    /// The first item that is neither a port nor a range.
     pub fn parse<T: AsRef<str>>(items: &[T]) -> Result<Self, InvalidPort> {
         items.iter().map(|item| range(item.as_ref())).collect::<Result<_, _>>().map(Self)
     }

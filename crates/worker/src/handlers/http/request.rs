@@ -1,8 +1,5 @@
 //! Builds the request of one attempt from its configuration: fills in templates, resolves secrets,
 //! signs.
-//!
-//! Nothing is sent here. Errors of the configuration or the arguments are found before anything is
-//! sent.
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use http::header::{
@@ -21,7 +18,6 @@ use uuid::Uuid;
 use super::super::{ErrorClass, Execution, MissingSecret};
 use super::sign::signatures;
 
-/// The `User-Agent` of every request.
 const AGENT: &str = concat!("sched/", env!("CARGO_PKG_VERSION"));
 
 #[derive(Debug)]
@@ -33,7 +29,6 @@ pub(super) struct PreparedRequest {
     pub(super) request: Request<Full<Bytes>>,
 }
 
-/// Why there is no request to send.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RequestError {
     #[error("handler_config is not valid: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
@@ -61,7 +56,7 @@ impl RequestError {
     }
 }
 
-/// Builds the request. `now` is the database's clock.
+/// `now` is the database's clock.
 pub(super) fn prepare(
     config: &HttpConfig,
     execution: &Execution,
@@ -109,22 +104,21 @@ pub(super) fn prepare(
     })
 }
 
-/// The current time of the database's clock: its time at the claim plus the time that has passed
-/// since. The worker's wall clock is never used.
+/// The clock of the database: its time at the claim plus the time since. The worker's wall clock is
+/// never used.
 pub(super) fn database_time(execution: &Execution, since_claim: std::time::Duration) -> DateTime<Utc> {
     let claimed = execution.fire_time + TimeDelta::milliseconds(execution.lateness_ms);
     claimed + TimeDelta::from_std(since_claim).unwrap_or_default()
 }
 
-/// The headers of every request. A function may override the first three.
+/// A function may override the first three.
 fn standard_headers(execution: &Execution, url: &Url) -> Result<HeaderMap, RequestError> {
     let value = |text: &str| HeaderValue::from_str(text).map_err(http::Error::from);
     let mut headers = HeaderMap::new();
     headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
     headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
     headers.insert("idempotency-key", value(&execution.idempotency_key)?);
-    // A compressed response would need decompression, and a small one can expand to fill all
-    // memory.
+    // A small compressed response can expand to fill all memory.
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     let host = url.host_str().unwrap_or_default();
     headers

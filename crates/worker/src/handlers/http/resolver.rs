@@ -9,10 +9,8 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-/// Maximal number of concurrent lookups.
 const MAX_LOOKUPS: usize = 64;
 
-/// Resolves names to addresses.
 pub trait Resolve: fmt::Debug + Send + Sync {
     /// Returns all addresses of a name. The caller treats an empty list as an error.
     fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a>;
@@ -22,9 +20,8 @@ pub type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + 
 
 /// The resolver of the operating system.
 ///
-/// It has no timeout that the worker can set, and a lookup cannot be cancelled: it outlives its
-/// attempt and holds a thread until it ends. So the number of concurrent lookups is limited. A
-/// further lookup waits, within the connect timeout of its attempt.
+/// It has no timeout, and a lookup cannot be cancelled: it outlives its attempt and holds a thread.
+/// So concurrent lookups are limited. A further lookup waits, within the connect timeout.
 #[derive(Debug, Clone)]
 pub struct SystemResolver {
     lookups: Arc<Semaphore>,
@@ -37,7 +34,7 @@ impl Default for SystemResolver {
 }
 
 impl SystemResolver {
-    /// Runs a lookup on a thread that keeps its permit until it ends.
+    /// The thread keeps its permit until it ends.
     async fn look_up<T: Send + 'static>(
         &self,
         look_up: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -77,7 +74,7 @@ mod tests {
             let mut asked =
                 Box::pin(resolver.look_up(move || Ok(ended.lock().is_ok_and(|ended| ended.recv().is_ok()))));
             assert!(futures_util::poll!(asked.as_mut()).is_pending());
-            // The attempt is over, but the lookup is not.
+            // The attempt is over, the lookup is not.
         }
         let mut another = resolver.resolve("127.0.0.1");
         assert!(futures_util::poll!(another.as_mut()).is_pending(), "all threads are taken");

@@ -1,4 +1,4 @@
-//! Evaluates a response: success or error class, the kept text, and the wait before a retry. Pure.
+//! Evaluates a response: success or error class, the kept text, and the wait before a retry.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use super::super::storable;
 use super::super::{Captured, ErrorClass, Outcome, Report};
 use super::exchange::Response;
 
-/// Maximal bytes of a response from which values are picked.
+/// Of a response with picked values.
 const MAX_PICKED_FROM: usize = 1024 * 1024;
-/// Always read, because a connection can be reused if its response was read to its end.
+/// A connection can be reused if its response was read to the end.
 const MIN_READ: usize = 64 * 1024;
 
 pub(super) fn bytes_to_read(config: &HttpConfig) -> usize {
@@ -20,12 +20,11 @@ pub(super) fn bytes_to_read(config: &HttpConfig) -> usize {
     kept.max(if config.picks() { MAX_PICKED_FROM } else { MIN_READ })
 }
 
-/// Statuses after which the same request may succeed later.
+/// The same request may succeed later.
 pub(super) fn may_pass(status: u16) -> bool {
     matches!(status, 408 | 425 | 429 | 500..=599)
 }
 
-/// Evaluates a response that was read to its end or to the limit.
 pub(super) fn judge(config: &HttpConfig, response: &Response) -> Report {
     let mut report = if config.expects(response.status) {
         match pick(config, response) {
@@ -53,7 +52,6 @@ pub(super) fn judge(config: &HttpConfig, response: &Response) -> Report {
     report
 }
 
-/// The status with its reason phrase.
 fn shown(status: u16) -> String {
     http::StatusCode::from_u16(status).map_or_else(|_unknown| status.to_string(), |status| status.to_string())
 }
@@ -64,7 +62,7 @@ fn result(response: &Response, picked: Map<String, Value>) -> Value {
     Value::Object(result)
 }
 
-/// Picks the configured values, under `result` and `metrics`.
+/// Under `result` and `metrics`.
 fn pick(config: &HttpConfig, response: &Response) -> Result<Map<String, Value>, String> {
     let mut picked = Map::new();
     if !config.picks() {
@@ -104,7 +102,7 @@ fn pick(config: &HttpConfig, response: &Response) -> Result<Map<String, Value>, 
     Ok(picked)
 }
 
-/// Returns the kept text, with the count of dropped bytes, which marks a cut.
+/// The count of dropped bytes marks a cut.
 pub(super) fn kept(config: &HttpConfig, response: &Response) -> Captured {
     let read = u64::try_from(response.body.len()).unwrap_or(u64::MAX);
     let total_bytes = response.announced.unwrap_or(0).max(read + u64::from(response.is_cut));
@@ -124,13 +122,11 @@ pub(super) fn kept(config: &HttpConfig, response: &Response) -> Captured {
     Captured { head, tail: String::new(), total_bytes, dropped_bytes }
 }
 
-/// Removes unprintable characters from a word of a server and cuts it.
 fn brief(word: &str) -> String {
     word.chars().filter(char::is_ascii_graphic).take(20).collect()
 }
 
-/// The wait that the server requests: seconds, or a time that is compared with the server's own
-/// clock.
+/// In seconds, or a time by the server's own clock.
 fn retry_after(config: &HttpConfig, response: &Response) -> Option<Duration> {
     let wanted = response.retry_after.as_deref()?;
     let wait = if wanted.bytes().all(|byte| byte.is_ascii_digit()) && !wanted.is_empty() {

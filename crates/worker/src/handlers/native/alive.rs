@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::oneshot;
 
-/// Number of handlers that have not ended.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Count(Arc<AtomicUsize>);
 
@@ -16,7 +15,7 @@ impl Count {
     }
 }
 
-/// A handler holds this until it has completely ended.
+/// Held until the handler has completely ended.
 #[derive(Debug)]
 pub(super) struct Alive {
     count: Count,
@@ -24,7 +23,7 @@ pub(super) struct Alive {
 }
 
 impl Alive {
-    /// Returns the guard for a handler, and a receiver that resolves when the guard is dropped.
+    /// The receiver resolves when the guard is dropped.
     pub(super) fn new(count: &Count) -> (Self, oneshot::Receiver<std::convert::Infallible>) {
         let (gone, when_gone) = oneshot::channel();
         count.0.fetch_add(1, Ordering::AcqRel);

@@ -16,7 +16,7 @@ use super::super::capture::{Capture, Captured};
 use super::super::metrics::{MetricError, Metrics};
 use super::super::{Execution, storable};
 
-/// The context of one attempt. Clones are cheap and share the same context.
+/// The context of one attempt. Clones share it.
 #[derive(Clone)]
 pub struct Ctx(Arc<Inner>);
 
@@ -28,7 +28,7 @@ struct Inner {
     began: OnceLock<Instant>,
     stop: CancellationToken,
     log: Mutex<Capture>,
-    /// The reported metrics, and the reason of the first rejection.
+    /// Metrics, and the reason of the first rejection.
     metrics: Mutex<(Metrics, Option<MetricError>)>,
 }
 
@@ -63,7 +63,7 @@ impl Ctx {
         self.0.execution.timeout
     }
 
-    /// Returns the log. Later lines, from a task that the handler left behind, are only counted.
+    /// Later lines, from a task that the handler left behind, are only counted.
     pub(super) fn take_log(&self) -> Captured {
         std::mem::replace(&mut *self.log_lock(), Capture::new(0)).finish()
     }
@@ -73,17 +73,17 @@ impl Ctx {
         self.0.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the metrics. Later metrics are dropped.
+    /// Later metrics are dropped.
     pub(super) fn take_metrics(&self) -> (Metrics, Option<MetricError>) {
         std::mem::take(&mut *self.metrics_lock())
     }
 
     fn metrics_lock(&self) -> std::sync::MutexGuard<'_, (Metrics, Option<MetricError>)> {
-        // Every change leaves the metrics consistent.
+        // Every change leaves them consistent.
         self.0.metrics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The untyped arguments. The handler's typed arguments were deserialized from these.
+    /// The untyped arguments.
     #[must_use]
     pub fn raw_args(&self) -> &Value {
         &self.0.execution.args
@@ -135,7 +135,7 @@ impl Ctx {
         self.0.stop.is_cancelled()
     }
 
-    /// The token behind [`Ctx::cancelled`], for libraries that accept one.
+    /// The token behind [`Ctx::cancelled`].
     #[must_use]
     pub fn cancellation(&self) -> CancellationToken {
         self.0.stop.clone()
@@ -153,7 +153,7 @@ impl Ctx {
         self.0.deadline.saturating_duration_since(monotonic())
     }
 
-    /// The id of the run. All its attempts have the same id.
+    /// The id of the run, the same for all its attempts.
     #[must_use]
     pub fn run_id(&self) -> Uuid {
         self.0.execution.run_id
@@ -183,8 +183,7 @@ impl Ctx {
         self.0.execution.attempt
     }
 
-    /// The due time of the run. Compute "the day before" from this time and not from the current
-    /// time.
+    /// The due time of the run. Compute "the day before" from this time, not from the current time.
     #[must_use]
     pub fn fire_time(&self) -> DateTime<Utc> {
         self.0.execution.fire_time
@@ -202,15 +201,13 @@ impl Ctx {
         self.0.execution.catch_up
     }
 
-    /// The same for all attempts of a run. Send it to receivers, so that they can detect
-    /// repetitions.
+    /// The same for all attempts of a run. Receivers can detect repetitions by it.
     #[must_use]
     pub fn idempotency_key(&self) -> &str {
         &self.0.execution.idempotency_key
     }
 
-    /// W3C trace context of this attempt, in the trace that created the run. Pass it on to called
-    /// services.
+    /// W3C trace context of this attempt. Pass it on to called services.
     #[must_use]
     pub fn traceparent(&self) -> Option<&str> {
         self.0.execution.traceparent.as_deref()
@@ -237,7 +234,7 @@ impl fmt::Debug for Ctx {
     }
 }
 
-/// A native handler requested a secret that `handler_config.secrets` does not name.
+/// The requested secret is not in `handler_config.secrets`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("handler_config.secrets of the function does not name {name:?}")]
 pub struct SecretNotNamed {

@@ -11,7 +11,7 @@ use super::super::report::{Again, ErrorClass};
 ///
 /// Every error type converts into it with `?`: implementations of [`Error`], `anyhow::Error`, and
 /// plain text. The error then has the class `handler_error`, and the retry policy decides. It is
-/// deliberately not an [`Error`] itself, so that all of these conversions exist.
+/// not an [`Error`] itself, so that all of these conversions exist.
 ///
 /// ```
 /// use sched_worker::HandlerError;
@@ -33,8 +33,8 @@ pub struct HandlerError {
 }
 
 impl HandlerError {
-    /// An error with its own class. Keep the word stable over releases, because retry policies name
-    /// it (`non_retryable`) and users filter by it. `snake_case` is usual.
+    /// An error with its own class. Keep the word stable over releases: retry policies
+    /// (`non_retryable`) and user filters name it. `snake_case` is usual.
     pub fn new(class: &'static str, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { class: ErrorClass::Own(class), again: Again::AsThePolicySays, source: source.into() }
     }
@@ -44,18 +44,18 @@ impl HandlerError {
         Self { class: ErrorClass::HandlerError, again: Again::Never, source: source.into() }
     }
 
-    /// The arguments are unusable. Further attempts would get the same arguments.
+    /// The arguments are unusable, for every attempt.
     pub fn invalid_args(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { class: ErrorClass::InvalidArgs, again: Again::Never, source: source.into() }
     }
 
-    /// Returns the same error with another class; see [`HandlerError::new`].
+    /// Replaces the class; see [`HandlerError::new`].
     #[must_use]
     pub fn with_class(self, class: &'static str) -> Self {
         Self { class: ErrorClass::Own(class), ..self }
     }
 
-    /// Returns the same error, but without further attempts, regardless of the retry policy.
+    /// Excludes further attempts, regardless of the retry policy.
     #[must_use]
     pub fn no_retry(self) -> Self {
         Self { again: Again::Never, ..self }

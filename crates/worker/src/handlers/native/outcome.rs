@@ -10,13 +10,12 @@ use super::super::storable;
 use super::context::Ctx;
 use super::registry::Ending;
 
-/// Longer error messages are cut, in bytes.
+/// Longer error messages are cut.
 const MAX_MESSAGE_BYTES: usize = 16 * 1024;
 
-/// Longer backtraces of panics are cut, in bytes.
+/// Longer backtraces of panics are cut.
 const MAX_TRACEBACK_BYTES: usize = 64 * 1024;
 
-/// Why an attempt was stopped.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum StopReason {
     Cancelled,
@@ -34,7 +33,7 @@ impl StopReason {
         Report::ended(outcome, Some((class, &format!("{why}; {how}"))))
     }
 
-    /// A stopped attempt never succeeds, but its report keeps the returned value.
+    /// A stopped attempt never succeeds, but keeps the returned value.
     pub(super) fn after_return(self, returned: Report, ctx: &Ctx) -> Report {
         let how = match &returned.error_message {
             None => "returned within the grace period".to_owned(),
@@ -62,7 +61,7 @@ impl StopReason {
     }
 }
 
-/// Reports a handler that ended without being stopped, or whose task was aborted.
+/// The handler was not stopped, or its task was aborted.
 pub(super) fn judge(ended: Result<Ending, TaskError>) -> Report {
     match ended {
         Ok(Ending::Returned { result, note }) => {
@@ -89,7 +88,7 @@ pub(super) fn judge(ended: Result<Ending, TaskError>) -> Report {
     }
 }
 
-/// A configuration that the API would reject.
+/// The API would reject it.
 pub(super) fn invalid_config(mistakes: &[FieldError]) -> Report {
     let mistakes: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
     Report::failed(

@@ -1,9 +1,8 @@
 //! Catches panics of native handlers and their locations.
 //!
-//! The payload of a panic has the message, but only the panic hook knows the location. So this
-//! module installs a hook in front of the existing one. While the thread runs a handler, the hook
-//! records the location and prints nothing. It passes every other panic on. The location is in a
-//! thread local, because a panic is caught on the thread where it happened.
+//! Only the panic hook has the location. So this module installs a hook in front of the existing
+//! one. While the thread runs a handler, the hook records the location in a thread local; it passes
+//! every other panic on.
 
 use std::any::Any;
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -25,13 +24,12 @@ struct PanicSite {
 
 #[derive(Debug)]
 pub(super) struct Panic {
-    /// The panic message with its source location.
     pub(super) message: String,
     /// Present if `RUST_BACKTRACE` requests it.
     pub(super) backtrace: Option<String>,
 }
 
-/// Installs the hook in front of the existing one, once per process.
+/// Once per process.
 pub(super) fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -50,8 +48,7 @@ fn note(info: &PanicHookInfo<'_>) {
     SITE.with(|slot| *slot.borrow_mut() = Some(site));
 }
 
-/// Marks the thread while it runs a handler. A handler may run inside the call of another, so the
-/// mark restores the previous value.
+/// Calls may nest, so the mark restores the previous value.
 struct Mark(bool);
 
 impl Mark {
@@ -66,8 +63,6 @@ impl Drop for Mark {
     }
 }
 
-/// Runs a part of a handler.
-///
 /// A panic may leave data half-changed. The handler's own data is dropped with it. The author of
 /// the handler is responsible for shared data.
 pub(super) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {

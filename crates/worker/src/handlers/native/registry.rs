@@ -18,35 +18,27 @@ use super::context::Ctx;
 use super::error::HandlerError;
 use super::panics::{self, Panic};
 
-/// Larger results are not stored, as bytes of JSON.
+/// Larger results are not stored.
 const MAX_RESULT_BYTES: usize = 1024 * 1024;
 
-/// How a handler ended without being stopped.
 #[derive(Debug)]
 pub(super) enum Ending {
-    Returned {
-        result: Option<Value>,
-        /// Why the value was not stored.
-        note: Option<String>,
-    },
+    Returned { result: Option<Value>, note: Option<String> },
     Failed(HandlerError),
     Panicked(Panic),
 }
 
 pub(super) type Run = Pin<Box<dyn Future<Output = Ending> + Send>>;
 
-/// A handler without its types. It holds the [`Alive`] until it has completely ended.
+/// It holds the [`Alive`] until it has completely ended.
 pub(super) type Handler = Arc<dyn Fn(Ctx, Alive) -> Run + Send + Sync>;
 
-/// A name that cannot be registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegisterError {
     #[error("two handlers have the name {name:?}")]
     Duplicate { name: String },
-    /// The prefix is reserved for built-in handlers.
     #[error("{name:?} is not a valid handler name: names that begin with {prefix:?} are reserved for built-in handlers", prefix = sched_model::domain::built_in::PREFIX)]
     Reserved { name: String },
-    /// No function could ever name it.
     #[error("{name:?} is not a valid handler name: it {message}")]
     Name { name: String, message: String },
 }
@@ -58,7 +50,7 @@ impl Registry {
     /// Adds an asynchronous handler.
     ///
     /// # Errors
-    /// The name is already registered or is not valid.
+    /// The name is registered or invalid.
     pub fn add<F, Fut, A, R, E>(&mut self, name: &str, handler: F) -> Result<(), RegisterError>
     where
         F: Fn(Ctx, A) -> Fut + Send + Sync + 'static,
@@ -87,7 +79,7 @@ impl Registry {
     /// Adds a blocking handler, which runs on a separate thread.
     ///
     /// # Errors
-    /// The name is already registered or is not valid.
+    /// The name is registered or invalid.
     pub fn add_blocking<F, A, R, E>(&mut self, name: &str, handler: F) -> Result<(), RegisterError>
     where
         F: Fn(Ctx, A) -> Result<R, E> + Send + Sync + 'static,
@@ -102,7 +94,7 @@ impl Registry {
                 let handler = handler.clone();
                 Box::pin(async move {
                     let on_thread = tokio::task::spawn_blocking(move || {
-                        // The guard lives as long as the thread is in use: it is dropped last.
+                        // Dropped last: the guard lives as long as the thread is in use.
                         let _alive = alive;
                         let caught = panics::catch(|| match read_args(ctx.raw_args()) {
                             Ok(args) => ending(handler(ctx.clone(), args)),
@@ -110,8 +102,7 @@ impl Registry {
                         });
                         caught.unwrap_or_else(Ending::Panicked)
                     });
-                    // The thread catches panics. The remaining error is the shutdown of the
-                    // runtime.
+                    // The remaining error is the shutdown of the runtime.
                     on_thread.await.unwrap_or_else(|error| Ending::Failed(error.into()))
                 })
             }),
@@ -132,7 +123,6 @@ impl Registry {
         self.0.is_empty()
     }
 
-    /// Returns the names in alphabetical order.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.0.keys().map(String::as_str).collect();
@@ -153,8 +143,7 @@ impl fmt::Debug for Registry {
 
 fn read_args<A: DeserializeOwned>(args: &Value) -> Result<A, HandlerError> {
     A::deserialize(args).map_err(|error| {
-        // Deserializes again for the location of the error. Tracking it costs time, and most
-        // arguments are valid.
+        // Only for the location of the error: tracking it costs time.
         let placed = serde_path_to_error::deserialize::<_, A>(args).err();
         let text = placed.map_or_else(|| error.to_string(), |placed| placed.to_string());
         HandlerError::invalid_args(format!("the job's args do not fit the handler: {text}"))
@@ -182,7 +171,6 @@ fn fits(value: &Value) -> bool {
     serde_json::to_writer(Room(MAX_RESULT_BYTES), value).is_ok()
 }
 
-/// A writer that accepts so many bytes and discards them.
 struct Room(usize);
 
 impl io::Write for Room {

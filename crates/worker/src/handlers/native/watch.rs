@@ -1,15 +1,13 @@
 //! Detects handlers that block all of their threads.
 //!
-//! Each check starts an empty task on the threads of the handlers. If the task has not run by the
-//! next check, no thread was free in between. The worker logs this once and sets a metric until the
-//! task has run. It has no other effect.
+//! Each check starts an empty task on these threads. If it has not run by the next check, no thread
+//! was free. The worker logs this once and sets a metric until the task has run.
 
 use std::sync::{Mutex, PoisonError};
 
 use sched_runtime::tasks::{OwnedTask, spawn_owned_on};
 use tokio::runtime::Handle;
 
-/// The last started task.
 #[derive(Debug, Default)]
 pub(super) struct Watch(Mutex<Last>);
 

@@ -1,12 +1,10 @@
 //! The running attempts of this operating system process, with the program of each.
 //!
-//! Children belong to the process, not to the [`super::ProcessHandler`] that started them. So this
-//! table is global, and two handlers in one process (tests, several workers in one binary) do not
-//! take each other's programs for orphans. A program is in the table before any reader can see it:
-//! [`start`] holds a read lock from before the fork until it has inserted the entry, and
-//! [`while_none_starts`] gives the search for orphans a complete view. Locks are held for one fork
-//! or one scan of `/proc`, never across an await. A poisoned lock is taken over: every single
-//! change leaves the table consistent.
+//! Children belong to the process, not to a [`super::ProcessHandler`], so this table is global. A
+//! program is in the table before any reader can see it: [`start`] holds a read lock from before
+//! the fork until it has inserted the entry, and [`while_none_starts`] gives the search for orphans
+//! a complete view. Locks are held for one fork or one scan of `/proc`, never across an await. A
+//! poisoned lock is taken over: every single change leaves the table consistent.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,12 +19,10 @@ static RUNNING: Mutex<BTreeMap<Uuid, Identity>> = Mutex::new(BTreeMap::new());
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Attempt {
-    /// The id of the attempt, which marks the environment of its processes.
     pub(super) attempt_id: Uuid,
     pub(super) program: Identity,
 }
 
-/// Removes the attempt from the table when it is dropped.
 #[derive(Debug)]
 pub(super) struct Registration(Uuid);
 
@@ -40,7 +36,6 @@ fn table() -> MutexGuard<'static, BTreeMap<Uuid, Identity>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts the program of an attempt and inserts it into the table.
 pub(super) fn start<T>(
     attempt_id: Uuid,
     spawn: impl FnOnce() -> io::Result<(T, Identity)>,
@@ -51,7 +46,6 @@ pub(super) fn start<T>(
     Ok((spawned, Registration(attempt_id)))
 }
 
-/// Runs `look` while no program is being started.
 pub(super) fn while_none_starts<T>(look: impl FnOnce() -> T) -> T {
     let _still = STARTING.write().unwrap_or_else(PoisonError::into_inner);
     look()

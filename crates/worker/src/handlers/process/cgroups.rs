@@ -1,19 +1,17 @@
 //! Limits of memory, CPU time and processes, enforced by control groups of the kernel, version 2 or
 //! 1.
 //!
-//! [`Cgroups::probe`] checks once, when the worker starts, which controllers exist and whether the
-//! worker can create groups for them. An attempt with limits gets its own group in each needed
-//! hierarchy ([`attempt_groups`]). The child enters the group before it executes the program, so all
-//! descendants are in the group too. An attempt that requests an unavailable limit is rejected:
-//! nothing runs without its limits. Attempts without limits get no group, which would cost as much
-//! as a short program.
+//! [`Cgroups::probe`] checks once which controllers are usable. An attempt with limits gets its own
+//! group in each needed hierarchy ([`attempt_groups`]). The child enters the group before it
+//! executes the program, so all descendants are in the group too. An attempt that requests an
+//! unavailable limit is rejected. Attempts without limits get no group, which would cost as much as
+//! a short program.
 //!
-//! The permissions of the group's files, which belong to the worker's user, keep a program in its
-//! group and within its limits. A program of another user (`run_as`) cannot leave. A program of the
-//! worker's own user can leave on purpose.
+//! The group's files belong to the worker's user. So a program of another user (`run_as`) cannot
+//! leave; a program of the worker's own user can leave on purpose.
 //!
 //! Group names contain the identity of the worker process. The next worker with the same parent
-//! group empties and removes the groups of a killed worker.
+//! group removes the groups of a killed worker.
 
 mod attempt_groups;
 mod probe;
@@ -25,7 +23,6 @@ use uuid::Uuid;
 
 pub(super) use attempt_groups::{AttemptGroups, Entrance, tidy};
 
-/// Prefix of the names of this program's groups.
 const PREFIX: &str = "sched-";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +35,6 @@ enum Controller {
 impl Controller {
     const ALL: [Self; 3] = [Self::Memory, Self::Cpu, Self::Pids];
 
-    /// The name in the kernel's files.
     fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -56,14 +52,12 @@ impl Controller {
     }
 }
 
-/// Version of the kernel's interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {
     One,
     Two,
 }
 
-/// A usable controller and the parent group for it.
 #[derive(Debug, Clone)]
 struct Usable {
     controller: Controller,
@@ -71,17 +65,15 @@ struct Usable {
     base: PathBuf,
 }
 
-/// The control group support of this worker.
 #[derive(Debug)]
 pub(super) struct Cgroups {
     usable: Vec<Usable>,
     /// Why the other controllers are unusable.
     missing: Vec<String>,
-    /// Marks the worker process, see [`crate::handlers::process::orphans`].
+    /// See [`crate::handlers::process::orphans`].
     mark: String,
 }
 
-/// A limit cannot be enforced on this machine.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LimitError {
     #[error(
@@ -93,9 +85,8 @@ pub(super) enum LimitError {
 }
 
 impl Cgroups {
-    /// Probes the controllers below `root`, a path in the form of `/proc/self/cgroup`. The default
-    /// is the worker's own group. `mark` marks this process
-    /// ([`crate::handlers::process::orphans`]).
+    /// `root` is a path in the form of `/proc/self/cgroup`; the default is the worker's own group.
+    /// `mark` marks this process ([`crate::handlers::process::orphans`]).
     pub(super) fn probe(root: Option<&str>, mark: &str) -> Self {
         let (usable, missing) = probe::usable_controllers(root, &mark.replace(':', "_"));
         let found = Self { usable, missing, mark: mark.to_owned() };
@@ -103,17 +94,15 @@ impl Cgroups {
         found
     }
 
-    /// The enforceable limits, for the log.
     pub(super) fn names(&self) -> Vec<&'static str> {
         self.usable.iter().map(|one| one.controller.name()).collect()
     }
 
-    /// Why the other limits cannot be enforced.
     pub(super) fn missing(&self) -> &[String] {
         &self.missing
     }
 
-    /// Creates the groups of an attempt. `None` if it has no limits.
+    /// `None` if the attempt has no limits.
     pub(super) fn create(
         &self,
         attempt_id: Uuid,

@@ -1,9 +1,8 @@
 //! The confinement of a program: its user and its restrictions.
 //!
 //! A launching thread prepares it, because preparation looks up names ([`super::users`]) and
-//! creates groups. [`Confinement::enforce`] applies it in the forked child before exec, by plain
-//! system calls only. If a step fails, the child never executes the program, so no program runs
-//! with more rights than intended.
+//! creates groups. [`Confinement::enforce`] applies it between fork and exec, by plain system calls
+//! only. If a step fails, the child never executes the program.
 
 use std::ffi::CString;
 use std::io;
@@ -16,17 +15,14 @@ use sched_model::domain::handler_config::ProcessConfig;
 use super::cgroups::Entrance;
 use super::users::Identity;
 
-/// The first working directory of a program of another user, entered with that user's rights, which
-/// the worker need not have.
+/// Of a program of another user, entered with that user's rights, which the worker need not have.
 #[derive(Debug)]
 pub(super) enum Directory {
-    /// Its private directory, opened before the directory was given to the user.
+    /// Opened before it was given to the user.
     Open(OwnedFd),
-    /// The configured directory.
     Named(CString),
 }
 
-/// The restrictions that are applied in the child.
 #[derive(Debug)]
 pub(super) struct Confinement {
     other_user: Option<(Uid, Gid, Directory)>,
@@ -35,7 +31,7 @@ pub(super) struct Confinement {
 }
 
 impl Confinement {
-    /// `own` is the private directory of a program of another user, if the program starts there.
+    /// `own` is the private directory, if a program of another user starts there.
     pub(super) fn new(
         config: &ProcessConfig,
         identity: Option<&Identity>,
@@ -52,12 +48,11 @@ impl Confinement {
         Ok(Self { other_user, no_new_privs: config.no_new_privs, entrance })
     }
 
-    /// Applies the confinement to the calling process. Allocates nothing and takes no lock.
+    /// Allocates nothing and takes no lock.
     pub(super) fn enforce(&self) -> io::Result<()> {
         // First, while the process still has the worker's rights.
         self.entrance.enter()?;
-        // A core dump can contain secrets and fill disks, and the machine's configuration decides
-        // where it goes.
+        // A core dump can contain secrets and fill disks.
         setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
         if let Some((uid, gid, directory)) = &self.other_user {
             become_user(*uid, *gid)?;
@@ -74,7 +69,7 @@ impl Confinement {
     }
 }
 
-/// Drops every user and group but these permanently, and verifies it.
+/// Drops all other users and groups permanently, and verifies it.
 #[expect(
     unsafe_code,
     reason = "the wrappers of the C library reach for its list of threads, which a forked child must not"
@@ -92,8 +87,7 @@ fn become_user(uid: Uid, gid: Gid) -> io::Result<()> {
     // SAFETY: plain system calls with numbers, pointers to local numbers, and a null pointer for an
     // empty list of groups.
     let others = unsafe {
-        // Ambient capabilities would survive the change. A kernel without them fails, which is
-        // harmless.
+        // They would survive the change. A kernel without them fails, which is harmless.
         syscall(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
         done(syscall(SYS_setgroups, 0, std::ptr::null::<u32>()))?;
         done(syscall(SYS_setresgid, gid, gid, gid))?;
@@ -116,8 +110,7 @@ mod tests {
 
     #[test]
     fn unchanged_user_is_a_failure() {
-        // The kernel reads this number as "unchanged": the calls succeed, for root and for
-        // processes that may set groups.
+        // The kernel reads this number as "unchanged": the calls succeed for root.
         let nobody = std::thread::spawn(|| become_user(Uid::from_raw(u32::MAX), Gid::from_raw(u32::MAX)));
         let error = nobody.join().unwrap().unwrap_err();
         assert_eq!(error.raw_os_error(), Some(nix::libc::EPERM));

@@ -1,17 +1,14 @@
 //! Pool of private directories that later attempts can reuse.
 //!
-//! On file systems that search recently freed inodes, creating and removing two directories costs a
-//! short attempt more than its program. So a directory that a program left unchanged gets a new
-//! name and new arguments when the next attempt begins. Unchanged means: by the kernel's
-//! timestamps, nothing was added or modified since the worker filled the directory. Because these
-//! timestamps are coarse, the directory must also be empty and private to this user. All other
-//! directories are removed, including those that belonged to another user, that held a result, or
-//! whose attempt left a process that could not be killed.
+//! On some file systems, creating and removing two directories costs a short attempt more than its
+//! program. So the next attempt reuses a directory that a program left unchanged, with a new name.
+//! Unchanged means: by the kernel's timestamps, nothing was added or modified since the worker
+//! filled the directory. Because these timestamps are coarse, the directory must also be empty and
+//! private to this user. All other directories are removed, including those that belonged to
+//! another user, that held a result, or whose attempt left a process that could not be killed.
 //!
-//! The pool keeps at most as many directories as there are running attempts, and only for a short
-//! time. A spare has its worker in its name, like all private directories, so the next worker
-//! removes those of a killed worker. The lock is held for a push or a pop, never for a file
-//! operation.
+//! There are at most as many spares as running attempts. A spare has its worker in its name, so the
+//! next worker removes those of a killed worker. The lock is never held for a file operation.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
@@ -25,25 +22,21 @@ use std::time::{Duration, Instant};
 use nix::fcntl::OFlag;
 use sched_runtime::monotonic_clock::monotonic;
 
-/// Name of the working directory.
 pub(super) const WORK: &str = "work";
 
-/// A spare that was not used for this long is removed.
+/// Unused for this long.
 const UNWANTED_AFTER: Duration = Duration::from_secs(2);
 
-/// The spare directories of a worker.
 #[derive(Debug, Default)]
 pub(super) struct DirPool {
     kept: Mutex<Vec<SpareDir>>,
-    /// Number of running attempts.
     in_use: AtomicUsize,
 }
 
-/// An attempt that has a private directory.
 #[derive(Debug)]
 pub(super) struct InUse(Arc<DirPool>);
 
-/// An unused private directory. Dropping it removes the directory.
+/// Dropping it removes the directory.
 #[derive(Debug)]
 pub(super) struct SpareDir {
     path: PathBuf,
@@ -53,12 +46,12 @@ pub(super) struct SpareDir {
     is_taken: bool,
 }
 
-/// The state of a private directory and of its working directory right after they were filled.
+/// State right after the directory and its working directory were filled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Snapshot([(u64, u64, i64, i64); 2]);
 
 impl Snapshot {
-    /// Reads the state of the directory that is open as `folder`, and of its working directory.
+    /// `folder` is open at `path`.
     pub(super) fn at(folder: &impl AsFd, path: &Path) -> io::Result<Self> {
         let outer = File::from(folder.as_fd().try_clone_to_owned()?).metadata()?;
         let work = fs::symlink_metadata(path.join(WORK))?;
@@ -67,19 +60,18 @@ impl Snapshot {
 }
 
 impl DirPool {
-    /// Counts an attempt.
     pub(super) fn used(self: &Arc<Self>) -> InUse {
         self.in_use.fetch_add(1, Ordering::Relaxed);
         InUse(self.clone())
     }
 
-    /// Renames a spare, if there is one, and returns it opened.
+    /// Renames a spare and returns it opened.
     pub(super) fn take(&self, path: &Path) -> Option<OwnedFd> {
         let mut spare = self.kept().pop()?;
         fs::rename(&spare.path, path).ok()?;
         spare.path = path.to_owned();
-        // If it is not the same directory, another process has put it there. Dropping the value
-        // removes it.
+        // If it is another directory, another process has put it there. Dropping the value removes
+        // it.
         let folder = open_folder(path).ok()?;
         let metadata = File::from(folder.try_clone().ok()?).metadata().ok()?;
         if id_of(&metadata) != spare.file || !is_private(&metadata) {
@@ -89,8 +81,7 @@ impl DirPool {
         Some(folder)
     }
 
-    /// Returns spares that were not used for a while. Dropping them removes the directories, which
-    /// blocks the thread.
+    /// Dropping them removes the directories, which blocks the thread.
     pub(super) fn unwanted(&self) -> Vec<SpareDir> {
         let is_unwanted = |spare: &mut SpareDir| monotonic().duration_since(spare.since) > UNWANTED_AFTER;
         self.kept().extract_if(.., is_unwanted).collect()
@@ -102,9 +93,8 @@ impl DirPool {
 }
 
 impl InUse {
-    /// Keeps the directory at `path` for reuse and returns whether it did. Conditions: other
-    /// attempts are running, `path` is still the directory that is open as `folder`, and it
-    /// contains only an empty working directory.
+    /// Conditions: other attempts are running, `path` is still the directory that is open as
+    /// `folder`, and it contains only an empty working directory.
     pub(super) fn keep(&self, path: &Path, folder: &impl AsFd) -> bool {
         let others = self.0.in_use.load(Ordering::Relaxed).saturating_sub(1);
         if self.0.kept().len() >= others {
@@ -125,13 +115,13 @@ impl Drop for InUse {
 impl Drop for SpareDir {
     fn drop(&mut self) {
         if !self.is_taken {
-            // An error has no receiver here. The next worker that starts tries again.
+            // The next worker that starts tries again.
             let (Ok(()) | Err(_)) = remove(&self.path);
         }
     }
 }
 
-/// Returns the identity of the directory, if it is empty.
+/// Only if the directory is empty.
 fn empty(path: &Path, folder: &impl AsFd) -> io::Result<(u64, u64)> {
     let other = || io::Error::from(io::ErrorKind::DirectoryNotEmpty);
     let opened = File::from(folder.as_fd().try_clone_to_owned()?).metadata()?;
@@ -150,8 +140,7 @@ fn empty(path: &Path, folder: &impl AsFd) -> io::Result<(u64, u64)> {
     Ok(id_of(&opened))
 }
 
-/// Removes a directory that contains only its working directory, or anything that replaced it.
-/// Never follows links.
+/// Also removes anything that replaced the working directory. Never follows links.
 fn remove(path: &Path) -> io::Result<()> {
     let is_folder = fs::symlink_metadata(path)?.is_dir();
     let removed =
@@ -160,7 +149,7 @@ fn remove(path: &Path) -> io::Result<()> {
     removed.and_then(|()| fs::remove_dir(path)).or_else(|_| fs::remove_dir_all(path))
 }
 
-/// Opens a directory. Fails for links and other kinds of files.
+/// Fails for links and other kinds of files.
 pub(super) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     let flags = (OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits();
     Ok(OpenOptions::new().read(true).custom_flags(flags).open(path)?.into())
@@ -170,7 +159,7 @@ fn id_of(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Whether it is a directory of this user without access for other users.
+/// A directory of this user without access for other users.
 fn is_private(metadata: &Metadata) -> bool {
     metadata.is_dir()
         && metadata.mode() & 0o7777 == 0o700
@@ -183,7 +172,6 @@ mod tests {
 
     use super::*;
 
-    /// A filled directory of an attempt.
     struct Used {
         path: PathBuf,
         folder: OwnedFd,

@@ -2,8 +2,8 @@
 //! never passed on as a whole.
 //!
 //! Precedence, highest first: variables about the attempt, variables that the function sets,
-//! variables that it inherits by name, and a few fixed ones. `sched_model::domain::handler_config`
-//! has rejected dangerous names before this module runs. Pure.
+//! variables that it inherits by name, and fixed ones. `sched_model::domain::handler_config` has
+//! rejected dangerous names.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -16,15 +16,14 @@ use super::orphans::{ATTEMPT_MARK, WORKER_MARK};
 use super::users::Identity;
 use super::workspace::Workspace;
 
-/// The search path for bare program names, and the `PATH` of every process.
+/// Also the `PATH` of every process.
 pub const SAFE_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Data of the worker for the variables of every attempt.
 #[derive(Debug)]
 pub(super) struct Worker {
-    /// The worker's environment, of which a function may name variables.
+    /// A function may name variables of it.
     pub(super) inherited: BTreeMap<OsString, OsString>,
-    /// The worker's mark, see [`crate::handlers::process::orphans`].
+    /// See [`crate::handlers::process::orphans`].
     pub(super) mark: String,
 }
 
@@ -76,7 +75,6 @@ pub(super) fn variables(
     Ok(all)
 }
 
-/// Variables that describe the attempt.
 fn about(execution: &Execution) -> [(&'static str, String); 9] {
     [
         ("SCHED_JOB_ID", execution.job_id.to_string()),

@@ -1,12 +1,11 @@
 //! Assembles the program of an attempt and starts it, on threads that live long enough.
 //!
-//! Linux kills the program when the *thread* that started it ends (PDEATHSIG). This is how programs
-//! die with a killed worker. So the starting threads must outlive all programs. Threads of the
-//! async runtime's blocking pool end when idle, and its workers can become such threads.
-//! [`Launcher`] therefore keeps a few separate threads, which end with it. Starting a program takes
-//! a good part of a millisecond, which also does not delay the runtime's threads. An attempt
-//! borrows its launcher, so no program outlives its thread. If the receiver of a started program is
-//! gone, the program is dropped, which kills it.
+//! Linux kills the program when the *thread* that started it ends (PDEATHSIG), so programs die with
+//! a killed worker. So the starting threads must outlive all programs. Threads of the async
+//! runtime's blocking pool end when idle, and its workers can become such threads. [`Launcher`]
+//! therefore keeps a few separate threads. An attempt borrows its launcher, so no program outlives
+//! its thread. If the receiver of a started program is gone, the program is dropped, which kills
+//! it.
 
 use std::ffi::OsString;
 use std::io;
@@ -28,13 +27,11 @@ use super::spawn::Program;
 use super::start_error::StartError;
 use super::workspace::Workspace;
 
-/// Limit of launching threads. More threads than processors gain nothing.
+/// More threads than processors gain nothing.
 const MAX_THREADS: usize = 4;
-/// Limit of attempts that wait for a launching thread. The worker's slots are the real limit; this
-/// keeps the queue finite.
+/// Keeps the queue finite. The worker's slots are the real limit.
 const QUEUE: usize = 64;
 
-/// Prepares an attempt on a launching thread.
 pub(super) type Prepare = Box<dyn FnOnce() -> Result<PreparedProgram, StartError> + Send>;
 
 #[derive(Debug)]
@@ -50,7 +47,6 @@ type StartResult = Result<(Running, Workspace), StartError>;
 struct Job {
     attempt_id: Uuid,
     prepare: Prepare,
-    /// Watches the program's pipes and exit.
     runtime: Handle,
     reply: oneshot::Sender<StartResult>,
 }
@@ -77,7 +73,6 @@ impl Launcher {
         Ok(Self { jobs })
     }
 
-    /// Starts a program on one of the threads.
     pub(super) async fn start(&self, attempt_id: Uuid, prepare: Prepare) -> StartResult {
         let (reply, answer) = oneshot::channel();
         let job = Job { attempt_id, prepare, runtime: Handle::current(), reply };
@@ -88,7 +83,7 @@ impl Launcher {
     }
 }
 
-/// One thread waits for a job and holds the lock. The other threads wait for the lock.
+/// The waiting thread holds the lock. The other threads wait for the lock.
 fn next(queue: &Mutex<mpsc::Receiver<Job>>) -> Option<Job> {
     queue.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv()
 }
@@ -101,18 +96,16 @@ fn launch(job: Job) {
         Ok((Running::start(program, attempt_id, confinement, cgroup)?, workspace))
     });
     if let Err(unwanted) = reply.send(started) {
-        // The attempt was dropped: dropping the program kills it and removes its files.
+        // Dropping the program kills it and removes its files.
         drop(unwanted);
     }
 }
 
-/// The file of the program that the function names.
 pub(super) fn path(config: &ProcessConfig) -> Result<PathBuf, StartError> {
     config.program.as_deref().map_or_else(|| Ok(PathBuf::from("/bin/sh")), find)
 }
 
-/// Assembles the program of an attempt. A program of another user enters its directory after it has
-/// become that user.
+/// A program of another user enters its directory after the change of user.
 pub(super) fn program(
     context: &ProgramContext<'_>,
     path: PathBuf,
@@ -127,8 +120,7 @@ pub(super) fn program(
             ["-c", script, "sh"].map(OsString::from).into_iter().chain(own_args).collect()
         }
     };
-    // A file and not a pipe: the worker need not write to it, and a program that does not read it
-    // causes no error.
+    // A file and not a pipe: a program that does not read it causes no error.
     let stdin = workspace.take_args().filter(|_| config.stdin == StdinSource::Args);
     let env = environment::variables(context, workspace)?;
     let cwd = working_directory(config, workspace)?;
@@ -143,8 +135,7 @@ fn working_directory(config: &ProcessConfig, workspace: &Workspace) -> Result<Pa
     }
 }
 
-/// Resolves the file of a program: an absolute path as it is, otherwise the first executable of
-/// that name in the safe path.
+/// A bare name is searched in the safe path.
 fn find(program: &str) -> Result<PathBuf, StartError> {
     if program.starts_with('/') {
         let path = PathBuf::from(program);

@@ -1,18 +1,15 @@
 //! Finds and kills the orphans of an attempt: background processes, processes that moved to their
 //! own session, and processes that forked twice to lose their parent.
 //!
-//! A process group contains neither of the latter two. On Linux, descent covers all of them: the
-//! worker is the subreaper of its descendants, so a process that loses its parent becomes a child
-//! of the worker. Children of the worker that are not the program of an attempt are therefore
-//! orphans, or the root of a tree of orphans. The mark in the environment identifies their attempt,
-//! or the session does. Processes that emptied the environment and left the session are assigned by
-//! exclusion: see [`owner`].
+//! On Linux, descent covers all of them: the worker is the subreaper of its descendants, so a
+//! process that loses its parent becomes a child of the worker. Children of the worker that are not
+//! the program of an attempt are therefore orphans. The mark in the environment identifies their
+//! attempt, or the session does, or exclusion: see [`owner`].
 //!
-//! The async runtime waits for the programs. This module reaps only orphans, each by its pid, so it
-//! steals no exit status. It never touches processes in the worker's own session: other code of
-//! this process may have started them and wait for them. Such code must not give its children their
-//! own session while attempts run. All functions read `/proc` without blocking for long, and return
-//! a list of survivors rather than hang.
+//! This module reaps only orphans, each by its pid, so it steals no exit status from the async
+//! runtime. It never touches processes in the worker's own session: other code of this process may
+//! wait for them. Such code must not give its children their own session while attempts run. All
+//! functions return a list of survivors rather than hang.
 
 use std::io;
 use std::time::Duration;
@@ -26,24 +23,22 @@ use super::attempts::{self, Attempt};
 use super::cgroups::AttemptGroups;
 use super::procfs::{self, Identity, Stat};
 
-/// Marks every process of an attempt. This module reads it from `/proc`.
+/// Read from `/proc`.
 pub(super) const ATTEMPT_MARK: &str = "SCHED_ATTEMPT_ID";
-/// Identifies the worker process of an attempt, so that orphans of a dead worker can be
-/// distinguished from those of live workers.
+/// Distinguishes orphans of dead workers from those of live workers.
 pub(super) const WORKER_MARK: &str = "SCHED_WORKER_PROCESS";
 
-/// Pauses between checks while killed processes die, two seconds in total. Killed processes usually
-/// die in well under one millisecond, so only the first pauses are common.
+/// While killed processes die, two seconds in total. Most die in well under one millisecond.
 const PAUSES_MS: [u64; 12] = [1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
-/// Makes this process, instead of init, adopt the orphans below it, for the rest of its life.
+/// For the rest of the life of this process.
 pub(super) fn adopt_orphans() -> io::Result<()> {
     #[cfg(target_os = "linux")]
     nix::sys::prctl::set_child_subreaper(true)?;
     Ok(())
 }
 
-/// The value that marks processes of this worker process and installation.
+/// Of this worker process and installation.
 pub(super) fn mark_of_this_process(installation: &str) -> String {
     let own = own_pid();
     mark(
@@ -61,8 +56,7 @@ fn own_pid() -> i32 {
     nix::unistd::getpid().as_raw()
 }
 
-/// Kills every process on this machine that a dead worker of this installation started, and returns
-/// their number. Processes of other installations are never touched.
+/// Returns their number. Only workers of this installation on this machine.
 pub(super) fn kill_orphans_of_dead_workers(own_mark: &str) -> usize {
     let mut killed = 0;
     for stat in procfs::all().into_iter().filter_map(procfs::stat) {
@@ -74,13 +68,12 @@ pub(super) fn kill_orphans_of_dead_workers(own_mark: &str) -> usize {
     killed
 }
 
-/// Whether a mark names a dead worker of this machine and installation.
+/// On this machine and of this installation.
 pub(super) fn is_mark_of_dead_worker(mark: &str, own_mark: &str) -> bool {
     is_of_dead_worker(mark, own_mark, procfs::stat)
 }
 
-/// Whether a mark has the pid namespace and the installation of the own mark, and names a worker
-/// that is gone.
+/// The pid namespace and the installation must be the own ones.
 fn is_of_dead_worker(mark: &str, own_mark: &str, look_up: impl Fn(i32) -> Option<Stat>) -> bool {
     let (Some((space, pid, start, installation)), Some((own_space, _, _, own_installation))) =
         (parts(mark), parts(own_mark))
@@ -105,11 +98,9 @@ fn parts(mark: &str) -> Option<(&str, &str, &str, &str)> {
 #[derive(Debug, Clone, Copy)]
 struct Orphan {
     stat: Stat,
-    /// The attempt that its environment names.
     mark: Option<Uuid>,
 }
 
-/// Returns the orphans among these children.
 fn orphans(children: Vec<i32>, running: &[Attempt]) -> Vec<Orphan> {
     // Without the own session to compare with, no process counts as an orphan.
     let Ok(own_session) = getsid(None) else { return Vec::new() };
@@ -126,11 +117,11 @@ fn mark_on(pid: i32) -> Option<Uuid> {
     procfs::variable(pid, ATTEMPT_MARK).and_then(|id| Uuid::parse_str(&id).ok())
 }
 
-/// Returns the running attempt that an orphan belongs to.
+/// The running attempt that an orphan belongs to.
 ///
 /// An orphan without a mark and outside every session may belong to any attempt that started before
 /// it. It is assigned to the last of these attempts, once it is the only one left. So no running
-/// attempt loses a live process, and no process leaks.
+/// attempt loses a live process.
 fn owner(orphan: &Orphan, running: &[Attempt]) -> Option<Uuid> {
     let by_mark = running.iter().find(|attempt| Some(attempt.attempt_id) == orphan.mark);
     let by_session = || running.iter().find(|attempt| attempt.program.pid == orphan.stat.session);
@@ -145,8 +136,7 @@ fn owner(orphan: &Orphan, running: &[Attempt]) -> Option<Uuid> {
     }
 }
 
-/// Returns the living orphans of an attempt and their descendants. Reaps the zombies among all
-/// orphans.
+/// Includes their descendants. Reaps the zombies among all orphans.
 pub(super) fn of(attempt_id: Uuid) -> Vec<Identity> {
     // The kernel makes orphans children of the first thread, and other threads start the programs.
     let adopted = || procfs::adopted(own_pid());
@@ -180,9 +170,7 @@ pub(super) fn of(attempt_id: Uuid) -> Vec<Identity> {
 
 /// Kills orphans of ended attempts, reaps the dead ones and returns the number of killed processes.
 ///
-/// An attempt does this itself when it ends normally. An attempt that was dropped because its lease
-/// was lost leaves zombies, and processes that were forked while it was killed. So the worker also
-/// repeats this periodically.
+/// Only a dropped attempt leaves zombies, and processes that were forked while it was killed.
 pub(super) fn tidy() -> usize {
     // Programs of dropped attempts are still children of the thread that started them.
     let children = || procfs::children(own_pid());
@@ -209,22 +197,20 @@ pub(super) fn tidy() -> usize {
     })
 }
 
-/// Reaps a dead orphan, whose exit status has no reader.
 fn reap(pid: i32) {
-    // Errors are ignored: the entry is gone, or other code has reaped it.
+    // The entry is gone, or other code has reaped it.
     let _ = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG));
 }
 
-/// Sends a signal to one particular process. Returns whether it still existed.
+/// Returns whether the process still existed.
 pub(super) fn send(to: Identity, signal: Signal) -> bool {
     let is_still_it =
         to.start == 0 || procfs::stat(to.pid).is_some_and(|now| now.identity == to && !now.is_zombie);
-    // A process that is gone needs no signal, and a process of another user appears among the
-    // survivors.
+    // The process may be gone. A process of another user appears among the survivors.
     is_still_it && kill(Pid::from_raw(to.pid), signal).is_ok()
 }
 
-/// Kills the orphans of an attempt until there are no more. Returns those that could not be killed.
+/// Repeats until there are no more. Returns the survivors.
 pub(super) async fn kill_all_of(attempt_id: Uuid) -> Vec<Identity> {
     for pause in PAUSES_MS {
         let strays = of(attempt_id);
@@ -234,18 +220,16 @@ pub(super) async fn kill_all_of(attempt_id: Uuid) -> Vec<Identity> {
         for stray in &strays {
             send(*stray, Signal::SIGKILL);
         }
-        // There is no notification of the death of a process that is not a child. Children need
-        // reaping afterwards.
+        // Only children notify the worker of their death. Children need reaping afterwards.
         tokio::time::sleep(Duration::from_millis(pause)).await;
     }
     of(attempt_id)
 }
 
-/// Kills every process in the control groups of an attempt. Returns those that could not be killed.
+/// Returns the survivors.
 pub(super) async fn kill_all_in(cgroup: &AttemptGroups) -> Vec<Identity> {
     for pause in PAUSES_MS {
-        // Kill before listing the members: a kill of the whole group by the kernel misses no
-        // process, a list may.
+        // Kill before listing: the kernel's kill of the group misses no process, a list may.
         cgroup.kill();
         if cgroup.members().is_empty() {
             return Vec::new();
@@ -276,18 +260,18 @@ mod tests {
         let (a, b) = (attempt(A, 100, 50), attempt(B, 200, 70));
         type Case<'a> = (Option<Uuid>, i32, u64, &'a [Attempt], Option<Uuid>);
         let table: &[Case<'_>] = &[
-            // The mark wins.
+            // By the mark.
             (Some(A), 200, 80, &[a, b], Some(A)),
             (Some(B), 999, 80, &[a, b], Some(B)),
-            // The session decides if the environment was emptied.
+            // By the session, if the environment was emptied.
             (None, 100, 80, &[a, b], Some(A)),
             (None, 200, 80, &[a, b], Some(B)),
-            // Exclusion decides if the process also left the session.
+            // By exclusion, if the process also left the session.
             (None, 999, 60, &[a, b], Some(A)),
             (None, 999, 80, &[a, b], None),
             (None, 999, 80, &[a], Some(A)),
             (Some(GONE), 999, 80, &[b], Some(B)),
-            // A process that is older than every attempt belongs to none of them.
+            // Older than every attempt.
             (None, 999, 40, &[a, b], None),
             (Some(GONE), 999, 40, &[a], None),
             (None, 999, 80, &[], None),

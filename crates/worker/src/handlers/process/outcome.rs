@@ -11,7 +11,7 @@ use sched_model::domain::handler_config::ResourceLimits;
 
 use super::supervise::{Ending, StopReason, TimeLimits};
 
-/// Evaluates an ending. The caller adds output, result and times.
+/// The caller adds output, result and times.
 pub(super) fn judge(ending: &Ending, time_limits: TimeLimits, success: &BTreeSet<u8>) -> Report {
     match ending {
         Ending::Exited(Ok(status)) => judge_exit(*status, success),
@@ -40,8 +40,7 @@ pub(super) fn judge(ending: &Ending, time_limits: TimeLimits, success: &BTreeSet
     }
 }
 
-/// Changes a failure to `out_of_memory` if the kernel killed a process of the attempt at its memory
-/// limit.
+/// Changes a failure to `out_of_memory` after a kill at the memory limit.
 pub(super) fn with_memory_kills(
     report: Report,
     kills: u64,
@@ -104,7 +103,7 @@ mod tests {
     #[test]
     fn exit_status_determines_the_report() {
         use {ErrorClass as C, Outcome as O};
-        // Wait status: exit code in the second byte, signal in the first, 128 for a core dump.
+        // Exit code in the second byte, signal in the first, 128 for a core dump.
         let table = [
             (0, (O::Succeeded, Some(0), None, "")),
             (4 << 8, (O::Succeeded, Some(4), None, "")),

@@ -1,13 +1,10 @@
 //! Files of programs that run as another user: accessed with that user's rights, never with the
 //! worker's.
 //!
-//! The private directory of such a program belongs to its user. The user may rename it, replace it
-//! by a link, or change the permissions of its contents. A worker that followed with more rights
-//! could be led to any file. So while a thread accesses such a directory, it has the file rights of
-//! that user only (`setfsuid`). It also drops the capabilities that bypass file permissions, which
-//! a worker that is not root keeps when it changes users. It gets its own rights back before it
-//! does anything else, also after a panic. This needs only the right to change users, where reading
-//! the files of other users directly would need more.
+//! The user may rename the private directory or replace it by a link, and so lead a worker with
+//! more rights to any file. So while a thread accesses such a directory, it has the file rights of
+//! that user only (`setfsuid`). It also drops the capabilities that bypass file permissions. It
+//! gets its own rights back before it does anything else, also after a panic.
 
 use std::fs;
 use std::io;
@@ -16,10 +13,9 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{Gid, Uid};
 
-/// Accesses files with the rights of their owner.
+/// With the rights of the owner.
 ///
-/// The supplementary groups remain the worker's, so a reader must check the owner of the files that
-/// it finds.
+/// The supplementary groups remain the worker's, so a reader must check the owner of the files.
 #[cfg(target_os = "linux")]
 pub(super) fn as_owner<T>((uid, gid): (Uid, Gid), act: impl FnOnce() -> T) -> io::Result<T> {
     use nix::unistd::{setfsgid, setfsuid};
@@ -38,10 +34,9 @@ pub(super) fn as_owner<T>((uid, gid): (Uid, Gid), act: impl FnOnce() -> T) -> io
         }
     }
 
-    /// After a change of credentials the process is dumpable again, depending on the machine's
-    /// configuration.
+    /// A change of credentials can make the process dumpable again.
     fn hide() {
-        // It only fails for invalid values.
+        // Fails only for invalid values.
         let (Ok(()) | Err(_)) = nix::sys::prctl::set_dumpable(false);
     }
 
@@ -51,7 +46,7 @@ pub(super) fn as_owner<T>((uid, gid): (Uid, Gid), act: impl FnOnce() -> T) -> io
     }
     let own = capabilities(None)?;
     let _own_again = OwnAgain(own);
-    // These calls return the previous value only; an invalid number changes nothing.
+    // These calls return no error; an invalid number changes nothing.
     setfsgid(gid);
     setfsuid(uid);
     // For root, the kernel drops these automatically.
@@ -75,8 +70,7 @@ pub(super) fn as_owner<T>(_: (Uid, Gid), _: impl FnOnce() -> T) -> io::Result<T>
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Removes a directory of another user, even if the user has moved it. `folder` is the open
-/// directory itself, wherever `path` leads now.
+/// Removes a directory even if its user has moved it. `folder` is the open directory itself.
 pub(super) fn remove(folder: &impl AsFd, path: &Path, owner: (Uid, Gid)) -> io::Result<()> {
     as_owner(owner, || empty(&through(folder, path)))??;
     // In a directory like /tmp only the owner may remove it.
@@ -153,8 +147,7 @@ mod tests {
         fs::write(&file, "x").unwrap();
         fs::set_permissions(place.path(), PermissionsExt::from_mode(0o711)).unwrap();
         fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
-        // A separate thread, which no other test uses afterwards: the changes affect this thread
-        // only.
+        // The changes affect this thread only, which no other test uses afterwards.
         let tried = std::thread::spawn(move || {
             let held = CapabilitySet::DAC_OVERRIDE | CapabilitySet::SETUID | CapabilitySet::SETGID;
             let worker = rustix::thread::Uid::from_raw(OTHER_USER + 1);

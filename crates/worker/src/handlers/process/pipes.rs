@@ -1,9 +1,7 @@
 //! Reads the output of a process all the time, so that the process never blocks on a full pipe.
 //!
-//! [`Capture`] bounds the kept bytes; the other bytes are read and counted. The state is in this
-//! module's types and not in the futures, so every read may be cancelled at any time without losing
-//! a byte. Waiting for the end of a pipe always has a deadline: a process that inherited it may
-//! hold it open forever.
+//! The state is not in the futures, so cancelling a read loses no byte. Waiting for the end of a
+//! pipe always has a deadline: a process that inherited it may hold it open forever.
 
 use std::future::Future;
 use std::time::Duration;
@@ -16,7 +14,7 @@ use super::super::capture::{Capture, Captured};
 use super::super::storable::Decoder;
 use super::running::Running;
 
-/// Bytes per read. A pipe holds 64 KiB.
+/// A pipe holds 64 KiB.
 const READ_BYTES: usize = 16 * 1024;
 
 #[derive(Debug)]
@@ -26,7 +24,7 @@ pub(super) struct Pipes {
 }
 
 impl Pipes {
-    /// Takes the pipes of a process. Keeps at most `limit` bytes of each and sends live output.
+    /// At most `limit` bytes of each pipe.
     pub(super) fn of(running: &mut Running, limit: u64, live: &Live) -> Self {
         let (stdout, stderr) = running.take_output();
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -37,12 +35,10 @@ impl Pipes {
         }
     }
 
-    /// Reads until both streams have ended.
     async fn read(&mut self) {
         tokio::join!(self.stdout.read(), self.stderr.read());
     }
 
-    /// Reads while `work` runs.
     pub(super) async fn read_during<T>(&mut self, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
         tokio::select! {
@@ -52,16 +48,13 @@ impl Pipes {
         work.await
     }
 
-    /// Reads the remaining output for a limited time.
     pub(super) async fn drain(&mut self, limit: Duration) {
-        // The timeout is normal if another process holds the pipe open. The bytes read so far are
-        // kept.
+        // Another process may hold the pipe open. The bytes read so far are kept.
         if tokio::time::timeout(limit, self.read()).await.is_err() {
             tracing::debug!("pipe still open at the end of an attempt");
         }
     }
 
-    /// Closes the pipes and returns the kept stdout and stderr.
     pub(super) fn finish(self) -> (Captured, Captured) {
         (self.stdout.kept.finish(), self.stderr.kept.finish())
     }
@@ -76,8 +69,7 @@ struct Stream<R> {
     buffer: Vec<u8>,
 }
 
-/// Sends a stream as live output. All live output of a process passes here, so filters for watchers
-/// belong here.
+/// All live output of a process passes here, so filters belong here.
 #[derive(Debug)]
 struct LiveStream {
     name: &'static str,

@@ -1,8 +1,7 @@
 //! Reads data about processes from `/proc`.
 //!
-//! A process may vanish between two reads, so results are an `Option` or a list that may be
-//! incomplete, and there are no errors. Without `/proc` all results are empty. A pid alone does not
-//! identify a process, because the kernel reuses pids. [`Identity`] adds the start time.
+//! A process may vanish between two reads, so results may be incomplete, and there are no errors.
+//! The kernel reuses pids, so [`Identity`] adds the start time.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,7 +15,6 @@ pub(super) struct Identity {
     pub(super) start: u64,
 }
 
-/// Fields of `/proc/<pid>/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stat {
     pub(super) identity: Identity,
@@ -27,13 +25,13 @@ pub(super) struct Stat {
 }
 
 pub(super) fn stat(pid: i32) -> Option<Stat> {
-    // The error is irrelevant: an unreadable process is gone.
+    // An unreadable process is gone.
     let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
     parse_stat(&String::from_utf8_lossy(&text))
 }
 
-/// `pid (name) state ppid pgrp session …`. The name may contain blanks and parentheses, so the
-/// fields are counted from the last parenthesis.
+/// `pid (name) state ppid pgrp session …`. The name may contain parentheses, so fields are counted
+/// from the last one.
 fn parse_stat(text: &str) -> Option<Stat> {
     let (pid, rest) = text.split_once(' ')?;
     let (_, rest) = rest.rsplit_once(") ")?;
@@ -41,14 +39,13 @@ fn parse_stat(text: &str) -> Option<Stat> {
     let is_zombie = matches!(fields.next()?, "Z" | "X");
     let mut number = || fields.next()?.parse::<i32>().ok();
     let (parent, group, session) = (number()?, number()?, number()?);
-    // The start time is field 22 of the file; six were taken, counting the name.
+    // Field 22 of the file; six were taken, counting the name.
     let start = fields.nth(15)?.parse().ok()?;
     Some(Stat { identity: Identity { pid: pid.parse().ok()?, start }, parent, group, session, is_zombie })
 }
 
-/// Returns the pids of the children of a process.
 pub(super) fn children(parent: i32) -> Vec<i32> {
-    // A kernel may lack these files. Then the parent of every process is checked.
+    // A kernel may lack these files.
     if !Path::new("/proc/thread-self/children").exists() {
         return all()
             .into_iter()
@@ -63,9 +60,8 @@ pub(super) fn children(parent: i32) -> Vec<i32> {
     found
 }
 
-/// Returns the pids of adopted children: the kernel makes orphans children of the first thread. The
-/// list also contains children that the first thread itself started. This reads one file, not one
-/// per thread.
+/// The kernel makes orphans children of the first thread. The list also contains children that the
+/// first thread itself started. This reads one file, not one per thread.
 pub(super) fn adopted(parent: i32) -> Vec<i32> {
     // A kernel may lack these files.
     match fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")) {
@@ -74,13 +70,12 @@ pub(super) fn adopted(parent: i32) -> Vec<i32> {
     }
 }
 
-/// Returns all descendants of a process.
 pub(super) fn descendants(ancestor: i32) -> Vec<Stat> {
     let mut found: Vec<Stat> = Vec::new();
     let mut to_ask = vec![ancestor];
     while let Some(parent) = to_ask.pop() {
         for child in children(parent).into_iter().filter_map(stat) {
-            // A pid that is reused during the search could form a cycle.
+            // A reused pid could form a cycle.
             if !found.iter().any(|known| known.identity == child.identity) {
                 to_ask.push(child.identity.pid);
                 found.push(child);
@@ -99,8 +94,7 @@ fn numbers_in(directory: &str) -> Vec<i32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Value of a variable in the initial environment of a process. `None` for a zombie, which has no
-/// environment.
+/// From the initial environment. `None` for a zombie.
 pub(super) fn variable(pid: i32, name: &str) -> Option<String> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     environment.split(|byte| *byte == 0).find_map(|entry| {
@@ -109,7 +103,7 @@ pub(super) fn variable(pid: i32, name: &str) -> Option<String> {
     })
 }
 
-/// Identifies the pid namespace: the same pid is another process in another container.
+/// The same pid is another process in another container.
 pub(super) fn namespace() -> String {
     let link = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     link.to_string_lossy().chars().filter(char::is_ascii_digit).collect()

@@ -1,17 +1,14 @@
 //! The programs that functions may start: the operator's list (`WORKER_PROGRAMS`).
 //!
-//! Tenants write functions, but the machine belongs to its operator. Without a list, functions
-//! start any program, as the worker's user or one of [`super::users`]. With a list, they start
-//! listed programs only; this includes the shell of `shell: true`. The check compares the list with
-//! the file that would run, with all links resolved, so neither another spelling nor a tenant's
-//! link bypasses it. The worker then starts exactly this file under this name. So a link that
-//! changes after the check has no effect, and a tenant cannot choose the name by which a multi-call
-//! program selects its function. A link that is itself on the list is started by its own name: the
-//! list accepts its target.
+//! Without a list, functions start any program, as the worker's user or one of [`super::users`]. A
+//! list includes the shell of `shell: true`. The check resolves all links, so neither another
+//! spelling nor a tenant's link bypasses it. The worker then starts exactly this file under this
+//! name. So a link that changes after the check has no effect, and a tenant cannot choose the name
+//! by which a multi-call program selects its function. A link that is itself on the list is started
+//! by its own name.
 //!
-//! Only the started program is checked. The programs that it starts in turn are not restricted, so
-//! a list with interpreters, `env` or similar programs restricts nothing. The check runs on
-//! launching threads and caches nothing, so changes on the machine take effect with the next
+//! The programs that a program starts are not restricted, so a list with interpreters or `env`
+//! restricts nothing. Nothing is cached, so changes on the machine take effect with the next
 //! attempt.
 
 use std::fmt;
@@ -71,10 +68,9 @@ impl FromStr for Entry {
 }
 
 impl Entry {
-    /// Returns the name under which the program may be started. `file` is the resolved file, and
-    /// `link` the path that names it.
+    /// Returns the name to start. `file` is the resolved file, and `link` the path that names it.
     fn admits<'a>(&self, link: &'a Path, file: &'a Path) -> Option<&'a Path> {
-        // An entry that does not exist or is unreadable matches nothing.
+        // An unreadable entry matches nothing.
         match self {
             Self::File(path) => {
                 let named = place_of(path).ok()?;
@@ -87,16 +83,15 @@ impl Entry {
 }
 
 impl ProgramList {
-    /// Parses a list. An empty list permits nothing.
+    /// An empty list permits nothing.
     ///
     /// # Errors
-    /// Returns the first invalid item. Whether the file exists is checked when a program is
-    /// started.
+    /// The first invalid item. Files are checked when a program is started.
     pub fn parse<T: AsRef<str>>(items: &[T]) -> Result<Self, ProgramListError> {
         items.iter().map(|item| item.as_ref().parse()).collect::<Result<_, _>>().map(Some).map(Self)
     }
 
-    /// Returns the path by which a program must be started. `program` is absolute.
+    /// Returns the path to start. `program` is absolute.
     pub(super) fn permits(&self, program: PathBuf) -> Result<PathBuf, ProgramRefused> {
         let Some(entries) = &self.0 else { return Ok(program) };
         let found = place_of(&program).and_then(|link| Ok((link, program.canonicalize()?)));
@@ -111,7 +106,7 @@ impl ProgramList {
     }
 }
 
-/// Resolves a path, except its last component if that is a link.
+/// Keeps the last component if that is a link.
 fn place_of(path: &Path) -> std::io::Result<PathBuf> {
     match (path.parent(), path.components().next_back()) {
         (Some(folder), Some(Component::Normal(name))) => Ok(folder.canonicalize()?.join(name)),

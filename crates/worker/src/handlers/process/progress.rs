@@ -1,11 +1,9 @@
 //! Progress of a program, read from a file while the program runs.
 //!
-//! A program writes lines to the file named by `SCHED_PROGRESS_FILE`, as often as it likes. The
-//! last complete line counts. Progress only serves people who watch the attempt: lines between two
-//! reads, or right before the end, are not reported, and invalid text is skipped. The program may
-//! be hostile, so the file is opened like the result file, and only its end is read. Secrets are
-//! removed from a line before it is parsed, so a line that is incomplete at either end is ignored.
-//! The file of a short attempt is never read.
+//! The last complete line of `SCHED_PROGRESS_FILE` counts. Lines between two reads, or right before
+//! the end, are not reported. The program may be hostile, so the file is opened like the result
+//! file, and only its end is read. Secrets are removed from a line before it is parsed, so a line
+//! that is incomplete at either end is ignored.
 
 use std::convert::Infallible;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -20,19 +18,16 @@ use super::super::{Live, storable};
 use super::ownership;
 use super::result_file::open_program_file;
 
-/// Name of the progress file.
 pub(super) const PROGRESS: &str = "progress";
-/// Pause between two reads.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The same if another user owns the file, because each read switches to that user's rights.
+/// Each read switches to the rights of another owner.
 const INTERVAL_AS_OWNER: Duration = Duration::from_secs(5);
-/// Bytes that are read from the end of the file.
+/// From the end of the file.
 const READ: u32 = 4096;
 
-/// A parsed line: a leading percentage from 0 to 100, and the remaining text.
+/// Percentage from 0 to 100, and the remaining text.
 type ProgressLine = (Option<f32>, String);
 
-/// Follows the progress file of one attempt.
 #[derive(Debug)]
 pub(super) struct Follower {
     folder: Option<Arc<OwnedFd>>,
@@ -41,13 +36,12 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// `folder` is the private directory of the attempt, and `owner` its owner if it is another
-    /// user. Without a directory the follower sends nothing.
+    /// `owner` is the owner of the directory if it is another user. Without a directory the
+    /// follower sends nothing.
     pub(super) fn new(folder: Option<OwnedFd>, owner: Option<(Uid, Gid)>, live: &Live) -> Self {
         Self { folder: folder.map(Arc::new), owner, live: live.clone() }
     }
 
-    /// Sends new progress until it is dropped.
     pub(super) async fn follow(self) -> Infallible {
         let Some(folder) = self.folder.filter(|_| self.live.is_heard()) else {
             return std::future::pending().await;
@@ -58,7 +52,7 @@ impl Follower {
             tokio::time::sleep(pause).await;
             let (folder, owner) = (folder.clone(), self.owner);
             let polled = tokio::task::spawn_blocking(move || poll(&folder, owner, seen)).await;
-            // If the file is unreadable now, the next read may succeed.
+            // The next read may succeed.
             let Ok(Ok(Some((version, line)))) = polled else { continue };
             seen = Some(version);
             if let Some(line) = line.filter(|line| sent.as_ref() != Some(line)) {
@@ -73,7 +67,7 @@ impl Follower {
 /// Inode, modification time and length.
 type FileVersion = (u64, i64, i64, u64);
 
-/// Returns the last complete line of the file, if the file exists and differs from `seen`.
+/// `None` if the file equals `seen`.
 fn poll(
     folder: &OwnedFd,
     owner: Option<(Uid, Gid)>,
@@ -97,8 +91,7 @@ fn poll(
     Ok(Some((version, last_line(&end, skipped > 0))))
 }
 
-/// Returns the last complete line with text. `end` is the end of a file, which may begin
-/// `in_a_line`.
+/// `end` is the end of a file, which may begin `in_a_line`.
 fn last_line(end: &[u8], in_a_line: bool) -> Option<String> {
     let text = storable::text(end);
     let (whole, _) = text.rsplit_once('\n')?;
@@ -106,7 +99,7 @@ fn last_line(end: &[u8], in_a_line: bool) -> Option<String> {
     Some(whole.lines().map(str::trim).rfind(|line| !line.is_empty())?.to_owned())
 }
 
-/// Parses a line: `40`, `40%` and `40% of the tables` have a percentage, `40 tables` has none.
+/// `40`, `40%` and `40% of the tables` have a percentage, `40 tables` has none.
 fn read(line: &str) -> ProgressLine {
     let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let number = first.strip_suffix('%').or((rest.is_empty()).then_some(first));

@@ -1,7 +1,7 @@
 //! The result file of a program, which may be hostile.
 //!
 //! The file is opened without following links and without waiting, must be a regular file, and is
-//! read up to a limit. [`super::progress`] opens the progress file in the same way.
+//! read up to a limit.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,13 +16,11 @@ use serde_json::Value;
 
 use super::super::storable;
 
-/// Larger results are ignored.
 const MAX_RESULT_BYTES: u64 = 1024 * 1024;
 
-/// Name of the result file.
 pub(super) const RESULT: &str = "result.json";
 
-/// Why a file of the program was ignored.
+/// The file of the program was ignored.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileProblem {
     #[error("it cannot be read: {0}")]
@@ -37,7 +35,7 @@ pub(super) enum FileProblem {
     NotJson(serde_json::Error),
 }
 
-/// Reads the result file in a directory. The file must belong to `owner`, if given.
+/// The file must belong to `owner`, if given.
 pub(super) fn read_result(folder: &OwnedFd, owner: Option<Uid>) -> Result<Option<Value>, FileProblem> {
     let Some(file) = open_program_file(folder, RESULT, owner)? else { return Ok(None) };
     let bytes = read_limited(file)?;
@@ -47,14 +45,14 @@ pub(super) fn read_result(folder: &OwnedFd, owner: Option<Uid>) -> Result<Option
     serde_json::from_slice(&bytes).map(|value| Some(storable::json(value))).map_err(FileProblem::NotJson)
 }
 
-/// Opens a file that the program may have written, if it exists. It must be a regular file, and
-/// belong to `owner`, if given.
+/// The program may have written the file. It must be a regular file, and belong to `owner`, if
+/// given.
 pub(super) fn open_program_file(
     folder: &OwnedFd,
     name: &str,
     owner: Option<Uid>,
 ) -> Result<Option<File>, FileProblem> {
-    // O_NONBLOCK: otherwise opening a FIFO would wait for a writer forever.
+    // O_NONBLOCK: opening a FIFO would wait for a writer forever.
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let file = match openat(folder, name, flags, Mode::empty()) {
         Ok(file) => File::from(file),
@@ -74,8 +72,7 @@ pub(super) fn open_program_file(
 
 fn read_limited(file: File) -> Result<Vec<u8>, FileProblem> {
     let mut bytes = Vec::new();
-    // Reading one byte beyond the limit detects a file that is too large. Its size could change
-    // after a check.
+    // One byte beyond the limit detects a large file. A size could change after a check.
     file.take(MAX_RESULT_BYTES + 1).read_to_end(&mut bytes).map_err(FileProblem::Unreadable)?;
     if bytes.len() as u64 > MAX_RESULT_BYTES { Err(FileProblem::TooLarge) } else { Ok(bytes) }
 }

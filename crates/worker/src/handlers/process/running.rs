@@ -1,7 +1,6 @@
 //! A running program of an attempt with its descendants, from fork to end.
 //!
-//! [`Running`] starts the program as the leader of a new session and process group, signals its
-//! tree, and is its only waiter. If it is dropped before the end is known, it kills the whole tree
+//! [`Running`] is the only waiter of the program. Dropping it before the end kills the whole tree
 //! at once. Signals go only to pids that cannot have been reused: to the process group while the
 //! program is not reaped, and to other processes only after a check of their start time.
 
@@ -26,21 +25,19 @@ use crate::handlers::process::orphans;
 #[derive(Debug)]
 pub(super) struct Running {
     child: Child,
-    /// Its stdout and stderr, until they are taken.
     output: Option<(Receiver, Receiver)>,
     program: Identity,
     attempt_id: Uuid,
-    /// The exit status was taken, so another process may have the pid now.
+    /// Another process may have the pid now.
     has_exited: bool,
-    /// There is no process of the attempt left to kill.
+    /// No process of the attempt is left to kill.
     is_over: bool,
-    /// The control groups of the attempt, if it has limits.
     cgroup: Option<AttemptGroups>,
     _registration: Registration,
 }
 
 impl Running {
-    /// Starts a program in its confinement. Blocks until it has begun.
+    /// Blocks until the program has begun.
     pub(super) fn start(
         program: Program,
         attempt_id: Uuid,
@@ -50,7 +47,7 @@ impl Running {
         let spawned = attempts::start(attempt_id, || {
             let spawned = start_contained(&program, confinement)?;
             let pid = spawned.child.pid().ok_or(io::ErrorKind::NotFound)?;
-            // It cannot have been reaped yet, so this is the program.
+            // Not reaped yet, so this is the program.
             let identity = procfs::stat(pid).map_or(Identity { pid, start: 0 }, |stat| stat.identity);
             Ok(((spawned, identity), identity))
         });
@@ -76,24 +73,23 @@ impl Running {
         }
     }
 
-    /// Returns the output pipes, or `None` if they were taken before.
+    /// `None` if they were taken before.
     pub(super) fn take_output(&mut self) -> (Option<Receiver>, Option<Receiver>) {
         self.output.take().unzip()
     }
 
-    /// Waits for the program to exit. Cancel-safe, and may be called again.
+    /// Cancel-safe, and may be called again.
     pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await?;
         self.has_exited = true;
         Ok(status)
     }
 
-    /// Sends SIGTERM to all processes of the attempt.
     pub(super) fn terminate(&self) {
         self.signal_tree(Signal::SIGTERM);
     }
 
-    /// Kills all processes of the attempt that can be found now.
+    /// Only processes that can be found now.
     pub(super) fn kill_tree(&self) {
         if fault_injection::stands(Fence::JobKill) {
             self.signal_tree(Signal::SIGKILL);
@@ -106,8 +102,8 @@ impl Running {
             // Listed before the signal: afterwards they may no longer be descendants.
             let below = procfs::descendants(self.program.pid);
             others.extend(below.iter().filter(|s| s.group != self.program.pid).map(|s| s.identity));
-            // While the program is not reaped, its pid and process group belong to it. The only
-            // possible error is that no process is left.
+            // The pid and process group belong to the program until it is reaped. The only possible
+            // error is that no process is left.
             let _ = killpg(Pid::from_raw(self.program.pid), signal);
         }
         others.extend(orphans::of(self.attempt_id));
@@ -120,8 +116,7 @@ impl Running {
         }
     }
 
-    /// Members of the control group outside the program's process group, which gets signals as a
-    /// whole.
+    /// Outside the program's process group, which gets signals as a whole.
     fn others_in_group(&self) -> Vec<Identity> {
         let members = self.cgroup.as_ref().map(AttemptGroups::members).unwrap_or_default();
         let is_other = |member: &Identity| {
@@ -130,25 +125,22 @@ impl Running {
         members.into_iter().filter(is_other).collect()
     }
 
-    /// How many processes the kernel killed at the memory limit.
     pub(super) fn memory_kills(&self) -> u64 {
         self.cgroup.as_ref().map_or(0, AttemptGroups::memory_kills)
     }
 
-    /// Whether any process other than the program is alive.
+    /// A process other than the program is alive.
     pub(super) fn has_strays(&self) -> bool {
         let in_group = || self.cgroup.as_ref().is_some_and(|cgroup| !cgroup.members().is_empty());
         !orphans::of(self.attempt_id).is_empty() || in_group()
     }
 
-    /// Reaps dead orphans of all attempts.
     pub(super) fn reap_zombies(&self) {
-        // The search for orphans reaps. Living orphans may live on, because their program still
-        // runs.
+        // The search reaps. Living orphans may live on, because their program still runs.
         drop(orphans::of(self.attempt_id));
     }
 
-    /// Kills all remaining processes. Returns a note for people if a process could not be killed.
+    /// Returns a note for people about survivors.
     pub(super) async fn kill_strays(&mut self) -> Option<String> {
         if !fault_injection::stands(Fence::JobKill) {
             self.is_over = true;

@@ -1,16 +1,14 @@
 //! Starts a process from the description of a program, and waits for it.
 //!
-//! There are two implementations. `direct`, on Linux: the child borrows the worker's memory until
-//! it executes the program, so a start costs the same however much memory and however many threads
-//! the worker has. Copying the memory for each attempt (fork) took most of a short attempt's time,
-//! mainly afterwards, when every thread faulted its pages back. `portable`, on other systems and on
-//! kernels before 5.3, is the runtime's own. The first start decides, by trying. A child that
-//! becomes another user never shares the worker's memory: operations that this user may apply to
-//! the child (stop it, read its memory where the machine allows it) would apply to the worker.
+//! `direct`, on Linux: the child borrows the worker's memory until it executes the program, so the
+//! cost of a start does not depend on the memory and threads of the worker. A copy of the memory
+//! (fork) took most of a short attempt's time. `portable`, on other systems and on kernels before
+//! 5.3, is the runtime's own. The first start decides, by trying. A child that becomes another user
+//! never shares the worker's memory: operations that this user may apply to the child (stop it,
+//! read its memory) would apply to the worker.
 //!
-//! Both run the same code in the child before exec and return the same pipes. In both, a child that
-//! fails on its way never executes a program. This module kills only children that no other code
-//! knows yet.
+//! In both, a child that fails before exec never executes a program. This module kills only
+//! children that no other code knows yet.
 
 #[cfg(target_os = "linux")]
 mod direct;
@@ -25,20 +23,18 @@ use std::process::ExitStatus;
 
 use tokio::net::unix::pipe::Receiver;
 
-/// The program to start.
 #[derive(Debug)]
 pub(super) struct Program {
-    /// Absolute path of the file.
+    /// Absolute.
     pub(super) path: PathBuf,
-    /// Arguments without the program name.
+    /// Without the program name.
     pub(super) args: Vec<OsString>,
-    /// The complete environment.
+    /// Complete.
     pub(super) env: BTreeMap<OsString, OsString>,
     pub(super) cwd: PathBuf,
-    /// Standard input. `None` for an empty one.
+    /// `None` for an empty one.
     pub(super) stdin: Option<File>,
-    /// The child becomes another user before exec, and enters its working directory as that user.
-    /// `enter` does both.
+    /// `enter` changes the user and enters the working directory as that user.
     pub(super) runs_as_other_user: bool,
 }
 
@@ -49,7 +45,7 @@ pub(super) struct NewChild {
     pub(super) stderr: Receiver,
 }
 
-/// A child process. Dropping it neither kills it nor waits for it.
+/// Dropping it neither kills the process nor waits for it.
 #[derive(Debug)]
 pub(super) enum Child {
     #[cfg(target_os = "linux")]
@@ -57,9 +53,8 @@ pub(super) enum Child {
     Portable(tokio::process::Child),
 }
 
-/// Starts a program. The child runs `enter` before exec. If `enter` fails, this call fails and no
-/// program runs. Blocks until the child has executed the program. Must be called within the
-/// runtime.
+/// The child runs `enter` before exec. If `enter` fails, no program runs. Blocks until the child
+/// has executed the program. Must be called within the runtime.
 ///
 /// # Safety
 /// `enter` may make plain system calls only: no allocation, no lock, no panic. It runs in the child
@@ -82,7 +77,7 @@ pub(super) unsafe fn spawn(
 }
 
 impl Child {
-    /// The pid. It is valid until the exit status is taken.
+    /// Valid until the exit status is taken.
     pub(super) fn pid(&self) -> Option<i32> {
         match self {
             #[cfg(target_os = "linux")]
@@ -91,8 +86,7 @@ impl Child {
         }
     }
 
-    /// Waits for the end and takes the exit status. Cancel-safe, and may be called again, also
-    /// afterwards.
+    /// Cancel-safe, and may be called again, also after the end.
     pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
         match self {
             #[cfg(target_os = "linux")]
@@ -129,7 +123,6 @@ mod tests {
     type Enter = fn() -> io::Result<()>;
     type Spawn = unsafe fn(&Program, Enter) -> io::Result<NewChild>;
 
-    /// Both implementations with one signature.
     const WAYS: [(&str, Spawn); 2] = [
         ("direct", |program, enter| unsafe { direct::spawn(program, &enter) }),
         ("portable", |program, enter| unsafe { portable::spawn(program, enter) }),
@@ -174,8 +167,8 @@ mod tests {
             let (status, out, _) = ended(unsafe { spawn(&program, || Ok(())) }.unwrap()).await;
             for line in out.lines() {
                 let (name, mask) = line.split_once(":\t").unwrap();
-                // Signals that the worker handles or ignores. The test may have been started with
-                // other signals ignored.
+                // The worker handles or ignores these. Other signals may have been ignored before
+                // the test.
                 let ours = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGPIPE, Signal::SIGCHLD];
                 let ours: u64 = ours.iter().map(|signal| 1 << (*signal as u64 - 1)).sum();
                 assert_eq!(u64::from_str_radix(mask, 16).unwrap() & ours, 0, "{way}: {name}");

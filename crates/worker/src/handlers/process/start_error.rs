@@ -11,7 +11,6 @@ use super::environment::SAFE_PATH;
 use super::programs::ProgramRefused;
 use super::users::RunAsError;
 
-/// Why a program did not start.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StartError {
     #[error("handler_config is not valid: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]

@@ -1,10 +1,8 @@
 //! Waits for a process to end, or stops it.
 //!
-//! On timeout or cancellation: first the soft signal to the process group, then a grace period in
-//! which the *whole* group may clean up, then the kill of the tree. This module decides when to
-//! signal, `orphans` and `running` know how. Every wait is bounded. Zombies that descendants of the
-//! process leave to the worker are reaped every few seconds, so that they cannot accumulate during
-//! a long attempt.
+//! On timeout or cancellation: first the soft signal to the process group, then a grace period for
+//! the *whole* group, then the kill of the tree. Every wait is bounded. Zombies are reaped every
+//! few seconds, so that they cannot accumulate during a long attempt.
 
 use std::io;
 use std::process::ExitStatus;
@@ -16,16 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::running::Running;
 
-/// Interval of reaping while an attempt runs.
 const REAP_PERIOD: Duration = Duration::from_secs(5);
-/// Interval of checks of the group during the grace period. There is no notification of an empty
-/// group.
+/// There is no notification of an empty group.
 const GRACE_POLL: Duration = Duration::from_millis(20);
-/// A killed process is gone within milliseconds, unless the kernel itself is stuck on a disk or a
-/// network share.
+/// A killed process is gone within milliseconds, unless the kernel is stuck on a disk or a network
+/// share.
 const KILL_WAIT: Duration = Duration::from_secs(5);
 
-/// Time limits of an attempt.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TimeLimits {
     /// Until the soft signal.
@@ -36,14 +31,13 @@ pub(super) struct TimeLimits {
 
 #[derive(Debug)]
 pub(super) enum Ending {
-    /// The process exited without being stopped.
+    /// Not stopped by the worker.
     Exited(io::Result<ExitStatus>),
-    /// The worker stopped the process.
     Stopped {
         reason: StopReason,
-        /// Whether a process outlived the grace period.
+        /// A process outlived the grace period.
         killed: bool,
-        /// Exit status. `None` if even the kill has not ended the process yet.
+        /// `None` if the process outlived the kill.
         status: Option<ExitStatus>,
     },
 }
@@ -60,7 +54,6 @@ pub(super) enum StopReason {
     Cancelled,
 }
 
-/// Waits for the process to exit, and stops it when it times out or is cancelled.
 pub(super) async fn until_it_ends(
     running: &mut Running,
     time_limits: TimeLimits,
@@ -82,15 +75,14 @@ pub(super) async fn until_it_ends(
     if killed {
         running.kill_tree();
     }
-    // Neither an error nor a timeout changes the outcome: the process was stopped. A note names the
-    // survivors.
+    // Neither an error nor a timeout changes the outcome. A note names the survivors.
     let status = timeout(KILL_WAIT, running.wait()).await.ok().and_then(Result::ok);
     Ending::Stopped { reason, killed, status }
 }
 
-/// Waits, without a deadline, until the process has exited and has no survivors.
+/// Without a deadline, until the process and all survivors are gone.
 async fn everything_gone(running: &mut Running) {
-    // The caller waits again and then gets the same status or the same error.
+    // The caller waits again and gets the same result.
     if running.wait().await.is_err() {
         return;
     }

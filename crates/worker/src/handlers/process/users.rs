@@ -1,11 +1,9 @@
-//! The users that functions may run as: the configured name, looked up on this machine and compared
-//! with the operator's list (`WORKER_RUN_AS`).
+//! The users that functions may run as: the operator's list (`WORKER_RUN_AS`), compared with the
+//! machine.
 //!
-//! Tenants write functions, but the users of the machine belong to its operator: no function runs
-//! as a user that is not listed, and root cannot be listed. The check first resolves names to
-//! numbers and then compares numbers, so another spelling does not bypass it. It runs on launching
-//! threads, because looking up a name may use the network. It caches nothing, so a changed group
-//! takes effect with the next attempt.
+//! Root cannot be listed. The check resolves names to numbers and then compares numbers, so another
+//! spelling does not bypass it. It runs on launching threads, because looking up a name may use the
+//! network. It caches nothing, so a changed group takes effect with the next attempt.
 
 use std::ffi::CString;
 use std::fmt;
@@ -15,15 +13,14 @@ use std::str::FromStr;
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 use sched_model::domain::handler_config::RunAs;
 
-/// Numbers of the capabilities for running programs as another user: change the owner of files,
-/// send signals, change the user.
+/// Change the owner of files, send signals, change the user.
 const NEEDED: [(u32, &str); 4] = [(0, "CAP_CHOWN"), (5, "CAP_KILL"), (6, "CAP_SETGID"), (7, "CAP_SETUID")];
 
 #[derive(Debug, Clone)]
 pub(super) struct Identity {
     pub(super) uid: Uid,
     pub(super) gid: Gid,
-    /// Name and home of the user, if the machine knows them.
+    /// Name and home, if the machine knows them.
     pub(super) account: Option<(String, PathBuf)>,
 }
 
@@ -40,10 +37,9 @@ struct Entry {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunAsListError {
-    /// A part is missing, or there are too many.
     #[error("{0:?} is neither a user nor user:group")]
     Shape(String),
-    /// Root, or the number that means no change.
+    /// Root, or the number for no change.
     #[error("{0:?} names root or no user at all; functions cannot run as it")]
     Never(String),
 }
@@ -72,7 +68,7 @@ impl RunAsList {
     /// Parses a list.
     ///
     /// # Errors
-    /// Returns the first invalid item. Whether the user exists is checked when an attempt needs it.
+    /// The first invalid item. Users are checked when an attempt needs them.
     pub fn parse<T: AsRef<str>>(items: &[T]) -> Result<Self, RunAsListError> {
         items.iter().map(|item| item.as_ref().parse()).collect::<Result<_, _>>().map(Self)
     }
@@ -101,7 +97,6 @@ impl fmt::Display for RunAsList {
     }
 }
 
-/// Why a function cannot run as its configured user.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RunAsError {
     #[error(
@@ -127,7 +122,6 @@ pub(super) enum RunAsError {
 }
 
 impl Identity {
-    /// Looks up the configured user, if the list permits it.
     pub(super) fn of(run_as: &RunAs, permitted: &RunAsList) -> Result<Self, RunAsError> {
         if permitted.0.is_empty() {
             return Err(RunAsError::NoUserPermitted(run_as.user.clone()));
@@ -159,7 +153,7 @@ impl Identity {
     }
 }
 
-/// Root's number, or -1, which means "unchanged" to the kernel.
+/// Root, or -1, which means "unchanged" to the kernel.
 fn is_forbidden(number: u32) -> bool {
     number == 0 || number == u32::MAX
 }
@@ -168,7 +162,6 @@ fn number(name: &str) -> Option<u32> {
     name.parse().ok()
 }
 
-/// Looks up the account of a user by name or number.
 fn account_of(user: &str) -> Result<Option<User>, RunAsError> {
     let found = match number(user) {
         Some(uid) => User::from_uid(Uid::from_raw(uid)),
@@ -177,7 +170,6 @@ fn account_of(user: &str) -> Result<Option<User>, RunAsError> {
     found.map_err(|source| RunAsError::LookUp { name: user.to_owned(), source })
 }
 
-/// The number of a listed user, if the user exists.
 fn uid_of(user: &str) -> Option<Uid> {
     match number(user) {
         Some(uid) => Some(Uid::from_raw(uid)),
@@ -194,22 +186,21 @@ fn group_of(name: &str) -> Result<Gid, RunAsError> {
     found.map(|group| group.gid).ok_or_else(|| RunAsError::NoSuchGroup(name.to_owned()))
 }
 
-/// Whether a group is one of the user's own.
 fn is_member(user: &User, gid: Gid) -> bool {
     let listed = || {
         let name = CString::new(user.name.as_str()).ok()?;
-        // If the groups of a user are unreadable, only the primary group counts.
+        // If the groups are unreadable, only the primary group counts.
         getgrouplist(&name, user.gid).ok().map(|groups| groups.contains(&gid))
     };
     user.gid == gid || listed().unwrap_or(false)
 }
 
-/// Capabilities that this process lacks to run programs as other users.
+/// For programs of other users.
 fn missing_capabilities() -> Vec<&'static str> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let held = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    // Without that file, on systems other than Linux, being root decides.
+    // On systems other than Linux, being root decides.
     let held = held.unwrap_or(if nix::unistd::geteuid().is_root() { u64::MAX } else { 0 });
     NEEDED.iter().filter(|(number, _)| held & (1 << number) == 0).map(|(_, name)| *name).collect()
 }
@@ -220,7 +211,7 @@ mod tests {
 
     fn refusal(user: &str, group: Option<&str>, list: &[&str]) -> String {
         let run_as = RunAs { user: user.into(), group: group.map(str::to_owned) };
-        // This check comes last: whether this process may change users.
+        // The last check: whether this process may change users.
         match Identity::of(&run_as, &RunAsList::parse(list).unwrap()) {
             Ok(_) | Err(RunAsError::NotAllowed { .. }) => String::new(),
             Err(error) => error.to_string(),
@@ -251,7 +242,7 @@ mod tests {
 
     #[test]
     fn root_and_minus_one_are_always_refused() {
-        // A parsed list cannot contain these, but a name on it could be mapped to root later.
+        // A name on a list could be mapped to root later.
         let entry =
             |user: &str, group: Option<&str>| Entry { user: user.into(), group: group.map(str::to_owned) };
         let list = RunAsList(vec![
@@ -293,8 +284,7 @@ mod tests {
             );
             assert!(refusal.contains(&expected), "{refusal}");
         }
-        // Every system has this user: its own group by name or number, and no group of root or of
-        // another user.
+        // On every system: its own group, and no group of root or of another user.
         let daemon = User::from_name("daemon").unwrap().unwrap();
         let (uid, gid) = (daemon.uid.to_string(), daemon.gid.to_string());
         for list in ["daemon", &uid] {

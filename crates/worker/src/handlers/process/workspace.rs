@@ -1,15 +1,13 @@
 //! The private directory of an attempt: arguments, result file, scratch space.
 //!
-//! It has mode 0700 and an unguessable name, and it is removed with its contents when the attempt
-//! is over. A program may be hostile, so its files are read with care (`result_file`). The
-//! directory of a program that runs as another user belongs to that user: files that the program
-//! starts with are opened before the directory is given away, and later access goes through
-//! [`super::ownership`].
+//! It has mode 0700 and an unguessable name. A program may be hostile, so its files are read with
+//! care (`result_file`). The directory of a program that runs as another user belongs to that user:
+//! files that the program starts with are opened before the directory is given away, and later
+//! access goes through [`super::ownership`].
 //!
-//! File operations block: creation runs on a launching thread, closing on the blocking pool. A
-//! dropped workspace removes its directory too. If the worker was killed, the next worker that
-//! starts there removes the directory: its name contains the identity of its worker. A directory
-//! that its program left unchanged may be reused by another attempt
+//! File operations block: creation runs on a launching thread, closing on the blocking pool. If the
+//! worker was killed, the next worker removes the directory: its name contains the identity of its
+//! worker. A directory that its program left unchanged may be reused
 //! ([`crate::handlers::process::dir_pool`]).
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -29,40 +27,37 @@ use super::progress::{Follower, PROGRESS};
 use super::result_file::{FileProblem, RESULT, read_result};
 use super::{orphans, ownership};
 
-/// Prefix of the names of private directories.
 const PREFIX: &str = "sched-";
 
 /// The directory in which a worker creates the private directories of its attempts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WorkspaceRoot<'a> {
     pub(super) path: &'a Path,
-    /// The worker's mark, see [`crate::handlers::process::orphans`].
+    /// See [`crate::handlers::process::orphans`].
     pub(super) mark: &'a str,
     pub(super) spares: &'a Arc<DirPool>,
 }
 
-/// The private directory of a running attempt.
+/// Of a running attempt.
 #[derive(Debug)]
 pub(super) struct Workspace {
     path: PathBuf,
     /// The open directory itself, even if its owner moves it.
     folder: OwnedFd,
-    /// Arguments and working directory, opened before the directory is given away.
+    /// Opened before the directory is given away.
     args: Option<File>,
     work: Option<OwnedFd>,
-    /// The owner, if it is not the worker's user.
+    /// If it is not the worker's user.
     owner: Option<(Uid, Gid)>,
     is_gone: bool,
-    /// Its state right after it was filled, if the worker owns it.
+    /// Right after it was filled, if the worker owns it.
     filled: Option<Snapshot>,
     in_use: InUse,
 }
 
-/// The contents of the directory when it was closed.
 #[derive(Debug, Default)]
 pub(super) struct Leftovers {
     pub(super) result: Option<Value>,
-    /// Problems with the result or with the removal.
     pub(super) notes: Vec<String>,
 }
 
@@ -79,7 +74,7 @@ impl Workspace {
         let (id, unguessable) = (execution.attempt_id.simple(), Uuid::new_v4().simple());
         let path = root.join(format!("{PREFIX}{worker}-{id}-{unguessable}"));
         let in_use = spares.used();
-        // A spare may have held data of the worker's user, so another user never gets it.
+        // A spare may have held data of the worker's user.
         let spare = if owner.is_none() { spares.take(&path) } else { None };
         let is_new = spare.is_none();
         let folder = match spare {
@@ -91,7 +86,7 @@ impl Workspace {
                 })?
             }
         };
-        // From here on, dropping the workspace removes the directory.
+        // From here on, dropping the workspace removes it.
         let (args, work, filled) = (None, None, None);
         let mut workspace = Self { path, folder, args, work, owner: None, is_gone: false, filled, in_use };
         if is_new {
@@ -119,7 +114,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Working directory of a function without `cwd`.
+    /// Of a function without `cwd`.
     pub(super) fn work(&self) -> PathBuf {
         self.path.join(WORK)
     }
@@ -128,12 +123,11 @@ impl Workspace {
         &self.path
     }
 
-    /// Takes the opened arguments.
     pub(super) fn take_args(&mut self) -> Option<File> {
         self.args.take()
     }
 
-    /// Takes the opened working directory. Only for a program that runs as another user.
+    /// Only for a program that runs as another user.
     pub(super) fn take_work(&mut self) -> Option<OwnedFd> {
         self.work.take()
     }
@@ -150,14 +144,13 @@ impl Workspace {
         self.path.join(PROGRESS)
     }
 
-    /// Returns a follower of the progress file.
     pub(super) fn follower(&self, live: &Live) -> Follower {
         // Without a free descriptor the attempt runs without progress.
         Follower::new(self.folder.try_clone().ok(), self.owner, live)
     }
 
-    /// Reads the result and removes the directory, or keeps the directory for another attempt if no
-    /// process of this one `survives`.
+    /// Reads the result. Keeps the directory for another attempt only if no process of this one
+    /// `survives`.
     pub(super) async fn close(self, survives: bool) -> Leftovers {
         let closed = tokio::task::spawn_blocking(move || self.close_now(survives)).await;
         closed.unwrap_or_else(|error| Leftovers {
@@ -189,10 +182,9 @@ impl Workspace {
         left
     }
 
-    /// Keeps the directory for another attempt if the program left it unchanged. Returns whether it
-    /// did.
+    /// Only if the program left it unchanged. Returns whether it is kept.
     fn keep(&mut self) -> bool {
-        // On other systems the worker cannot find all surviving processes.
+        // Other systems cannot find all surviving processes.
         if !cfg!(target_os = "linux") {
             return false;
         }
@@ -209,11 +201,9 @@ impl Workspace {
         if let Some(owner) = self.owner {
             return ownership::remove(&self.folder, &self.path, owner);
         }
-        // Usually these entries are all. Listing the directory is needed only if the program left
-        // more.
+        // Listing the directory is needed only if the program left more.
         for file in [self.args_file(), self.result_file(), self.progress_file()] {
-            // A missing file, or another kind of entry, is harmless: the last removal reports
-            // errors.
+            // The last removal reports errors.
             let (Ok(()) | Err(_)) = fs::remove_file(file);
         }
         let removed = fs::remove_dir(self.work()).and_then(|()| fs::remove_dir(&self.path));
@@ -223,12 +213,12 @@ impl Workspace {
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        // An error has no receiver here. The next worker that starts tries again.
+        // The next worker that starts tries again.
         let (Ok(()) | Err(_)) = if self.is_gone { Ok(()) } else { self.remove() };
     }
 }
 
-/// Removes private directories below `root` whose worker is dead, and returns their number.
+/// Only if their worker is dead. Returns their number.
 pub(super) fn remove_directories_of_dead_workers(root: &Path, own_mark: &str) -> io::Result<usize> {
     let mut removed = 0;
     for entry in fs::read_dir(root)? {
@@ -240,17 +230,15 @@ pub(super) fn remove_directories_of_dead_workers(root: &Path, own_mark: &str) ->
     Ok(removed)
 }
 
-/// Returns `None` if the path is not a private directory of a worker.
+/// `None` if the path is not a private directory of a worker.
 fn is_of_dead_worker(path: &Path, own_mark: &str) -> Option<bool> {
     let (worker, _) = path.file_name()?.to_str()?.strip_prefix(PREFIX)?.split_once('-')?;
-    // A directory that vanishes during the check was removed by its own worker.
+    // Its own worker removed the directory during the check.
     let is_folder = fs::symlink_metadata(path).ok()?.is_dir();
     is_folder.then(|| orphans::is_mark_of_dead_worker(&worker.replace('_', ":"), own_mark))
 }
 
-/// Removes the directory of a dead worker. The directory of a program that ran as another user
-/// belongs to that user. It is removed with the owner's rights, so a user who forges such a name
-/// loses only own files.
+/// With the rights of its owner: a user who forges such a name loses only own files.
 fn remove_left(path: &Path) -> io::Result<()> {
     let metadata = fs::symlink_metadata(path)?;
     if metadata.uid() == nix::unistd::geteuid().as_raw() {

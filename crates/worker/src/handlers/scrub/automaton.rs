@@ -2,17 +2,15 @@
 //! `aho-corasick`.
 //!
 //! The searches of the crate report complete matches only. A scrubbed stream must also know how
-//! much of a pattern has begun at its end. So this module steps through the automaton and stores
-//! for each state the longest unfinished pattern. Each byte of a text is read once, however many
-//! patterns there are, so the time depends on the length of the text alone. Pure.
+//! much of a pattern has begun at its end. So this module stores for each state the longest
+//! unfinished pattern. Each byte of a text is read once.
 //!
-//! The automaton has its own copy of the patterns. The crate does not wipe that copy from memory.
+//! The crate does not wipe its copy of the patterns from memory.
 
 use aho_corasick::Anchored;
 use aho_corasick::automaton::{Automaton as _, StateID};
 use aho_corasick::nfa::noncontiguous::{Builder, NFA};
 
-/// An automaton for a list of patterns. The default has no patterns.
 pub(super) struct Automaton {
     /// `None` without patterns.
     nfa: Option<NFA>,
@@ -27,7 +25,6 @@ pub(super) struct Automaton {
 pub(super) struct Found {
     /// In bytes.
     pub(super) length: usize,
-    /// Name of the pattern.
     pub(super) name: u32,
 }
 
@@ -38,8 +35,7 @@ impl Default for Automaton {
 }
 
 impl Automaton {
-    /// Builds the automaton for named patterns. The first of two equal patterns wins. Empty
-    /// patterns are ignored.
+    /// The first of two equal patterns wins. Empty patterns are ignored.
     pub(super) fn new(patterns: &[(&[u8], u32)]) -> Self {
         let patterns: Vec<&(&[u8], u32)> =
             patterns.iter().filter(|(pattern, _)| !pattern.is_empty()).collect();
@@ -54,7 +50,7 @@ impl Automaton {
         automaton
     }
 
-    /// Fills `unfinished`. Every state of the automaton is a prefix of a pattern.
+    /// Every state of the automaton is a prefix of a pattern.
     fn find_unfinished(&mut self, mut patterns: Vec<&(&[u8], u32)>) {
         for (pattern, name) in &patterns {
             let mut state = self.start;
@@ -91,29 +87,24 @@ impl Automaton {
         self.start
     }
 
-    /// Returns the state after one more byte.
     pub(super) fn step(&self, state: StateID, byte: u8) -> StateID {
         self.nfa.as_ref().map_or(state, |nfa| nfa.next_state(Anchored::No, state, byte))
     }
 
-    /// Returns the longest pattern that ends here.
     pub(super) fn finished(&self, state: StateID) -> Option<Found> {
         let nfa = self.nfa.as_ref().filter(|nfa| nfa.is_match(state))?;
         // The patterns of a state are sorted by length, longest first.
         self.patterns.get(nfa.match_pattern(state, 0).as_usize()).copied()
     }
 
-    /// Returns the longest prefix of a pattern at the end of the text whose rest may follow.
     pub(super) fn unfinished(&self, state: StateID) -> Option<Found> {
         self.unfinished.get(state.as_usize()).copied().flatten()
     }
 }
 
-/// Returns the automaton with its start state.
 #[expect(clippy::expect_used, reason = "a scrubber that misses secrets must not run")]
 fn build(patterns: &[&(&[u8], u32)]) -> (NFA, StateID) {
-    // A dense table for the start state only, where most bytes of a text are looked up. The
-    // prefilter serves searches, which this module does not use.
+    // Dense for the start state only, which most bytes need. Nothing here uses the prefilter.
     let mut builder = Builder::new();
     builder.dense_depth(1).prefilter(false);
     let nfa = builder.build(patterns.iter().map(|(pattern, _)| pattern));
@@ -126,8 +117,7 @@ fn build(patterns: &[&(&[u8], u32)]) -> (NFA, StateID) {
 mod tests {
     use super::*;
 
-    /// End, length and name of every longest pattern in a text, and the length of the unfinished
-    /// pattern at its end.
+    /// End, length and name; then the length of the unfinished pattern.
     fn all(patterns: &[&str], text: &str) -> (Vec<(usize, usize, u32)>, Option<usize>) {
         let numbered: Vec<(&[u8], u32)> = patterns.iter().map(|text| text.as_bytes()).zip(0..).collect();
         let automaton = Automaton::new(&numbered);
@@ -167,7 +157,7 @@ mod tests {
 
     #[test]
     fn automaton_agrees_with_a_naive_search() {
-        // Words over two letters, so that they overlap in every way.
+        // Two letters, so that the words overlap in every combination.
         let word = |number: u32, length: u32| -> String {
             (0..length).map(|bit| if number >> bit & 1 == 0 { 'a' } else { 'b' }).collect()
         };

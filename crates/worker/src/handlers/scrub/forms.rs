@@ -4,11 +4,11 @@
 //! - each line of a value with several lines
 //! - escaped as in JSON
 //! - percent-encoded as in URLs and HTML forms
-//! - base64, padded or not, URL-safe or not, also inside a longer encoded text, such as a
-//!   password in a `Basic` header
+//! - base64, padded or not, URL-safe or not, also inside a longer encoded text, such as a password
+//!   in a `Basic` header
 //! - hexadecimal
 //!
-//! Long values, such as certificates, have fewer forms, so that the search stays cheap. Pure.
+//! Long values, such as certificates, have fewer forms, so that the search stays cheap.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,6 @@ const LONGEST_IN_MOST: usize = 4096;
 /// Longer values have the percent-encoding of RFC 3986 only.
 const LONGEST_IN_ALL: usize = 512;
 
-/// Returns every form of a value, longest first.
 pub(super) fn of(value: &str) -> Vec<Vec<u8>> {
     let mut found = BTreeSet::new();
     for text in [value, value.trim()] {
@@ -46,7 +45,7 @@ pub(super) fn of(value: &str) -> Vec<Vec<u8>> {
         found.extend(lines.map(str::to_owned));
     }
     // A value that is too short verbatim must not match in a longer form: readers would not
-    // recognise it as a secret.
+    // recognise it.
     if value.trim().len() < SHORTEST {
         return Vec::new();
     }
@@ -102,8 +101,8 @@ fn percent(text: &str, dialects: usize) -> Vec<String> {
     found
 }
 
-/// Base64 alone and as part of a longer text: at each of the three offsets, without the characters
-/// that depend on adjacent bytes.
+/// Also inside a longer text: at each of three offsets, without the characters that depend on
+/// adjacent bytes.
 fn base64(value: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {

@@ -180,9 +180,8 @@ fn longest_overlap_is_found() {
     }
 }
 
-/// Fifty secrets differ only at their ends, and megabytes of text resemble them everywhere. A
-/// search for one secret after the other, or a comparison at each position, would take minutes. The
-/// bound allows for a busy machine.
+/// One search per secret, or a comparison at each position, would take minutes. The bound allows
+/// for a busy machine.
 #[test]
 fn many_similar_secrets_take_linear_time() {
     let values: Vec<(String, String)> = (0..50)
@@ -194,7 +193,7 @@ fn many_similar_secrets_take_linear_time() {
     let text = format!("{}b07{}", "a".repeat(4_000_000), "a".repeat(1500));
     let begun = sched_runtime::monotonic_clock::monotonic();
     let shown = scrubber.scrub_head(&text);
-    // The text after the value may be the beginning of another secret.
+    // The text after the value may begin another secret.
     assert!(shown.ends_with("aa[secret s7]"), "{} bytes", shown.len());
     let tail = scrubber.scrub_tail(&text);
     assert!(tail.starts_with("[secret s"), "{} bytes", tail.len());

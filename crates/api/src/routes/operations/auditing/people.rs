@@ -45,7 +45,7 @@ pub(in crate::routes) fn of_api_key(
     }
 }
 
-/// A new tenant. An entry of the installation, because the tenant did not exist before.
+/// An entry of the installation, because the tenant did not exist before.
 pub(in crate::routes) fn of_tenant(tenant: &TenantRecord, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: None,
@@ -60,7 +60,7 @@ pub(in crate::routes) fn of_tenant(tenant: &TenantRecord, by: &Actor) -> AuditEn
     }
 }
 
-/// A deleted tenant. An entry of the installation, because the tenant does not exist any more.
+/// An entry of the installation, because the tenant does not exist any more.
 pub(in crate::routes) fn of_deleted_tenant(tenant: &TenantRecord, by: &Actor) -> AuditEntry {
     let shown = json!({"slug": tenant.slug, "name": tenant.name, "quotas": tenant.quotas});
     let entry = of_tenant(tenant, by);
@@ -86,7 +86,7 @@ pub(in crate::routes) fn of_changed_tenant(
     }
 }
 
-/// A created or changed user. An entry of the installation, like users themselves.
+/// An entry of the installation, like users themselves.
 pub(in crate::routes) fn of_user(
     action: &'static str,
     before: Option<&UserRecord>,
@@ -142,7 +142,6 @@ pub(in crate::routes) fn of_session(
     }
 }
 
-/// A user that changed its own password, in the tenant of the request.
 pub(in crate::routes) fn of_own_password(
     tenant: TenantId,
     user: UserId,
@@ -181,7 +180,7 @@ pub(in crate::routes) fn of_member(
     }
 }
 
-/// A removed membership; the keys of the user in the tenant end with it.
+/// The keys of the user in the tenant end with the membership.
 pub(in crate::routes) fn of_removed_member(tenant: TenantId, member: &Member, by: &Actor) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),

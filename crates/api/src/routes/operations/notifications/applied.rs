@@ -1,8 +1,8 @@
-//! Channels and rules of a manifest: check and write them.
+//! Channels and rules of a manifest: check and write them, in its transaction. A process that dies
+//! has written nothing.
 //!
 //! They are written after the jobs, which rules may name, and channels before rules. Each kind is
-//! written by name, so that two manifests lock rows in the same order. All in the transaction of
-//! the manifest: a process that dies has written nothing.
+//! written by name, so that two manifests lock rows in the same order.
 
 use sched_model::domain::ids::TenantId;
 use sched_model::events::notifications::rules;
@@ -18,8 +18,6 @@ use crate::identity::Actor;
 use crate::routes::jobs::apply::{by_name, in_order};
 use crate::routes::notes::Notes;
 
-/// Missing secrets of channels, and missing references of rules that neither the tenant nor the
-/// manifest has.
 pub(in crate::routes) async fn missing(
     conn: &mut Conn,
     tenant: TenantId,
@@ -42,7 +40,6 @@ pub(in crate::routes) async fn missing(
     Ok(mistakes)
 }
 
-/// Writes them. Returns the results in the order of the manifest.
 pub(in crate::routes) async fn write(
     conn: &mut Conn,
     checked: &Checked,

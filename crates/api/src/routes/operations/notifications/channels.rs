@@ -100,7 +100,6 @@ pub(crate) async fn put(call: Call, name: web::Path<String>, body: Body) -> Resu
     Ok(written.response)
 }
 
-/// Writes a channel. Returns it, and its audit entry if it changed.
 pub(in crate::routes) async fn write(
     conn: &mut Conn,
     settings: &ChannelSettings,
@@ -117,13 +116,11 @@ pub(in crate::routes) async fn write(
     Ok((saved, Some(entry)))
 }
 
-/// Rejects the channel at `at` if the tenant has one too many now.
 pub(in crate::routes) async fn room(conn: &mut Conn, tenant: TenantId, at: &str) -> Result<(), ApiError> {
     at_most(channels::list(conn, tenant, None, LOOKED_AT).await?.len(), at, KIND)
 }
 
-/// The error of a channel at `at` that names a missing secret: its messages would fail, without a
-/// notification about that.
+/// The messages of a channel with a missing secret would fail, without a notification about that.
 pub(in crate::routes) async fn missing_secret(
     conn: &mut Conn,
     tenant: TenantId,

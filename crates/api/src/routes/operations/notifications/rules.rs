@@ -86,8 +86,6 @@ pub(crate) async fn put(call: Call, name: web::Path<String>, body: Body) -> Resu
     Ok(written.response)
 }
 
-/// Writes the rule at `at`. Returns it, and its audit entry if it changed. Rejects a rule that
-/// names something missing.
 pub(in crate::routes) async fn write(
     conn: &mut Conn,
     at: &str,
@@ -109,7 +107,6 @@ pub(in crate::routes) async fn write(
     Ok((saved, Some(entry)))
 }
 
-/// Rejects the rule at `at` if the tenant has one too many now.
 pub(in crate::routes) async fn room(conn: &mut Conn, tenant: TenantId, at: &str) -> Result<(), ApiError> {
     at_most(rules::list(conn, tenant, None, LOOKED_AT).await?.len(), at, KIND)
 }

@@ -1,9 +1,8 @@
-//! One reader of a run's output: the output since its last poll.
+//! One reader of a run's output: the output since its last poll. Read only.
 //!
-//! A poll reads the state of the run first, and then attempts that have ended since, with their
-//! stored output, and the live output of the running one. In this order nothing is missed: an
-//! attempt that has ended at the first read is in the history of the second. Read only; losing a
-//! reader loses nothing.
+//! A poll reads the state of the run first, then attempts that have ended since, with their stored
+//! output, and the live output of the running one. In this order nothing is missed: an attempt that
+//! has ended at the first read is in the history of the second. Losing a reader loses nothing.
 
 use chrono::{DateTime, Utc};
 use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId, TenantId};
@@ -16,11 +15,10 @@ use super::Seen;
 use super::position::{Position, STREAMS, placed};
 use crate::convert::{IntoWire, response};
 
-/// Finished attempts per poll; the next poll continues.
+/// The next poll continues.
 const ATTEMPTS_AT_ONCE: usize = 10;
 
-/// Limit of stored output per poll; the next poll continues. Escaping in JSON multiplies the sent
-/// bytes.
+/// Of stored output; the next poll continues. Escaping in JSON multiplies the sent bytes.
 const BYTES_AT_ONCE: usize = 1 << 20;
 
 /// A piece of a stream, with its offset.
@@ -38,8 +36,7 @@ pub(super) struct Follower {
     position: Position,
     status: DispatchStatus,
     /// Status, number of attempts and running attempt at the last read of history. While they are
-    /// unchanged, no attempt has ended. A whole attempt may pass between two polls; only the number
-    /// shows it.
+    /// unchanged, no attempt has ended. Only the number shows a whole attempt between two polls.
     read_at: Option<(DispatchStatus, i32, Option<ExecutionId>)>,
     /// The running attempt and its last read piece. A position alone would require reading all
     /// pieces again.
@@ -49,7 +46,6 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// A reader that continues after `position`.
     pub(super) fn new(tenant: TenantId, dispatch: DispatchId, position: Position) -> Self {
         Self {
             tenant,
@@ -63,22 +59,19 @@ impl Follower {
         }
     }
 
-    /// State of the run at the last poll.
     pub(super) fn status(&self) -> DispatchStatus {
         self.status
     }
 
-    /// Reports whether the last poll left something for the next one.
     pub(super) fn has_more(&self) -> bool {
         self.has_more
     }
 
-    /// The last event of a stream.
     pub(super) fn end(&self) -> (LogEvent, Position) {
         (LogEvent::End { status: self.status.into_wire() }, self.position)
     }
 
-    /// Reads the new output. `NotFound` if the tenant has no such run.
+    /// `NotFound` if the tenant has no such run.
     pub(super) async fn look(&mut self, conn: &mut Conn) -> DbResult<Seen> {
         let watched = live_output::look(conn, self.tenant, self.dispatch).await?.ok_or(DbError::NotFound)?;
         self.status = watched.status;
@@ -91,7 +84,6 @@ impl Follower {
         Ok(seen)
     }
 
-    /// Attempts that have ended since, with the rest of their output.
     async fn ended(&mut self, conn: &mut Conn, watched: &Watched, seen: &mut Seen) -> DbResult<()> {
         let state = (watched.status, watched.attempt, watched.running.map(|(execution, _)| execution));
         if self.read_at == Some(state) {
@@ -154,7 +146,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Moves to an attempt, unless the reader is there already.
+    /// Does nothing if the reader is at this attempt already.
     fn begin(&mut self, execution: ExecutionId, attempt: i32, seen: &mut Seen) {
         if self.position.execution != Some(execution) {
             self.position = Position::at(execution);

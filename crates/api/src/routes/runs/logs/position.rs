@@ -2,8 +2,8 @@
 //! Pure.
 //!
 //! Offsets count the bytes of the stored text from the beginning of a stream. So a reader can
-//! continue from live output into the output that is stored at the end, and reads the same bytes
-//! once. Where bytes that are not UTF-8 were dropped in between, a few may be missing or repeated.
+//! continue from live output into stored output, and reads the same bytes once. Where bytes that
+//! are not UTF-8 were dropped, a few may be missing or repeated.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,6 @@ use std::str::FromStr;
 use sched_model::domain::ids::ExecutionId;
 use sched_model::running::executions::Output;
 
-/// Streams in the order of stored output.
 pub(super) const STREAMS: [&str; 3] = ["stdout", "stderr", "log"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,29 +19,25 @@ pub(super) struct Position {
     pub(super) execution: Option<ExecutionId>,
     /// Whether the attempt was read to its end.
     pub(super) is_done: bool,
-    /// Read bytes of each of [`STREAMS`].
     seen: [u64; STREAMS.len()],
 }
 
-/// A text that is no position of this API.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("is not the id of an event of this stream")]
 pub(super) struct NotAPosition;
 
 impl Position {
-    /// The beginning of an attempt.
     pub(super) fn at(execution: ExecutionId) -> Self {
         Self { execution: Some(execution), ..Self::default() }
     }
 
-    /// Read bytes of a stream.
     fn of(&mut self, stream: &str) -> Option<&mut u64> {
         let number = STREAMS.iter().position(|name| *name == stream)?;
         self.seen.get_mut(number)
     }
 
-    /// Passes a piece of a stream that starts at `starts_at`. Returns its new part, and the number
-    /// of bytes before it that were never read.
+    /// Passes a piece that starts at `starts_at`. Returns its new part, and the number of bytes
+    /// before it that were never read.
     pub(super) fn pass<'a>(
         &mut self,
         stream: &str,
@@ -55,8 +50,7 @@ impl Position {
             return None;
         }
         let known = usize::try_from(seen.saturating_sub(starts_at)).unwrap_or(usize::MAX);
-        // A position inside a character can only come from a disturbed count; the next boundary is
-        // near.
+        // Only a disturbed count gives a position inside a character; the next boundary is near.
         let rest = (known..=content.len()).find_map(|from| content.get(from..)).unwrap_or_default();
         let missed = starts_at.saturating_sub(*seen);
         *seen = ends_at;
@@ -64,7 +58,6 @@ impl Position {
     }
 }
 
-/// The stored pieces of a stream, each with its offset.
 pub(super) fn placed<'a>(stored: &'a [Output], stream: &'a str) -> impl Iterator<Item = (u64, &'a str)> {
     let mut ends_at: u64 = 0;
     stored.iter().filter(move |chunk| chunk.stream == stream).map(move |chunk| {

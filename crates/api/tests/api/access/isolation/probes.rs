@@ -1,32 +1,27 @@
-//! A request for each route, with names of the other tenant.
-
 use serde_json::{Value, json};
 
 use super::MARK;
 use crate::support::function;
 
-/// How a route treats names of another tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
-    /// Uses no such name, and shows nothing of the other tenant.
     Own,
-    /// A list that shows nothing of the other tenant.
     List,
-    /// One resource: not found, exactly like a resource that never existed.
+    /// One resource: not found, like a resource that never existed.
     One,
-    /// A name in the body: refused, exactly like a name that never existed.
+    /// A name in the body: rejected like a name that never existed.
     Names,
     /// The installation, and so all tenants.
     Installation,
-    /// Lists the caller's own tenant and, for a system operator, the installation, where other
-    /// tenants are named.
+    /// Lists the caller's tenant and, for a system operator, the installation with other tenants'
+    /// names.
     Log,
-    /// Creates or writes a resource with that name in the caller's own tenant. Runs last, because
-    /// the resource exists afterwards.
+    /// Writes a resource with that name in the caller's own tenant. Runs last, because the resource
+    /// exists afterwards.
     Writes,
 }
 
-/// Each route: method, path, kind, and a body that reaches the database.
+/// Each route with a body that reaches the database.
 pub(super) fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
     use Kind::{Installation, List, Log, Names, One, Own, Writes};
     let none = Value::Null;
@@ -78,8 +73,8 @@ pub(super) fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("DELETE", "/api-keys/{key}", One, none.clone()),
         ("GET", "/memberships", List, none.clone()),
         ("GET", "/memberships/{email}", One, none.clone()),
-        // Users belong to the installation: a caller that knows an address can add the user as a
-        // member, and changes nothing else of the user.
+        // Users belong to the installation: a caller with an address can add the user as a member,
+        // but changes nothing else of the user.
         ("PUT", "/memberships/{email}", Writes, json!({"role": "viewer"})),
         ("DELETE", "/memberships/{email}", One, none.clone()),
         ("GET", "/jobs", List, none.clone()),

@@ -5,14 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::template::{Form, Template};
 use super::super::{Mistakes, TextOrSecret};
 
-/// Headers a function may set.
 const MAX_HEADERS: usize = 50;
-/// Longest value of one, in bytes.
 const MAX_VALUE_BYTES: usize = 8 * 1024;
-/// Longest name of one.
 const MAX_NAME_BYTES: usize = 128;
 
-/// Headers that belong to the connection or to the worker.
+/// They belong to the connection or to the worker.
 const RESERVED: [&str; 17] = [
     "accept-encoding",
     "connection",
@@ -33,7 +30,6 @@ const RESERVED: [&str; 17] = [
     "via",
 ];
 
-/// Reserved prefixes of names.
 const RESERVED_PREFIXES: [&str; 2] = ["proxy-", "webhook-"];
 
 pub(super) fn check(headers: &BTreeMap<String, TextOrSecret>, mistakes: &mut Mistakes) {
@@ -76,16 +72,15 @@ fn check_value(text: &str) -> Result<(), String> {
     if is_header_value(&template.sample(Form::Plain)) { Ok(()) } else { Err(NO_CONTROL.into()) }
 }
 
-/// The mistake in a value that is not valid in a header.
 pub const NO_CONTROL: &str = "must not contain line ends or other control characters";
 
-/// Whether a text can be sent as the value of a header: no control character but the tab.
+/// No control character but the tab.
 #[must_use]
 pub fn is_header_value(text: &str) -> bool {
     !text.chars().any(|c| c != '\t' && c.is_control())
 }
 
-/// The configured value of a header; its name matches in any case.
+/// The name matches in any case.
 pub(super) fn text<'a>(headers: &'a BTreeMap<String, TextOrSecret>, name: &str) -> Option<&'a TextOrSecret> {
     headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
 }

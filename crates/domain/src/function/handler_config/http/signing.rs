@@ -1,5 +1,4 @@
-//! Secrets that sign requests, in the form of Standard Webhooks: `whsec_` and 24 to 64 bytes in
-//! base64.
+//! Signing secrets of Standard Webhooks: `whsec_` and 24 to 64 bytes in base64.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,28 +6,26 @@ use serde::{Deserialize, Serialize};
 
 use super::super::{Mistakes, TextOrSecret};
 
-/// Prefix of every signing secret.
 const PREFIX: &str = "whsec_";
-/// Secrets that sign at once; a rotation needs two.
+/// A rotation needs two.
 const MAX_SECRETS: usize = 4;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Signing {
-    /// Every one of them signs, in this order. During a rotation the old secret follows the new
-    /// one, and receivers that know either accept the request.
+    /// All of them sign, in this order. During a rotation the old secret follows the new one, so
+    /// receivers with either accept the request.
     pub secrets: Vec<TextOrSecret>,
 }
 
-/// The text is not a signing secret. The error does not repeat the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be {PREFIX} followed by 24 to 64 bytes in base64")]
 pub struct InvalidSigningSecret;
 
-/// The bytes of a signing secret. Fails on another form or length.
+/// Fails on another form or length.
 pub fn signing_key(secret: &str) -> Result<Vec<u8>, InvalidSigningSecret> {
     let encoded = secret.trim().strip_prefix(PREFIX).ok_or(InvalidSigningSecret)?;
-    // The base64 error would reveal a part of the secret, so it is dropped.
+    // The base64 error would reveal a part of the secret.
     let key = STANDARD.decode(encoded).map_err(|_not_told| InvalidSigningSecret)?;
     if (24..=64).contains(&key.len()) { Ok(key) } else { Err(InvalidSigningSecret) }
 }

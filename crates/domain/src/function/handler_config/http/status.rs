@@ -6,15 +6,13 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Final statuses: those below 200 are interim responses.
+/// Statuses below 200 are interim responses.
 const FINAL: RangeInclusive<u16> = 200..=599;
 
-/// A range of statuses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Word", into = "String")]
 pub struct StatusRange(RangeInclusive<u16>);
 
-/// The accepted forms of a status.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Word {
@@ -22,7 +20,6 @@ enum Word {
     Text(String),
 }
 
-/// The text names no statuses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is neither a status (204), a class (\"2xx\") nor a range (\"200-204\") within 200 to 599")]
 pub struct NoStatus {
@@ -30,13 +27,11 @@ pub struct NoStatus {
 }
 
 impl StatusRange {
-    /// 200 to 299.
     #[must_use]
     pub fn success() -> Self {
         Self(200..=299)
     }
 
-    /// Whether the status is one of them.
     #[must_use]
     pub fn contains(&self, status: u16) -> bool {
         self.0.contains(&status)

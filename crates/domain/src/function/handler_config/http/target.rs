@@ -1,36 +1,31 @@
-//! The rules for URLs: which URLs a function may call, and which parts a job's arguments may fill.
+//! URL rules: the targets that a function may call, and the parts that a job's arguments may fill.
 //!
-//! Arguments reach the path and the query, never scheme, host or port, and never more than one path
-//! segment. Otherwise a user who may trigger a job could choose its target. The worker checks the
-//! address itself when it connects.
+//! Arguments reach only path and query, and never more than one path segment. Otherwise a user with
+//! the right to trigger a job could choose its target. The worker checks the address itself when it
+//! connects.
 
 use url::Url;
 
 use super::super::template::{Form, MissingValue, Template, TemplateValues};
 
-/// Longest URL in bytes, before and after filling in; common servers accept it.
+/// In bytes, before and after filling in; common servers accept it.
 pub(super) const MAX_URL_BYTES: usize = 8 * 1024;
 
-/// The URL of a configuration, read.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
     template: Template,
     sample: Url,
 }
 
-/// Why a filled-in URL is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// The dispatch lacks a value.
     #[error(transparent)]
     Missing(#[from] MissingValue),
-    /// The arguments would change the target.
     #[error("the arguments result in a rejected URL: {reason}")]
     Refused { reason: String },
 }
 
 impl Target {
-    /// Reads the text; the error is a message about the field.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let template = Template::parse(text).map_err(|error| error.to_string())?;
         let is_bare = |c: char| c.is_control() || c.is_whitespace() || c == '\\';
@@ -58,7 +53,6 @@ impl Target {
         Ok(Self { template, sample })
     }
 
-    /// The URL with the values in it.
     pub(super) fn url(&self, values: &TemplateValues<'_>) -> Result<Url, UrlError> {
         let refused = |reason: String| UrlError::Refused { reason };
         let url = read(&self.template.render(values, Form::Percent)?).map_err(refused)?;

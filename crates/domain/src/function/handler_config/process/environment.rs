@@ -1,12 +1,11 @@
 //! The environment variables that a job may set or inherit.
 
-/// Variables that the worker sets for an attempt, besides those with the prefix `SCHED_`.
+/// Set by the worker, besides those with the prefix `SCHED_`.
 const RESERVED: [&str; 1] = ["TRACEPARENT"];
 
 /// Prefixes of variables that make loaders and interpreters run foreign code.
 const DANGEROUS_PREFIXES: [&str; 6] = ["LD_", "DYLD_", "PYTHON", "GIT_", "BASH_FUNC_", "NPM_CONFIG_"];
 
-/// Single variables of the same kind.
 const DANGEROUS: [&str; 24] = [
     "BASHOPTS",
     "BASH_ENV",
@@ -34,10 +33,9 @@ const DANGEROUS: [&str; 24] = [
     "_JAVA_OPTIONS",
 ];
 
-/// Exceptions: variables that only change how a program prints.
+/// They only change how a program prints.
 const HARMLESS: [&str; 4] = ["PYTHONUNBUFFERED", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHONDONTWRITEBYTECODE"];
 
-/// Why a variable must not be set or inherited, if it must not.
 pub(super) fn refusal(name: &str) -> Option<&'static str> {
     let upper = name.to_ascii_uppercase();
     let upper = upper.as_str();

@@ -1,9 +1,7 @@
-//! `functions create` and `functions edit`: create a task function from flags, a file or both, and
-//! change one in an editor.
+//! `functions create` and `functions edit`.
 //!
 //! Neither overwrites unread data: the API rejects the creation of an existing function and the
-//! edit of one that changed in the meantime. Values that the API hides stay unless they are
-//! replaced; the edited text marks them.
+//! edit of a changed one. Hidden values stay unless replaced; the edited text marks them.
 
 use std::path::PathBuf;
 
@@ -103,7 +101,7 @@ impl CreateArgs {
     }
 }
 
-/// Determines the handler type if only one type has such fields.
+/// `None` if the fields fit several types.
 fn handler_of(config: &Map<String, Value>) -> Option<HandlerType> {
     let kinds = [
         (HandlerType::Process, &["program", "command", "shell"][..]),
@@ -147,7 +145,6 @@ pub(super) async fn edit(name: &str, session: &Session) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// Converts a stored function to its writable fields.
 fn spec_of(function: Function) -> Result<FunctionSpec, ExitError> {
     let handler = function.handler_type.parse::<HandlerType>();
     Ok(FunctionSpec {

@@ -1,6 +1,4 @@
-//! The command line of `schedules`.
-//!
-//! Only parsing of flags; the domain crate validates schedules. Pure.
+//! The command line of `schedules`. The domain crate validates schedules. Pure.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use clap::{Args, Subcommand};
@@ -73,7 +71,6 @@ pub(crate) struct PreviewArgs {
 }
 
 impl PreviewArgs {
-    /// The settings of the flags, without the schedule.
     pub(super) fn settings(&self, now: DateTime<Utc>) -> Settings {
         Settings {
             timezone: self.timezone.clone(),
@@ -86,7 +83,7 @@ impl PreviewArgs {
         }
     }
 
-    /// The query of the flags. Fails without a schedule, which the group of flags prevents.
+    /// Fails without a schedule, which the group of flags prevents.
     pub(super) fn question(&self, now: DateTime<Utc>) -> Result<Question, Mistake> {
         let names = |schedule| Names { schedule, timezone: "--timezone" };
         let (job_type, config, names) = if let Some(expression) = &self.cron {
@@ -109,10 +106,8 @@ impl PreviewArgs {
     }
 }
 
-/// The kind of schedule with the keys of a `schedule_config`. Without a known key it counts as an
-/// interval, whose error lists the allowed keys.
-///
-/// Of several schedules the first determines the kind.
+/// The kind with the keys of a `schedule_config`; of several schedules the first. Without a known
+/// key it counts as an interval, whose error lists the allowed keys.
 pub(in crate::commands) fn kind(config: &Value) -> JobType {
     let config = config.pointer("/any_of/0").unwrap_or(config);
     let has = |key: &str| config.get(key).is_some();
@@ -131,8 +126,7 @@ fn json_value(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str(text)
 }
 
-/// Converts a duration to the `schedule_config` of an interval: days and weeks alone are calendar
-/// time, everything else is elapsed time.
+/// Days and weeks alone are calendar time, everything else is elapsed time.
 pub(in crate::commands) fn period(text: &str) -> Result<Value, String> {
     let duration = humantime::parse_duration(text)
         .map_err(|error| format!("{error}; write a duration such as `90m`, `1h 30m` or `2d`"))?;

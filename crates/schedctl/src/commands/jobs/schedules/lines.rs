@@ -1,10 +1,8 @@
-//! `schedules preview --stdin`: a query on every line of the input, an answer on every line of the
-//! output.
+//! `schedules preview --stdin`: one query per input line, one answer per output line.
 //!
-//! Lines are answered one by one, in order and independently: an invalid line produces an error on
-//! its line, and the next one is read. Memory is bounded: the length of a line is limited. Output
-//! is flushed whenever the input pauses, so a program can send a query, read the answer, and send
-//! another. Fails only if the input or the output breaks.
+//! An invalid line produces an error on its line, and the next one is read. Memory is bounded by
+//! the line limit. Output is flushed whenever the input pauses, so a program can alternate queries
+//! and answers.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 
@@ -17,13 +15,13 @@ use super::question::{Mistake, Names, Question, Settings, cron_config};
 use crate::output::neutral;
 use crate::values::instant;
 
-/// Maximum length of a line, in bytes.
+/// In bytes.
 const LONGEST_LINE: usize = 64 * 1024;
 
 const KEYS: [&str; 4] = ["expr", "tz", "after", "count"];
 const NAMES: Names = Names { schedule: "expr", timezone: "tz" };
 
-/// Field name of an error that concerns no single key.
+/// For an error that concerns no single key.
 const LINE: &str = "line";
 
 #[derive(Debug, Serialize)]
@@ -31,7 +29,7 @@ struct Failed {
     error: Mistake,
 }
 
-/// Answers every line; missing keys default to `settings`.
+/// Missing keys default to `settings`.
 pub(super) fn answer_all<R: Read>(
     mut input: BufReader<R>,
     mut output: impl Write,

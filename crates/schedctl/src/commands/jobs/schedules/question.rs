@@ -1,7 +1,4 @@
-//! A query about a schedule, its answer, and errors in the terms of the caller.
-//!
-//! The domain crate reports `schedule_config.expression`; a caller with `--cron`, or a line with
-//! `expr`, gets an error about that. Pure.
+//! A query about a schedule, its answer, and errors in the terms of the caller. Pure.
 
 use chrono::{DateTime, Utc};
 use sched_model::domain::ids::DEFAULT_TENANT;
@@ -11,10 +8,8 @@ use sched_model::domain::timetable::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Advice of the domain crate for an expression with seconds.
 const SECONDS_IN_CONFIG: &str = "set `\"seconds\": true` beside the expression";
 
-/// Settings of a preview besides the schedule.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) timezone: String,
@@ -22,20 +17,17 @@ pub(super) struct Settings {
     pub(super) count: usize,
     pub(super) dst_gap: Option<DstGap>,
     pub(super) dst_overlap: Option<DstOverlap>,
-    /// Name of the job for `H`.
+    /// For `H`.
     pub(super) job: Option<String>,
-    /// Crontab expressions have a field for the second.
     pub(super) seconds: bool,
 }
 
-/// Names of the parts of a query, as the caller wrote them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Names {
     pub(super) schedule: &'static str,
     pub(super) timezone: &'static str,
 }
 
-/// A valid query.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) job_type: JobType,
@@ -44,17 +36,16 @@ pub(super) struct Question {
     pub(super) names: Names,
 }
 
-/// An error of a query.
 #[derive(Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{field}: {message}")]
 pub(super) struct Mistake {
     pub(super) field: String,
-    /// The error, and the accepted values.
+    /// Includes the accepted values.
     pub(super) message: String,
 }
 
 impl Mistake {
-    /// A text that begins with the name of its flag.
+    /// `text` begins with the name of its flag.
     pub(super) fn told(text: &str) -> Self {
         let (field, message) = text.split_once(": ").unwrap_or(("--at", text));
         Self::new(field, message)
@@ -66,7 +57,7 @@ impl Mistake {
 }
 
 impl Question {
-    /// Computes the preview. An interval without an anchor counts from the start of the preview.
+    /// An interval without an anchor counts from the start of the preview.
     pub(super) fn answer(&self) -> Result<Preview, Mistake> {
         let Settings { timezone, after, count, dst_gap, dst_overlap, job, seconds: _ } = &self.settings;
         let source = ScheduleSource {
@@ -88,7 +79,7 @@ impl Question {
         let Some(field) = error.field().strip_prefix("schedule_config.") else {
             return Mistake::new(self.names.schedule, error.message());
         };
-        // Parsed separately, the expression reports which of its fields is wrong.
+        // Parsed separately, the expression reports the wrong field.
         let expression = self.config.get("expression").and_then(Value::as_str);
         let seconds = self.config.get("seconds") == Some(&Value::Bool(true));
         let key = hash_key_of(self.settings.job.as_deref());
@@ -105,8 +96,7 @@ impl Question {
 }
 
 impl Names {
-    /// Names a field of the schedule: in parentheses after a flag, as a path after the key of an
-    /// object.
+    /// In parentheses after a flag, as a path after the key of an object.
     fn part(self, field: &str) -> String {
         match self.schedule {
             flag if flag.starts_with("--") => format!("{flag} ({field})"),
@@ -116,7 +106,7 @@ impl Names {
     }
 }
 
-/// Seed of `H`: the name of the job in the default tenant; without a name, that of an example.
+/// The job name in the default tenant; without a name, an example.
 fn hash_key_of(job: Option<&str>) -> String {
     job.map(|name| hash_key(DEFAULT_TENANT.0, name)).unwrap_or_default()
 }

@@ -1,8 +1,5 @@
-//! `schedules simulate`: all jobs of files together over a window.
-//!
-//! Files are read as for `jobs apply`, so errors have positions. The simulation is in the domain
-//! crate (`domain::simulation`) and needs neither an API nor a database. Disabled and manual jobs
-//! are counted and left out. Nothing is printed unless the whole simulation succeeds.
+//! `schedules simulate`: all jobs of files together over a window. Nothing is printed unless the
+//! whole simulation succeeds.
 
 mod args;
 mod jobs;

@@ -1,17 +1,15 @@
-//! Formats events: their job, and their details on one line. Pure.
+//! Formats events. Pure.
 
 use sched_wire::Event;
 use serde_json::Value;
 
 use crate::output::{Column, or_dash, time};
 
-/// Field of an event with the name of its job.
 const JOB_NAME: &str = "job_name";
 
-/// Length of the longest event type.
 const LONGEST_TYPE: usize = 28;
 
-/// The details are the last column, because their length varies.
+/// The details are last, because their length varies.
 pub(super) const LIST: &[Column<Event>] = &[
     Column::new("AT", |event| time(event.at)),
     Column::new("TYPE", |event: &Event| event.event_type.clone()).at_least(LONGEST_TYPE),
@@ -22,7 +20,6 @@ pub(super) const LIST: &[Column<Event>] = &[
     Column::new("DATA", summary),
 ];
 
-/// The job by name, or by id if the event has no name.
 fn job(event: &Event) -> String {
     match event.data.get(JOB_NAME).and_then(Value::as_str) {
         Some(name) => name.to_owned(),
@@ -30,7 +27,6 @@ fn job(event: &Event) -> String {
     }
 }
 
-/// The details of an event on one line, without fields that have their own column.
 fn summary(event: &Event) -> String {
     let one = |(name, value): (&String, &Value)| match value {
         Value::Null => None,

@@ -1,12 +1,9 @@
 //! The control groups of one attempt: created with their limits, entered by the program, emptied
 //! and removed at the end.
 //!
-//! A program with write access (one of the worker's own user) can create groups below its group. So
-//! the processes of a group include those of all groups below it, and the groups below are removed
-//! first.
-//!
-//! A group with processes cannot be removed. So a group that is dropped may remain at first.
-//! [`tidy`] tries to remove it again periodically, and finally the next worker does.
+//! A program of the worker's own user can create groups below its group. So the groups below are
+//! included and removed first. A group with processes cannot be removed. [`tidy`] retries
+//! periodically, and finally the next worker does.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -21,17 +18,16 @@ use sched_model::domain::handler_config::ResourceLimits;
 use super::super::procfs::{self, Identity};
 use super::{Controller, LimitError, Usable, Version};
 
-/// Period of the CPU quota in microseconds, the kernel's default.
+/// Period of the CPU quota, the kernel's default.
 const CPU_WINDOW_US: u64 = 100_000;
-/// Maximal rounds of killing. A group without a limit of processes may fork while it is killed.
+/// A group without a limit of processes may fork while it is killed.
 const ROUNDS: usize = 100;
-/// Maximal number of groups below one group that one call visits or removes. Later calls continue.
+/// Later calls continue.
 const MOST_BELOW: usize = 1000;
 
 /// Groups that could not be removed yet.
 static LEFT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Tries again to remove the groups of dropped attempts.
 pub(in super::super) fn tidy() {
     let left = std::mem::take(&mut *LEFT.lock().unwrap_or_else(PoisonError::into_inner));
     for group in left {
@@ -45,18 +41,17 @@ fn remove_or_keep(group: &Path) {
     }
 }
 
-/// The control groups of one attempt; see the module documentation.
 #[derive(Debug)]
 pub(in super::super) struct AttemptGroups {
     groups: Vec<(Usable, PathBuf)>,
 }
 
-/// Open files through which a process enters the groups, written between fork and exec.
+/// Open files for entering the groups, written between fork and exec.
 #[derive(Debug)]
 pub(in super::super) struct Entrance(Vec<OwnedFd>);
 
 impl Entrance {
-    /// Puts the calling process into the groups. Makes plain system calls only.
+    /// Makes plain system calls only.
     pub(in super::super) fn enter(&self) -> io::Result<()> {
         for file in &self.0 {
             // Zero means the writing process.
@@ -65,7 +60,6 @@ impl Entrance {
         Ok(())
     }
 
-    /// An entrance without groups.
     pub(in super::super) fn nowhere() -> Self {
         Self(Vec::new())
     }
@@ -81,14 +75,13 @@ impl AttemptGroups {
             if !exists {
                 fs::create_dir(&group).map_err(fault)?;
             }
-            // From here on, dropping `cgroup` removes the group.
+            // From here on, dropping `cgroup` removes it.
             cgroup.groups.push((usable.clone(), group.clone()));
             bound(usable, &group, limits).map_err(fault)?;
         }
         Ok(cgroup)
     }
 
-    /// Opens the files for entering the groups.
     pub(in super::super) fn entrance(&self) -> Result<Entrance, LimitError> {
         let mut files = Vec::new();
         for group in self.paths() {
@@ -100,19 +93,17 @@ impl AttemptGroups {
         Ok(Entrance(files))
     }
 
-    /// The groups without duplicates.
     fn paths(&self) -> Vec<&Path> {
         let mut paths: Vec<&Path> = self.groups.iter().map(|(_, group)| group.as_path()).collect();
         paths.dedup();
         paths
     }
 
-    /// Living processes in the groups and below.
     pub(in super::super) fn members(&self) -> Vec<Identity> {
         self.paths().first().map(|group| living_in(group)).unwrap_or_default()
     }
 
-    /// How many processes of the group the kernel killed because of the memory limit.
+    /// Kills by the kernel because of the memory limit.
     pub(in super::super) fn memory_kills(&self) -> u64 {
         let memory = self.groups.iter().find(|(usable, _)| usable.controller == Controller::Memory);
         memory.map_or(0, |(usable, group)| {
@@ -125,7 +116,7 @@ impl AttemptGroups {
         })
     }
 
-    /// Kills every process in the groups, including concurrently forked ones.
+    /// Includes concurrently forked processes.
     pub(in super::super) fn kill(&self) {
         if let Some(group) = self.paths().first() {
             kill_all_in(group);
@@ -141,8 +132,7 @@ impl Drop for AttemptGroups {
     }
 }
 
-/// Kills the processes of a group and removes it. Returns whether it is gone: dying processes may
-/// keep it a moment longer.
+/// Returns whether the group is gone: dying processes may keep it a moment longer.
 pub(super) fn empty_and_remove(group: &Path) -> bool {
     kill_all_in(group);
     remove_from_below(group)
@@ -166,14 +156,13 @@ fn remove_from_below(group: &Path) -> bool {
     true
 }
 
-/// The groups directly below a group. The other directory entries are files.
+/// Other directory entries are files.
 fn directly_below(group: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     // An unreadable group is gone.
     let entries = fs::read_dir(group).into_iter().flatten().flatten();
     entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
 }
 
-/// A group and all groups below it.
 fn with_those_below(group: &Path) -> Vec<PathBuf> {
     let mut found = vec![group.to_owned()];
     let mut looked_into = 0;
@@ -187,7 +176,7 @@ fn with_those_below(group: &Path) -> Vec<PathBuf> {
 
 fn kill_all_in(group: &Path) {
     // Version 2 since Linux 5.14 kills atomically, including processes that are being forked and
-    // those in groups below.
+    // groups below.
     if fs::write(group.join("cgroup.kill"), "1").is_ok() {
         return;
     }
@@ -197,7 +186,7 @@ fn kill_all_in(group: &Path) {
             return;
         }
         for member in members {
-            // A process that is gone needs no signal.
+            // The process may be gone.
             let _ = kill(Pid::from_raw(member.pid), Signal::SIGKILL);
         }
         std::thread::yield_now();
@@ -220,8 +209,8 @@ fn bound(usable: &Usable, group: &Path, limits: &ResourceLimits) -> io::Result<(
     match (usable.version, usable.controller) {
         (Version::Two, Controller::Memory) => {
             set("memory.max", limits.memory_bytes.unwrap_or_default().to_string())?;
-            // Kill the whole group: a partly killed program would be inconsistent. A kernel without
-            // swap has no swap file.
+            // A partly killed program would be inconsistent. A kernel without swap has no swap
+            // file.
             set("memory.oom.group", "1".into())?;
             set_where_it_exists(group, "memory.swap.max", "0")
         }

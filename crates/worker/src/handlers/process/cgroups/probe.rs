@@ -1,9 +1,8 @@
 //! Finds the controllers that this worker may use by creating and removing a group.
 //!
-//! In version 2, a group that delegates controllers must not contain processes itself. If the
-//! worker is the only process in its group, as in a service with a delegated group, it moves into a
-//! group below and delegates from there. It never moves another process. A failed step is a reason
-//! in the result, not an error.
+//! In version 2, a group that delegates controllers must not contain processes. If the worker is
+//! the only process in its group, it moves into a group below. It never moves another process. A
+//! failed step is a reason in the result, not an error.
 
 use std::fs;
 use std::io;
@@ -11,20 +10,20 @@ use std::path::{Path, PathBuf};
 
 use super::{Controller, Usable, Version};
 
-/// The group that the worker moves into when it must leave its own.
+/// The worker moves here when it must leave its own group.
 const OWN_GROUP: &str = "sched-worker";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mount {
     version: Version,
-    /// Path within the hierarchy that is mounted.
+    /// The mounted path within the hierarchy.
     root: String,
     at: PathBuf,
     /// The controllers, in version 1.
     options: String,
 }
 
-/// Returns the usable controllers, and the reasons why the other controllers are unusable.
+/// Also the reasons why the others are unusable.
 pub(super) fn usable_controllers(root: Option<&str>, worker: &str) -> (Vec<Usable>, Vec<String>) {
     let mounts = mounts(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -77,7 +76,7 @@ fn has(mount: &Mount, controller: Controller) -> bool {
     }
 }
 
-/// The path of the worker's group in a hierarchy, from lines of `number:controllers:path`.
+/// From lines of `number:controllers:path`.
 fn own_group(own: &str, version: Version, controller: Controller) -> String {
     let found = own.lines().find_map(|line| {
         let (_, rest) = line.split_once(':')?;
@@ -91,13 +90,12 @@ fn own_group(own: &str, version: Version, controller: Controller) -> String {
     found.unwrap_or_else(|| "/".to_owned())
 }
 
-/// The directory of a group in the file system.
 fn below(mount: &Mount, path: &str) -> PathBuf {
     let inside = path.strip_prefix(mount.root.trim_end_matches('/')).unwrap_or(path);
     mount.at.join(inside.trim_start_matches('/'))
 }
 
-/// Version 2: enables the controller for groups below `base`.
+/// Version 2 only.
 fn delegate(base: &Path, controller: Controller) -> io::Result<()> {
     let file = base.join("cgroup.subtree_control");
     let names = fs::read_to_string(&file)?;
@@ -117,7 +115,6 @@ fn delegate(base: &Path, controller: Controller) -> io::Result<()> {
     enable()
 }
 
-/// Creates a group and removes it again.
 fn try_group(base: &Path, version: Version, controller: Controller, worker: &str) -> io::Result<()> {
     let group = base.join(format!("sched_probe_{worker}_{}", controller.name()));
     fs::create_dir(&group)?;
@@ -128,7 +125,7 @@ fn try_group(base: &Path, version: Version, controller: Controller, worker: &str
         (Version::One, Controller::Cpu) => "cpu.cfs_quota_us",
         (_, Controller::Pids) => "pids.max",
     };
-    // Opened for writing as later. A kernel may be built without one of the files.
+    // Opened for writing as later. A kernel may lack one of the files.
     let has_file = fs::OpenOptions::new().write(true).open(group.join(file)).map(drop);
     fs::remove_dir(&group)?;
     has_file

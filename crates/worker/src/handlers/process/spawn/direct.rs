@@ -2,10 +2,9 @@
 //!
 //! The calling thread is suspended until then, the other threads run on. So the parent prepares all
 //! data before the clone, and the child only makes system calls: it must not allocate, lock or
-//! panic, and it has its own stack. The signal handlers belong to the worker and would run in the
-//! worker's memory. So all signals are blocked around the clone, and the child resets the handlers
-//! before it unblocks signals. The child's changes to its signals, directory, descriptors, user and
-//! limits are its own; only memory is shared. The child stores its error in that memory.
+//! panic, and it has its own stack. The signal handlers would run in the worker's memory. So all
+//! signals are blocked around the clone, and the child resets the handlers before it unblocks
+//! signals. The child stores its error in the shared memory.
 //!
 //! A pidfd reports the end of the process (Linux 5.3).
 
@@ -29,12 +28,11 @@ use tokio::net::unix::pipe::Receiver;
 
 use super::{NewChild, Program};
 
-/// Stack size of the child in bytes. Its calls are three levels deep.
+/// In bytes, for calls three levels deep.
 const STACK: usize = 32 * 1024;
-/// Exit code of a child that failed. It has no reader.
+/// No code reads it.
 const FAILED: i32 = 127;
 
-/// A child and the pidfd that reports its end.
 #[derive(Debug)]
 pub(in super::super) struct Child {
     pid: Pid,
@@ -42,7 +40,6 @@ pub(in super::super) struct Child {
     status: Option<ExitStatus>,
 }
 
-/// Whether this kernel supports it.
 pub(super) fn is_possible() -> bool {
     static IS_POSSIBLE: OnceLock<bool> = OnceLock::new();
     *IS_POSSIBLE.get_or_init(|| descriptor_of(nix::unistd::getpid()).is_ok())
@@ -76,7 +73,7 @@ pub(super) unsafe fn spawn(
     match watch() {
         Ok((child, stdout, stderr)) => Ok(NewChild { child: super::Child::Direct(child), stdout, stderr }),
         Err(error) => {
-            // No other code knows the child. It cannot have been reaped, so the pid is its own.
+            // It cannot have been reaped, so the pid is its own.
             let (Ok(()) | Err(_)) = nix::sys::signal::kill(pid, Signal::SIGKILL);
             let (Ok(_) | Err(_)) = waitpid(pid, None);
             Err(error)
@@ -84,16 +81,15 @@ pub(super) unsafe fn spawn(
     }
 }
 
-/// The prepared data of the child.
 struct Plan {
     path: CString,
     args: Strings,
-    /// The arguments for a file that the kernel cannot execute: it runs as a shell script, as every
-    /// `exec…p` function does it.
+    /// For a file that the kernel cannot execute: it runs as a shell script, as in every `exec…p`
+    /// function.
     script: Strings,
     env: Strings,
     cwd: CString,
-    /// These become descriptors 0, 1 and 2. The parent closes them when the child has its own.
+    /// Descriptors 0, 1 and 2. The parent closes them when the child has its own.
     stdin: File,
     stdout: PipeWriter,
     stderr: PipeWriter,
@@ -131,7 +127,6 @@ fn text(text: &OsStr) -> io::Result<CString> {
     })
 }
 
-/// A null-terminated list of strings for the kernel.
 struct Strings {
     pointers: Vec<*const c_char>,
     _texts: Vec<CString>,
@@ -213,7 +208,7 @@ unsafe fn become_program(plan: &Plan, enter: &(dyn Fn() -> io::Result<()> + Sync
     nix::errno::Errno::last_raw()
 }
 
-/// Duplicates `from` to `to`. `from` is never 0, 1 or 2: the worker has those open from its start.
+/// `from` is never 0, 1 or 2: the worker has those open from its start.
 #[expect(unsafe_code, reason = "the target is a number that no value owns")]
 fn put(from: RawFd, to: RawFd) -> io::Result<()> {
     // SAFETY: descriptors of the child alone.
@@ -223,7 +218,7 @@ fn put(from: RawFd, to: RawFd) -> io::Result<()> {
     }
 }
 
-/// A descriptor that becomes readable when the process has ended.
+/// Readable when the process has ended.
 #[expect(unsafe_code, reason = "neither the standard library nor nix has this call")]
 fn descriptor_of(pid: Pid) -> io::Result<OwnedFd> {
     // SAFETY: numbers only. The descriptor is new, so it has no other owner. It is close-on-exec by
@@ -258,7 +253,7 @@ impl Child {
     }
 }
 
-/// Takes the exit status of a child. `None` while the child runs.
+/// `None` while the child runs.
 #[expect(
     unsafe_code,
     reason = "the safe wrapper knows only the first 31 signals, and other signals can end a process"

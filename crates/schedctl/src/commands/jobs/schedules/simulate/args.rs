@@ -8,7 +8,6 @@ use clap::{ArgAction, Args};
 use crate::values::{instant, within};
 
 const DEFAULT_PEAKS: usize = 10;
-/// The output lists each peak with all its jobs.
 const MOST_PEAKS: usize = 100;
 
 #[derive(Debug, Args)]
@@ -31,7 +30,7 @@ pub(crate) struct SimulateArgs {
 }
 
 impl SimulateArgs {
-    /// Start (inclusive) and end (exclusive) of the window.
+    /// Start (inclusive) and end (exclusive).
     pub(super) fn window(&self, now: DateTime<Utc>) -> (DateTime<Utc>, DateTime<Utc>) {
         let minute = now.duration_trunc(TimeDelta::minutes(1)).unwrap_or(now);
         let from = self.from.unwrap_or(minute);

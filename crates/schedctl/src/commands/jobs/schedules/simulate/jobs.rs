@@ -1,7 +1,5 @@
-//! Converts the jobs of files for the simulation.
-//!
-//! Jobs are validated by the rules of the API, all of them before the simulation, and errors have
-//! positions in the files. Pure; the files are already read.
+//! Converts the jobs of files for the simulation. All jobs are validated first, by the rules of the
+//! API. Pure.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -24,13 +22,10 @@ use crate::manifest::Files;
 #[derive(Debug, Default)]
 pub(super) struct Chosen<'a> {
     pub(super) jobs: Vec<Simulated<'a>>,
-    /// Number of manual jobs, which are left out.
     pub(super) manual: usize,
-    /// Number of disabled jobs, which are left out.
     pub(super) disabled: usize,
 }
 
-/// Selects the jobs with an active schedule.
 pub(super) fn choose<'a>(files: &'a Files, timezone: &str, window: Window) -> Result<Chosen<'a>, ExitError> {
     let mut chosen = Chosen::default();
     let mut mistakes = Vec::new();
@@ -54,8 +49,6 @@ pub(super) fn choose<'a>(files: &'a Files, timezone: &str, window: Window) -> Re
     if mistakes.is_empty() { Ok(chosen) } else { Err(refuse(files, mistakes)) }
 }
 
-/// Completes the settings as the API does; the words and fields of a file are those of the domain
-/// crate.
 fn settings(spec: &JobSpec, timezone: &str) -> Result<JobSettings, serde_json::Error> {
     let mut value = serde_json::to_value(spec)?;
     if let Some(fields) = value.as_object_mut() {
@@ -70,7 +63,6 @@ fn settings(spec: &JobSpec, timezone: &str) -> Result<JobSettings, serde_json::E
     serde_json::from_value(value)
 }
 
-/// The valid calendars of the files by name; errors of the other calendars are added to `mistakes`.
 fn calendars<'a>(files: &'a Files, mistakes: &mut Vec<ProblemError>) -> HashMap<&'a str, Calendar> {
     let mut found = HashMap::new();
     for (index, spec) in files.calendars().enumerate() {
@@ -91,7 +83,7 @@ fn calendars<'a>(files: &'a Files, mistakes: &mut Vec<ProblemError>) -> HashMap<
 
 struct Reading<'a> {
     calendars: HashMap<&'a str, Calendar>,
-    /// Intervals without an anchor count from its start, as if the jobs were created then.
+    /// Intervals without an anchor count from its start.
     window: Window,
 }
 
@@ -109,7 +101,7 @@ impl Reading<'_> {
         })
     }
 
-    /// The timetable of a job with these settings. `H` is resolved as in the default tenant.
+    /// `H` is resolved as in the default tenant.
     fn timetable(&self, settings: &JobSettings) -> Result<Timetable, Refusal> {
         let named = settings.calendars.iter().enumerate().map(|(index, name)| {
             self.calendars.get(name.as_str()).cloned().ok_or_else(|| Refusal {
@@ -134,7 +126,7 @@ impl Reading<'_> {
         }))
     }
 
-    /// The last of the first `most` fires, if the window has more: the job ends with it.
+    /// `Some` if the window has more than `most` fires: the job ends with that one.
     fn last_of(&self, timetable: &Timetable, most: i64) -> Result<Option<DateTime<Utc>>, Refusal> {
         let mut at = self.window.from() - TimeDelta::microseconds(1);
         for _ in 0..most {
@@ -146,12 +138,11 @@ impl Reading<'_> {
         Ok(Some(at))
     }
 
-    /// The same schedule with spread minutes, if it is a cron expression that has such a form.
+    /// `None` unless it is a cron expression with such a form.
     fn spread<'n>(&self, name: &str, settings: &JobSettings) -> Result<Option<Spread<'n>>, Refusal> {
         let timetable = self.timetable(settings)?;
         let Schedule::Cron(cron) = timetable.schedule() else { return Ok(None) };
-        // As the user wrote it, unless that has no fields: nicknames, and the form with a key per
-        // field.
+        // As written, except for nicknames and the form with a key per field, which have no fields.
         let written = settings.schedule_config.get("expression").and_then(Value::as_str);
         let written = written.filter(|text| !text.trim_start().starts_with('@'));
         let expression = written.unwrap_or_else(|| cron.spec().canonical());
@@ -160,8 +151,7 @@ impl Reading<'_> {
         };
         let mut moved = settings.clone();
         if cron.spec().wildcard_time() {
-            // `H/n` follows elapsed time as `*/n` does, but its resolved form does not begin with a
-            // star.
+            // `H/n` follows elapsed time as `*/n` does, but its resolved form has no leading star.
             moved.dst_gap.get_or_insert(DstGap::Skip);
             moved.dst_overlap.get_or_insert(DstOverlap::Both);
         }
@@ -184,17 +174,14 @@ impl From<ScheduleError> for Refusal {
     }
 }
 
-/// An error of job `index`; fields are dotted paths.
 fn mistake(index: usize, field: &str, message: String) -> ProblemError {
     ProblemError { pointer: format!("/jobs/{index}/{}", field.replace('.', "/")), message }
 }
 
-/// Reports errors with their positions, in the terms of this command.
 fn refuse(files: &Files, mistakes: Vec<ProblemError>) -> ExitError {
     let mut problem = Problem::new(422, "", "", "");
     problem.errors = mistakes;
     let explained = files.explain(&problem).to_string();
-    // The first line is about applying; a line per error follows.
     let places = explained.split_once('\n').map_or(explained.as_str(), |(_, places)| places);
     usage(anyhow!("the jobs cannot be simulated:\n{places}"))
 }

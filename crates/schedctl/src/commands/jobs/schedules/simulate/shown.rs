@@ -1,6 +1,4 @@
-//! The printed simulation: the form of the JSON and YAML output, and the source of the tables.
-//!
-//! Instants are UTC. Lists begin with the most relevant items. Plain data.
+//! The printed simulation, for JSON, YAML and tables. Instants are UTC. Pure.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sched_model::domain::simulation::{Change, Hour, JobReport, Moment, Peak, Report, Suggestion};
@@ -9,29 +7,27 @@ use serde_json::Value;
 
 use super::jobs::Chosen;
 
-/// Above this number (two weeks) minutes are not listed.
+/// Above two weeks, minutes are not listed.
 const MOST_MINUTES: usize = 14 * 24 * 60;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Shown {
     pub(super) from: DateTime<Utc>,
     pub(super) to: DateTime<Utc>,
-    /// Number of simulated jobs; manual and disabled ones are counted separately.
+    /// Without manual and disabled jobs.
     pub(super) jobs: usize,
     pub(super) manual_jobs: usize,
     pub(super) disabled_jobs: usize,
     pub(super) starts: u64,
-    /// Every minute with starts; absent above the limit.
+    /// Absent above the limit.
     pub(super) starts_per_minute: Option<Vec<Starts>>,
     pub(super) hours: Vec<Stretch>,
     pub(super) peaks: Vec<Herd>,
     pub(super) busiest_second: Option<Starts>,
-    /// Most starts first.
     pub(super) starts_per_job: Vec<Job>,
     pub(super) overlaps: Overlaps,
-    /// Largest gain first.
     pub(super) suggestions: Vec<Advice>,
-    /// Busiest minute, now and with all suggestions applied.
+    /// Now, and with all suggestions applied.
     pub(super) peak: Option<Starts>,
     pub(super) predicted_peak: Option<Starts>,
 }
@@ -84,9 +80,8 @@ pub(super) struct Overlaps {
     pub(super) most_running: u32,
     pub(super) since: Option<DateTime<Utc>>,
     pub(super) busy_seconds: i64,
-    /// Average number of concurrent runs.
     pub(super) mean_running: f64,
-    /// Jobs without a declared duration, which count as zero.
+    /// These count as zero.
     pub(super) jobs_of_unknown_duration: Vec<String>,
     pub(super) starts_of_unknown_duration: u64,
 }

@@ -1,6 +1,4 @@
-//! Tables of a simulation: totals, a chart, and the most relevant rows of each list.
-//!
-//! Omitted rows are counted; `-o json` has all of them.
+//! Tables of a simulation. Omitted rows are counted; `-o json` has all of them.
 
 use std::cmp::Reverse;
 
@@ -10,10 +8,8 @@ use sched_runtime::exit::ExitError;
 use super::shown::{Advice, Herd, Job, Shown, Starts, Stretch};
 use crate::output::{Column, Output, duration, neutral, or_dash, tell, time};
 
-/// Rows of jobs and of suggestions.
 const ROWS: usize = 10;
 const NAMES: usize = 4;
-/// Up to this number of hours a chart has a line per hour, beyond it a line per day.
 const MOST_HOURS: usize = 49;
 const BAR: u64 = 40;
 
@@ -139,7 +135,6 @@ fn suggestions(shown: &Shown, output: Output) -> Result<(), ExitError> {
     list(&shown.suggestions, SUGGESTIONS, "suggestions", output)
 }
 
-/// Prints the first rows of a list, and the number of omitted rows.
 fn list<T: serde::Serialize>(
     items: &[T],
     columns: &[Column<T>],
@@ -157,12 +152,11 @@ fn tell_of_rest(count: usize, what: &str) {
     }
 }
 
-/// A line per hour, or per day above the limit.
 fn chart(hours: &[Stretch]) -> Vec<Line> {
     let stretches = if hours.len() <= MOST_HOURS { hours.to_vec() } else { days(hours) };
     let most = stretches.iter().map(|stretch| stretch.starts).max().unwrap_or(0).max(1);
     let bar = |starts: u64| {
-        // Rounded up, so that a bar is empty only without starts.
+        // A bar is empty only without starts.
         let length = starts.saturating_mul(BAR).div_ceil(most);
         "#".repeat(usize::try_from(length).unwrap_or(0))
     };
@@ -186,7 +180,6 @@ fn days(hours: &[Stretch]) -> Vec<Stretch> {
     hours.chunk_by(same_day).filter_map(day).collect()
 }
 
-/// Formats a minute with its count.
 fn minute(minute: Starts) -> String {
     let clock = |at: DateTime<Utc>| at.format("%H:%M").to_string();
     format!("{} ({})", clock(minute.at), minute.starts)
