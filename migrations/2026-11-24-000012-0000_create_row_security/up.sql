@@ -220,7 +220,7 @@ CREATE FUNCTION delete_tenant(of_tenant uuid, most_dispatches bigint) RETURNS te
 BEGIN
     IF coalesce(current_setting('sched.system', true), '') <> 'on' THEN
         RAISE insufficient_privilege
-            USING MESSAGE = 'only who operates the installation deletes tenants';
+            USING MESSAGE = 'only an operator of the installation deletes tenants';
     END IF;
     -- A statement that inserts a row of the tenant holds a key lock on it until its commit. After
     -- this lock there is no such statement.

@@ -25,7 +25,7 @@ pub enum DevDbError {
     ServerTooOld { dir: PathBuf, version: String },
     /// The data folder needs a major version that is not installed.
     #[error(
-        "the data in {} was made by PostgreSQL {needed}, which is not installed; install it \
+        "the data in {} was created by PostgreSQL {needed}, which is not installed; install it \
          (`apt-get install postgresql-{needed}` or `brew install postgresql@{needed}`), or move the folder away \
          to start with an empty database",
         .dir.display()

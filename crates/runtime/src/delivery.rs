@@ -124,10 +124,7 @@ impl Delivery {
         match standing {
             Standing::Taken => tracing::info!("The {to} takes what it is sent again."),
             Standing::Away => {
-                tracing::warn!(
-                    error = cause,
-                    "The {to} cannot be reached; what is for it is kept, up to a limit."
-                );
+                tracing::warn!(error = cause, "The {to} cannot be reached; its data is kept, up to a limit.");
             }
             Standing::Refused => {
                 tracing::warn!(error = cause, "The {to} refuses what it is sent, which is dropped.");
@@ -164,10 +161,13 @@ impl Sending {
         match ended {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "What was left could not be sent.");
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "The remaining data could not be sent."
+                );
             }
             Err(_elapsed) => {
-                tracing::warn!("What was left was not taken in time by the server that it was for.")
+                tracing::warn!("The server did not accept the remaining data in time.")
             }
         }
     }

@@ -70,7 +70,7 @@ impl HealthState {
     pub fn new(program: &Program, source: Arc<dyn StatusSource>, metrics: PrometheusHandle) -> Self {
         metrics::gauge!("sched_build_info", "version" => program.version, "daemon" => program.table())
             .set(1.0);
-        metrics::describe_gauge!("sched_build_info", "Always 1; the labels tell what runs.");
+        metrics::describe_gauge!("sched_build_info", "Always 1; the labels identify the build.");
         metrics::describe_gauge!("sched_process_uptime_seconds", "Seconds since the daemon started.");
         Self { program: *program, started: crate::monotonic_clock::monotonic(), source, metrics }
     }

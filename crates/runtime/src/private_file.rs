@@ -22,10 +22,10 @@ pub enum PrivateFileError {
         source: io::Error,
     },
     /// A directory or a device.
-    #[error("{} is no regular file", .path.display())]
+    #[error("{} is not a regular file", .path.display())]
     NotAFile { path: PathBuf },
     /// Other users may read or change the file.
-    #[error("{} is open to others (mode {mode:03o}); take their rights away: chmod 600", .path.display())]
+    #[error("{} is accessible to other users (mode {mode:03o}); remove their access: chmod 600", .path.display())]
     OpenToOthers { path: PathBuf, mode: u32 },
     #[error("{} is longer than {LONGEST} bytes", .path.display())]
     TooLong { path: PathBuf },

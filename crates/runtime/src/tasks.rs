@@ -21,7 +21,7 @@ use crate::exit::{self, ExitStatus};
 
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
-    #[error("task {name} ended although nobody asked it to")]
+    #[error("task {name} ended unexpectedly")]
     Returned { name: String },
     #[error("task {name} failed")]
     Failed {

@@ -14,7 +14,7 @@ pub const SETTINGS: &[Setting] = &[
         "scheduler-poll-interval",
         "SCHEDULER_POLL_INTERVAL",
         "DURATION",
-        "Longest sleep between looks for due jobs; a due time or a change of a job ends it earlier",
+        "Longest pause between two queries for due jobs; a due time or a change of a job ends it earlier",
     )
     .default("1s"),
     Setting::new("scheduler-batch-size", "SCHEDULER_BATCH_SIZE", "COUNT", "Most jobs taken in one transaction")
@@ -44,22 +44,22 @@ pub const SETTINGS: &[Setting] = &[
         "worker-offline-threshold",
         "WORKER_OFFLINE_THRESHOLD",
         "DURATION",
-        "Silence after which a worker is given up and its work goes to others; the same for workers and schedulers",
+        "Silence after which a worker is given up and its work goes to other workers; the same for workers and schedulers",
     )
     .default("30s"),
     Setting::new(
         "max-retry-attempts",
         "MAX_RETRY_ATTEMPTS",
         "COUNT",
-        "Attempts in all of jobs that have no retry policy of their own",
+        "Attempts in all of jobs without a retry policy",
     )
     .default("3"),
     Setting::new(
         "job-timeout-threshold",
         "JOB_TIMEOUT_THRESHOLD",
         "DURATION",
-        "How long an attempt may run on a living worker where its claim does not say, which only workers of older releases \
-         leave out; elsewhere the time-out of the job or its function counts",
+        "Time limit of an attempt on a living worker whose claim has no time-out; other attempts have that of their job or \
+         function",
     )
     .default("10min"),
 ];

@@ -177,7 +177,7 @@ impl Parts {
             ended = listeners.run_until(&self.stop) => ended.map_err(StartError::from),
             ended = work.run_until(&self.stop) => ended.map_err(StartError::from),
             ended = hints.run_until(&self.stop) => ended.map_err(StartError::from),
-            _ = &mut election => Err(StartError::Part("the election ended by itself".into())),
+            _ = &mut election => Err(StartError::Part("the election ended unexpectedly".into())),
         };
         phase.send_replace(Phase::Stopping);
         let stopped = work.stop(STOP_WITHIN).await;

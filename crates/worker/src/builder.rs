@@ -64,7 +64,7 @@ impl ExitStatus for BuildError {
 ///     Worker::builder().handler("greet", greet).main()
 /// }
 /// ```
-#[must_use = "a builder does nothing by itself"]
+#[must_use = "a builder alone does nothing"]
 pub struct Builder {
     program: Program,
     registry: Registry,

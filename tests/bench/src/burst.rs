@@ -1,13 +1,11 @@
-//! A burst: the jobs of `bench.due` become due at one instant, and the running leader dispatches
-//! them.
+//! A burst: the jobs of `bench.due` become due at one instant, and the leader dispatches them.
 //!
-//! The result is the commit timestamp of each transaction that dispatched. PostgreSQL takes it
-//! right before it flushes the commit to disk. So the time of such a flush, measured on the same
-//! server in the same run, is added to the last timestamp ([`Flush`]).
+//! The result uses the commit timestamps. PostgreSQL takes them right before it flushes the commit
+//! to disk, so the time of a flush on the same server is added ([`Flush`]).
 //!
-//! Truncating and vacuuming tables invalidates the plans of every session. In an installation jobs
-//! fire all the time. Here the jobs of [`WARM`] fire a second earlier, so that the leader plans its
-//! statements for them. (The first transaction of pgbench does not count either.)
+//! Truncating and vacuuming tables invalidates the plans of every session. The jobs of [`WARM`]
+//! fire a second earlier, so that the leader plans its statements again. (The first transaction of
+//! pgbench does not count either.)
 
 use std::time::Duration;
 
@@ -17,18 +15,17 @@ use crate::daemon::Scheduler;
 use crate::figures::median;
 use crate::sql::{Db, Micros, Polling, SECOND, fill, instant, micros};
 
-/// Jobs per transaction, by the default settings of the scheduler and in the script of pgbench.
+/// Jobs per transaction: the default of the scheduler, also for pgbench.
 pub(crate) const BATCH: usize = 1_000;
 
-/// Prefix of the names of jobs that fire before the burst. Such jobs are optional.
 pub(crate) const WARM: &str = "warm";
 
-/// Time in seconds in which the commit of one batch reaches the disk.
+/// Seconds until the commit of one batch is on disk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flush(pub(crate) f64);
 
 impl Flush {
-    /// Measures commits with about as many bytes of WAL as a batch: `rows` rows of a kilobyte each.
+    /// Measures commits with the WAL of a batch: `rows` rows of a kilobyte each.
     pub(crate) async fn measure(db: &Db, rows: usize) -> anyhow::Result<Self> {
         let mut seconds = Vec::new();
         for _ in 0..9 {
@@ -45,26 +42,21 @@ impl Flush {
     }
 }
 
-/// The result of a burst.
 pub(crate) struct Burst {
-    /// Due time of the jobs.
     pub(crate) due: Micros,
-    /// Seconds from the due time until the last dispatch is committed and on disk.
+    /// Seconds from the due time until the last dispatch is on disk.
     pub(crate) wall: f64,
-    /// Rows per second of the tick transactions alone, by the metrics of the scheduler.
+    /// Rows per second of the tick transactions alone, by the scheduler's metrics.
     pub(crate) tick_rate: f64,
 }
 
-/// The treatment of dispatches of earlier bursts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Earlier {
-    /// All dispatches are removed.
     Empty,
-    /// Dispatches of earlier bursts are removed; the history stays.
+    /// The history stays.
     KeepHistory,
 }
 
-/// Removes the dispatches of earlier bursts.
 pub(crate) async fn clear(db: &Db, earlier: Earlier) -> anyhow::Result<()> {
     match earlier {
         Earlier::Empty => db.run("TRUNCATE job_dispatch, skipped_fires CASCADE").await?,
@@ -77,13 +69,12 @@ pub(crate) async fn clear(db: &Db, earlier: Earlier) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sets the cursors of the chosen jobs to `due`, and vacuums the old row versions.
+/// Sets the cursors of the chosen jobs to `due`, and vacuums.
 pub(crate) async fn arm(db: &Db, due: Micros) -> anyhow::Result<()> {
     db.run(&fill(include_str!("../sql/arm.sql"), &[("due", &instant(due))])).await?;
     db.run("VACUUM scheduled_jobs").await
 }
 
-/// Arms the chosen jobs, and waits until the leader has dispatched them.
 pub(crate) async fn run(
     db: &Db,
     scheduler: &Scheduler,
@@ -121,8 +112,7 @@ pub(crate) async fn run(
     Ok(Burst { due, wall, tick_rate: jobs / (after.0 - before.0) })
 }
 
-/// Arms the jobs for an instant that is still in the future afterwards, by more than the poll
-/// interval of the leader.
+/// Arms the jobs for an instant that is then more than a poll interval ahead.
 async fn arm_in_time(db: &Db) -> anyhow::Result<Micros> {
     for lead in [4, 8, 16, 32, 64, 128] {
         let due = (db.now().await? / SECOND + lead) * SECOND;
@@ -132,7 +122,7 @@ async fn arm_in_time(db: &Db) -> anyhow::Result<Micros> {
         if due - db.now().await? > 2 * SECOND {
             return Ok(due);
         }
-        // Some jobs may have been dispatched already; they are armed again.
+        // Some jobs may have been dispatched already.
         clear(db, Earlier::KeepHistory).await?;
     }
     anyhow::bail!("arming the jobs takes longer than two minutes")

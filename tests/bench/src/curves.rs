@@ -1,5 +1,4 @@
-//! The plots of the figures. Each curve belongs to one plot of its suite, together with the curves
-//! that it is compared with. Pure, except for writing the plots.
+//! The plots of the figures. Each curve belongs to one plot of its suite.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,25 +6,18 @@ use std::path::Path;
 use plots::Plot;
 use serde_json::{Value, json};
 
-/// Maximal number of drawn points of a distribution, besides its tail.
+/// Maximal number of drawn points of a distribution, without its tail.
 const DRAWN: usize = 2_000;
-/// Number of points at the end of a distribution that are all drawn.
 const TAIL: usize = 200;
 
-/// The plots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Shown {
-    /// Lateness of dispatches.
     Lateness,
-    /// Time from a trigger to its handler.
     Waits,
-    /// Throughput by the number of finished dispatches.
     History,
-    /// Throughput by the number of workers.
     Workers,
 }
 
-/// A curve of a plot.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Curve {
     shown: Shown,
@@ -34,7 +26,6 @@ pub(crate) struct Curve {
 }
 
 impl Curve {
-    /// A curve of few points.
     pub(crate) fn through(shown: Shown, name: impl Into<String>, points: &[(f64, f64)]) -> Self {
         Self { shown, name: name.into(), points: points.to_vec() }
     }
@@ -82,7 +73,6 @@ impl Shown {
     }
 }
 
-/// Draws every plot with curves of a suite; returns the names of the files.
 pub(crate) fn draw<'a>(
     into: &Path,
     suite: &str,
@@ -102,7 +92,7 @@ pub(crate) fn draw<'a>(
     Ok(files)
 }
 
-/// Removes points that do not change the curve. The tail stays complete.
+/// Removes points that do not change the curve, except in the tail.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let every = (points.len() / DRAWN).max(1);
     let tail = points.len().saturating_sub(TAIL);

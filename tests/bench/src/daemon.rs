@@ -1,7 +1,7 @@
-//! The real `sched-scheduler`, as a process with its default settings.
+//! The real `sched-scheduler` as a process with its default settings.
 //!
 //! The program is beside the running program, so both come from one build. The process is killed
-//! when its handle is dropped, also by a panic, and by a guard when the benchmark itself is killed.
+//! when its handle is dropped, and by a guard when the benchmark is killed.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -13,24 +13,19 @@ use test_support::{Process, http};
 
 use crate::sql::{Db, Polling};
 
-/// Time limit until a scheduler leads.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// A running scheduler.
 pub(crate) struct Scheduler {
-    /// The process, for signals.
     pub(crate) process: Process,
     health: SocketAddr,
 }
 
-/// The path of the program.
 pub(crate) fn program() -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name("sched-scheduler");
     ensure!(path.is_file(), "{} is missing; scripts/bench builds it", path.display());
     Ok(path)
 }
 
-/// Starts a scheduler without waiting until it leads.
 pub(crate) async fn start(db: &Db) -> anyhow::Result<Scheduler> {
     start_with(db, &[]).await
 }
@@ -45,7 +40,6 @@ async fn start_with(db: &Db, settings: &[(&str, &str)]) -> anyhow::Result<Schedu
     Ok(Scheduler { process, health })
 }
 
-/// Starts a scheduler and waits until it leads.
 pub(crate) async fn start_leading(db: &Db) -> anyhow::Result<Scheduler> {
     let scheduler = start(db).await?;
     scheduler.wait_leading(db).await?;
@@ -60,7 +54,6 @@ pub(crate) async fn start_leading_alone(db: &Db) -> anyhow::Result<Scheduler> {
 }
 
 impl Scheduler {
-    /// Waits until it leads.
     pub(crate) async fn wait_leading(&self, db: &Db) -> anyhow::Result<()> {
         let leads = format!(
             "SELECT count(*) FROM scheduler_instances WHERE is_leader AND pid = {}",
@@ -71,8 +64,7 @@ impl Scheduler {
             .context("the scheduler does not lead")
     }
 
-    /// Total seconds and number of its tick transactions, from before BEGIN to the answer to
-    /// COMMIT, by its own metrics.
+    /// Seconds and number of its tick transactions, from before BEGIN to the answer to COMMIT.
     pub(crate) async fn tick_seconds(&self) -> anyhow::Result<(f64, f64)> {
         let page = http::get(self.health, "/metrics").await.context("failed to read /metrics")?;
         let value = |series: &str| -> f64 {
@@ -85,7 +77,7 @@ impl Scheduler {
         Ok((value("sched_db_transaction_seconds_sum"), value("sched_db_transaction_seconds_count")))
     }
 
-    /// Peak resident memory in MiB. Linux only.
+    /// MiB. Linux only.
     pub(crate) fn peak_memory(&self) -> anyhow::Result<f64> {
         let path = format!("/proc/{}/status", self.process.id());
         let status = fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))?;
@@ -96,7 +88,6 @@ impl Scheduler {
         Ok(kib / 1024.0)
     }
 
-    /// Stops it normally.
     pub(crate) async fn stop(mut self) {
         self.process.stop_gracefully(Duration::from_secs(30)).await;
     }

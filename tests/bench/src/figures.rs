@@ -4,52 +4,38 @@ use serde_json::{Value, json};
 
 use crate::curves::Curve;
 
-/// The condition that a figure must meet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Bar {
-    /// The value is at most this.
     AtMost(f64),
-    /// The value is below this.
     Below(f64),
-    /// The value over the reference is at least this.
     RatioAtLeast(f64),
-    /// The value over the reference is at most this.
     RatioAtMost(f64),
-    /// The value is exactly this.
     Exactly(f64),
 }
 
-/// The reference of a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reference {
-    /// Description with its origin.
     pub(crate) what: String,
     /// Value in the unit of the figure, if there is one.
     pub(crate) value: Option<f64>,
 }
 
 impl Reference {
-    /// No reference, with the reason.
     pub(crate) fn none(why: &str) -> Self {
         Self { what: why.to_owned(), value: None }
     }
 
-    /// A measured reference.
     pub(crate) fn value(what: impl Into<String>, value: f64) -> Self {
         Self { what: what.into(), value: Some(value) }
     }
 }
 
-/// The repetition that decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Judged {
-    /// The median.
     Median,
-    /// The largest value, for bounds that must hold always.
     Largest,
 }
 
-/// A line of the table.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {
     pub(crate) name: String,
@@ -58,13 +44,10 @@ pub(crate) struct Figure {
     pub(crate) judged: Judged,
     pub(crate) reference: Reference,
     pub(crate) bar: Bar,
-    /// Further measurements without a bar: name, value, unit.
     pub(crate) also: Vec<(String, f64, &'static str)>,
-    /// Its curves in plots.
     pub(crate) curves: Vec<Curve>,
 }
 
-/// The reference of a figure, and the bar that decides whether the figure passes.
 #[derive(Debug, Clone)]
 pub(crate) struct Goal {
     pub(crate) reference: Reference,
@@ -87,19 +70,16 @@ impl Figure {
         }
     }
 
-    /// Lets the largest repetition decide.
     pub(crate) fn by_largest(mut self) -> Self {
         self.judged = Judged::Largest;
         self
     }
 
-    /// Adds a further measurement.
     pub(crate) fn also(mut self, name: impl Into<String>, value: f64, unit: &'static str) -> Self {
         self.also.push((name.into(), value, unit));
         self
     }
 
-    /// Adds a curve of a plot.
     pub(crate) fn curve(mut self, curve: Curve) -> Self {
         self.curves.push(curve);
         self
@@ -172,7 +152,7 @@ impl Figure {
     }
 }
 
-/// Formats a number with about three significant digits.
+/// About three significant digits.
 pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
@@ -182,7 +162,7 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
-/// The median; NaN of nothing.
+/// NaN of nothing.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let middle = (percentile(values, 0.5), percentile_above(values, 0.5));
     (middle.0 + middle.1) / 2.0
@@ -207,12 +187,10 @@ fn at(values: &[f64], rank: f64) -> f64 {
     sorted.get(rank.min(sorted.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
 }
 
-/// The smallest value; NaN of nothing.
 pub(crate) fn smallest(values: &[f64]) -> f64 {
     values.iter().copied().reduce(f64::min).unwrap_or(f64::NAN)
 }
 
-/// The largest value; NaN of nothing.
 pub(crate) fn largest(values: &[f64]) -> f64 {
     values.iter().copied().reduce(f64::max).unwrap_or(f64::NAN)
 }

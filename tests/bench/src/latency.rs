@@ -1,6 +1,4 @@
 //! The rows of all three suites that measure waiting times, as one suite.
-//!
-//! It uses the rows of the scheduler, the worker and the API, and has no measurements besides.
 
 use clap::ValueEnum;
 
@@ -9,7 +7,6 @@ use crate::rows::Bench;
 use crate::worker::Peers;
 use crate::{api, rows, worker};
 
-/// One row, or several that are measured together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Row {
     /// From the due instant to the last commit, 1,000 and 10,000 jobs
@@ -25,7 +22,6 @@ pub(crate) enum Row {
 }
 
 impl Row {
-    /// Measures the row.
     pub(crate) async fn measure(
         self,
         bench: &Bench<'_>,

@@ -1,8 +1,7 @@
 //! The limit of PostgreSQL: pgbench with hand-written statements on the same tables.
 //!
-//! One connection, prepared statements, the same jobs, the same table layout, the same batch. The
-//! leader runs in the meantime without work: the cursors of the jobs are two hours ahead, and the
-//! script dispatches them nevertheless.
+//! One connection, prepared statements, the same jobs and the same batch. The leader has no work
+//! meanwhile: the cursors are two hours ahead, and the script dispatches the jobs nevertheless.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -13,12 +12,10 @@ use crate::burst::{self, BATCH, Earlier};
 use crate::place::Place;
 use crate::sql::{Db, SECOND};
 
-/// A script for pgbench.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Script {
     /// SELECT, INSERT … unnest, UPDATE … unnest.
     ByHand,
-    /// The same in one statement.
     OneStatement,
 }
 
@@ -31,8 +28,7 @@ impl Script {
     }
 }
 
-/// Rows per second over all batches of the chosen jobs except the first, which includes the new
-/// connection.
+/// Rows per second over all batches except the first, which includes the new connection.
 pub(crate) async fn run(place: &Place, db: &Db, script: Script, into: &Path) -> anyhow::Result<f64> {
     burst::clear(db, Earlier::Empty).await?;
     let due = db.now().await? + 7_200 * SECOND;

@@ -1,11 +1,9 @@
-//! Benchmarks of the real programs on a real, durable PostgreSQL. Run by `scripts/bench`, which
-//! builds the programs.
+//! Benchmarks of the real programs on a durable PostgreSQL, run by `scripts/bench`.
 //!
-//! The program starts a private server and measures row after row. It prints a table, writes the
-//! results as JSON and Markdown, and draws plots. A row that cannot be measured is reported, and
-//! the other rows continue. A missed bar is shown, and is not a failure of the run. If the program
-//! dies, the server and the daemons end with it, the file has the rows so far, and the next run
-//! removes the data. `docs/benchmarks.md` and the module of each row describe the measurements.
+//! The program starts a private server, measures row after row, and writes a table, JSON, Markdown
+//! and plots. A row that cannot be measured is reported, and the other rows continue. A missed bar
+//! is no failure of the run. If the program dies, the server and the daemons end with it, and the
+//! file has the rows so far. The next run removes the data.
 
 mod api;
 mod burst;
@@ -36,7 +34,7 @@ use crate::place::Place;
 use crate::report::{Machine, Page};
 use crate::rows::{Bench, Scale};
 
-/// Sessions besides those of the pools: each of a thousand workers has a session for its heartbeat.
+/// Each of a thousand workers has a session for its heartbeat.
 const MANY_SESSIONS: &str = "max_connections=1200";
 
 /// Measures sched on this machine.
@@ -109,7 +107,6 @@ struct How {
     into: PathBuf,
 }
 
-/// A row that is not measured yet.
 struct Waiting<'a> {
     name: String,
     measured: LocalBoxFuture<'a, anyhow::Result<Vec<Figure>>>,
@@ -155,7 +152,6 @@ async fn main() -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The chosen rows, or all of them, with their names.
 fn chosen<'a, R: ValueEnum>(
     only: Vec<R>,
     measure: impl Fn(R) -> LocalBoxFuture<'a, anyhow::Result<Vec<Figure>>>,
@@ -168,7 +164,6 @@ fn chosen<'a, R: ValueEnum>(
     rows.into_iter().map(named).collect()
 }
 
-/// Measures row after row; prints and writes the results.
 async fn measure(
     suite: &str,
     program: &Path,

@@ -1,9 +1,7 @@
-//! The server of all measurements: private, durable, on loopback, with the defaults of PostgreSQL
-//! except for the settings below.
+//! The server of all measurements: private, durable, on loopback.
 //!
-//! The data is beside the results. Every run creates it and removes it at the end. A killed run
-//! leaves the folder, which the next run removes. The server itself ends with its owner in any case
-//! (see `devdb`).
+//! Every run creates the data beside the results and removes it. A killed run leaves the folder,
+//! which the next run removes. The server ends with its owner (see `devdb`).
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,32 +14,25 @@ use sched_model::{Database, DatabaseSettings, connection::migrations};
 use crate::sql::{Db, Polling};
 
 const TEMPLATE: &str = "bench_template";
-/// The measured databases.
 const NAMES: [&str; 2] = ["bench", "bench_second"];
-/// The database of the peers, without the schema of sched.
 const PEER: &str = "bench_peer";
 
-/// Settings besides the defaults of PostgreSQL, the same for sched, pgbench and the peers. The
-/// memory is that of the published peer results. Commit timestamps are what the benchmark measures.
-/// The other settings undo the small sizes of devdb for development.
+/// Settings for sched, pgbench and the peers. The memory is that of the published peer results. The
+/// others are commit timestamps, and PostgreSQL defaults in place of the small sizes of devdb.
 const SETTINGS: [&str; 4] =
     ["shared_buffers=1GB", "wal_level=replica", "max_wal_size=1GB", "track_commit_timestamp=on"];
 
-/// A running server and its folder.
 pub(crate) struct Place {
-    /// Settings besides the defaults of PostgreSQL.
     pub(crate) settings: Vec<String>,
     cluster: Option<Cluster>,
     folder: PathBuf,
-    /// Connection to the database `postgres`: queries here do not change the counts of the measured
-    /// database.
+    /// Connection to the database `postgres`: its queries do not count in the measured database.
     pub(crate) admin: Db,
     _lock: File,
 }
 
 impl Place {
-    /// Starts a fresh server below `into` and creates the migrated template. `more` are settings
-    /// besides [`SETTINGS`].
+    /// Starts a server and creates the migrated template. `more` are settings besides [`SETTINGS`].
     pub(crate) async fn open(into: &Path, more: &[&str]) -> anyhow::Result<Self> {
         fs::create_dir_all(into).with_context(|| format!("failed to create {}", into.display()))?;
         let lock = File::create(into.join("lock")).context("failed to create the lock file")?;
@@ -73,22 +64,20 @@ impl Place {
         db.run(include_str!("../sql/setup.sql")).await
     }
 
-    /// Creates a fresh database with the schema and the additions of the benchmark. It replaces all
-    /// earlier databases of this kind.
+    /// Creates a database with the schema and the additions of the benchmark; removes all earlier
+    /// ones.
     pub(crate) async fn database(&self) -> anyhow::Result<Db> {
-        // No work of an earlier row, including autovacuum, may run during the next.
+        // No work of an earlier row, such as autovacuum, may run during the next.
         for name in NAMES {
             self.admin.run(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await?;
         }
         self.create(NAMES[0]).await
     }
 
-    /// Creates a second such database.
     pub(crate) async fn second_database(&self) -> anyhow::Result<Db> {
         self.create(NAMES[1]).await
     }
 
-    /// Creates a fresh, empty database for a peer; returns its URL.
     pub(crate) async fn empty_database(&self) -> anyhow::Result<String> {
         self.admin.run(&format!("DROP DATABASE IF EXISTS {PEER} WITH (FORCE)")).await?;
         self.admin.run(&format!("CREATE DATABASE {PEER}")).await?;
@@ -97,7 +86,7 @@ impl Place {
     }
 
     async fn create(&self, name: &str) -> anyhow::Result<Db> {
-        // The sessions that created the template may take a moment to end.
+        // The sessions that created the template may end late.
         let quiet = format!("SELECT (count(*) = 0)::int FROM pg_stat_activity WHERE datname = '{TEMPLATE}'");
         self.admin
             .wait_count(
@@ -110,15 +99,13 @@ impl Place {
         Db::connect(&url_of(self.cluster()?, name)?).await
     }
 
-    /// Switches autovacuum on, which is the default, or prevents new autovacuum work. Running work
-    /// continues.
+    /// Switches autovacuum on, or prevents new autovacuum work. Running work continues.
     pub(crate) async fn set_autovacuum(&self, is_on: bool) -> anyhow::Result<()> {
         let set = if is_on { "RESET autovacuum" } else { "SET autovacuum = off" };
         self.admin.run(&format!("ALTER SYSTEM {set}")).await?;
         self.admin.run("SELECT pg_reload_conf()").await
     }
 
-    /// The process id of the server.
     pub(crate) fn postmaster(&self) -> anyhow::Result<i32> {
         let path = self.cluster()?.dir().join("data/postmaster.pid");
         let text = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
@@ -128,12 +115,10 @@ impl Place {
             .context("no process id in postmaster.pid")
     }
 
-    /// The path of a program of the server installation.
     pub(crate) fn bin(&self, program: &str) -> anyhow::Result<PathBuf> {
         Ok(self.cluster()?.bin(program))
     }
 
-    /// Stops the server and removes its data.
     pub(crate) fn close(mut self) -> anyhow::Result<()> {
         if let Some(cluster) = self.cluster.take() {
             cluster.stop(StopMode::Immediate).context("failed to stop PostgreSQL")?;

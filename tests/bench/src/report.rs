@@ -1,5 +1,4 @@
-//! The results: a table on the screen and as Markdown, a JSON file, and the facts about the
-//! machine.
+//! The results and the facts about the machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,12 +9,10 @@ use serde_json::Value;
 use crate::figures::{Figure, number};
 use crate::place::Place;
 
-/// The facts about the machine and the software.
 #[derive(Debug)]
 pub(crate) struct Machine(Vec<(&'static str, String)>);
 
 impl Machine {
-    /// Reads the facts from the measured program, the server and the system.
     pub(crate) async fn look(place: &Place, program: &Path, is_quick: bool) -> anyhow::Result<Self> {
         let ours = std::process::Command::new(program)
             .arg("--version")
@@ -39,7 +36,6 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Adds the current load of the machine, which includes the benchmark.
     pub(crate) fn look_at_load(&mut self, when: &'static str) {
         self.0.push((when, file("/proc/loadavg")));
     }
@@ -62,19 +58,17 @@ fn file(path: &str) -> String {
     fs::read_to_string(path).map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
 }
 
-/// The value of a name in a file of the kernel with names and values.
+/// A value in a file of the kernel with names and values.
 fn told(path: &str, name: &str) -> String {
     value(&file(path), name)
 }
 
-/// The value of the first line with this name.
 fn value(text: &str, name: &str) -> String {
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
     let found = lines.find(|(key, _)| key.trim() == name);
     found.map_or_else(|| "unknown".to_owned(), |(_, value)| value.trim().to_owned())
 }
 
-/// Writes the JSON file, an array of figures.
 pub(crate) fn write(
     into: &Path,
     name: &str,
@@ -97,18 +91,14 @@ pub(crate) fn write(
     Ok(path)
 }
 
-/// The results of a suite.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Page<'a> {
-    /// Name of the suite.
     pub(crate) name: &'a str,
     pub(crate) machine: &'a Machine,
     pub(crate) figures: &'a [Figure],
-    /// File names of the plots.
     pub(crate) plots: &'a [String],
 }
 
-/// Writes the results as Markdown: the machine, a table, the plots.
 pub(crate) fn write_page(into: &Path, page: &Page<'_>) -> anyhow::Result<PathBuf> {
     let path = into.join(page.name).with_extension("md");
     fs::write(&path, page.markdown()).with_context(|| format!("failed to write {}", path.display()))?;
@@ -136,10 +126,8 @@ impl Page<'_> {
     }
 }
 
-/// The heads of the columns.
 const HEAD: [&str; 7] = ["name", "value", "ratio", "bar", "pass", "spread", "reference"];
 
-/// The table for the screen.
 pub(crate) fn table(machine: &Machine, figures: &[Figure]) -> String {
     let mut text = String::new();
     for (name, value) in &machine.0 {

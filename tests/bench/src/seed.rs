@@ -1,7 +1,7 @@
 //! Fills a database with tenants, jobs and finished dispatches.
 //!
-//! It uses SQL that names only the relevant columns; all other columns have the defaults of the
-//! migrations. So the jobs are valid with later columns too.
+//! The SQL names only the relevant columns. Other columns have their defaults, so later columns
+//! need no change.
 
 use std::ops::RangeInclusive;
 
@@ -9,19 +9,14 @@ use anyhow::Context;
 
 use crate::sql::{Db, fill};
 
-/// Jobs to create.
 pub(crate) struct Jobs<'a> {
     /// Number of the tenant, from 1.
     pub(crate) tenant: usize,
-    /// Prefix of their names.
     pub(crate) prefix: &'a str,
-    /// Number of jobs.
     pub(crate) count: usize,
-    /// Kind of schedule.
     pub(crate) job_type: &'a str,
-    /// SQL of the schedule's configuration; `n` counts the jobs.
+    /// SQL of the schedule; `n` counts the jobs.
     pub(crate) config: &'a str,
-    /// The overlap policy.
     pub(crate) overlap: &'a str,
     /// SQL of the first fire; `n` counts the jobs.
     pub(crate) next: &'a str,
@@ -30,8 +25,7 @@ pub(crate) struct Jobs<'a> {
 }
 
 impl Default for Jobs<'_> {
-    /// Jobs of the first tenant with fires in the far future: every thirty days, next in 1 to 30
-    /// days.
+    /// Jobs of the first tenant that fire every thirty days, next in 1 to 30 days.
     fn default() -> Self {
         Self {
             tenant: 1,
@@ -46,12 +40,10 @@ impl Default for Jobs<'_> {
     }
 }
 
-/// Creates tenants 1 to `count`, each with a project, a queue and a function.
 pub(crate) async fn tenants(db: &Db, count: usize) -> anyhow::Result<()> {
     db.run(&fill(include_str!("../sql/tenants.sql"), &[("tenants", &count.to_string())])).await
 }
 
-/// Creates jobs.
 pub(crate) async fn jobs(db: &Db, jobs: &Jobs<'_>) -> anyhow::Result<()> {
     let statement = fill(
         include_str!("../sql/jobs.sql"),
@@ -69,7 +61,6 @@ pub(crate) async fn jobs(db: &Db, jobs: &Jobs<'_>) -> anyhow::Result<()> {
     db.run(&statement).await
 }
 
-/// Chooses the jobs with this prefix of the name for bursts.
 pub(crate) async fn choose_due(db: &Db, prefix: &str) -> anyhow::Result<()> {
     db.run(&format!(
         "TRUNCATE bench.due;
@@ -79,7 +70,6 @@ pub(crate) async fn choose_due(db: &Db, prefix: &str) -> anyhow::Result<()> {
     .await
 }
 
-/// Chooses jobs that are spread evenly over all jobs.
 pub(crate) async fn choose_scattered(db: &Db, count: usize) -> anyhow::Result<()> {
     db.run(&format!(
         "TRUNCATE bench.due;
@@ -90,8 +80,7 @@ pub(crate) async fn choose_scattered(db: &Db, count: usize) -> anyhow::Result<()
 }
 
 /// Inserts a finished dispatch of every job for each past hour of `hours`, the oldest first. Keys
-/// and indexes are dropped in the meantime and created again from their definitions. Foreign keys
-/// are not checked, because all referenced rows exist.
+/// and indexes are dropped meanwhile. Foreign keys are not checked: all referenced rows exist.
 pub(crate) async fn history(db: &Db, hours: RangeInclusive<usize>) -> anyhow::Result<()> {
     let keys = db
         .rows(
@@ -130,8 +119,7 @@ pub(crate) async fn history(db: &Db, hours: RangeInclusive<usize>) -> anyhow::Re
     settle(db).await
 }
 
-/// Brings the tables into the state of a server that has run for a while: vacuumed, analysed, with
-/// a checkpoint.
+/// Vacuum, analysis and a checkpoint, as on a server that has run for a while.
 pub(crate) async fn settle(db: &Db) -> anyhow::Result<()> {
     db.run("VACUUM ANALYZE scheduled_jobs").await?;
     db.run("VACUUM ANALYZE job_dispatch").await?;

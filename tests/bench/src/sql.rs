@@ -1,29 +1,23 @@
 //! Plain SQL on one database, to prepare and to read measurements.
 //!
-//! It is independent of the code under test and has a separate connection. Instants are whole
-//! microseconds since 1970 by the clock of the database ([`Micros`]); they are never compared with
-//! a clock of this process. It cleans nothing up: the databases of a dead benchmark are removed
-//! with the server.
+//! It is independent of the code under test. Instants are microseconds since 1970 by the database
+//! clock ([`Micros`]); they are never compared with a clock of this process.
 
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage, Statement};
 
-/// An instant of the clock of the database, in microseconds since 1970.
 pub(crate) type Micros = i64;
 
-/// Microseconds per second.
 pub(crate) const SECOND: Micros = 1_000_000;
 
-/// A database and a connection to it.
 pub(crate) struct Db {
     client: Client,
     url: String,
 }
 
 impl Db {
-    /// Connects to `url`.
     pub(crate) async fn connect(url: &str) -> anyhow::Result<Self> {
         let (client, connection) =
             tokio_postgres::connect(url, NoTls).await.context("failed to connect to the database")?;
@@ -35,12 +29,10 @@ impl Db {
         Ok(Self { client, url: url.to_owned() })
     }
 
-    /// The URL for daemons.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// Executes statements.
     pub(crate) async fn run(&self, statements: &str) -> anyhow::Result<()> {
         self.client
             .batch_execute(statements)
@@ -48,13 +40,11 @@ impl Db {
             .with_context(|| format!("failed to run: {}", beginning(statements)))
     }
 
-    /// Creates the user and the key for requests to the API.
     pub(crate) async fn install_key(&self) -> anyhow::Result<()> {
         test_support::identity::install(&self.client).await;
         Ok(())
     }
 
-    /// Prepares a statement with one text parameter.
     pub(crate) async fn prepare(&self, statement: &str) -> anyhow::Result<Prepared<'_>> {
         let prepared = self.client.prepare(statement).await;
         let statement = prepared.with_context(|| format!("failed to prepare: {}", beginning(statement)))?;
@@ -77,7 +67,6 @@ impl Db {
         Ok(messages.into_iter().filter_map(row).collect())
     }
 
-    /// The single value of a query.
     pub(crate) async fn text(&self, query: &str) -> anyhow::Result<String> {
         let rows = self.rows(query).await?;
         rows.into_iter()
@@ -86,13 +75,11 @@ impl Db {
             .with_context(|| format!("no row from: {}", beginning(query)))
     }
 
-    /// The single value of a query, a number.
     pub(crate) async fn number(&self, query: &str) -> anyhow::Result<f64> {
         let text = self.text(query).await?;
         text.parse().with_context(|| format!("{text:?} is not a number, from: {}", beginning(query)))
     }
 
-    /// The first column of a query, as numbers.
     pub(crate) async fn numbers(&self, query: &str) -> anyhow::Result<Vec<f64>> {
         let rows = self.rows(query).await?;
         let parsed: Result<Vec<f64>, _> =
@@ -100,18 +87,15 @@ impl Db {
         parsed.with_context(|| format!("not all numbers, from: {}", beginning(query)))
     }
 
-    /// The single value of a query, a whole number.
     pub(crate) async fn count(&self, query: &str) -> anyhow::Result<i64> {
         let text = self.text(query).await?;
         text.parse().with_context(|| format!("{text:?} is not a whole number, from: {}", beginning(query)))
     }
 
-    /// Reads the clock of the database.
     pub(crate) async fn now(&self) -> anyhow::Result<Micros> {
         self.count(&format!("SELECT {}", micros("clock_timestamp()"))).await
     }
 
-    /// Waits until the clock of the database reaches `instant`.
     pub(crate) async fn wait_until(&self, instant: Micros) -> anyhow::Result<()> {
         let left = instant - self.now().await?;
         // A past instant needs no wait.
@@ -119,7 +103,6 @@ impl Db {
         Ok(())
     }
 
-    /// Waits until a count is at least `least`.
     pub(crate) async fn wait_count(&self, query: &str, least: i64, polling: Polling) -> anyhow::Result<()> {
         let Polling { step, limit } = polling;
         let mut seen = 0;
@@ -142,39 +125,31 @@ impl Db {
     }
 }
 
-/// A repeated query.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Polling {
-    /// Pause between two queries.
     pub(crate) step: Duration,
-    /// Time limit.
     pub(crate) limit: Duration,
 }
 
-/// A prepared statement.
 pub(crate) struct Prepared<'a> {
     client: &'a Client,
     statement: Statement,
 }
 
 impl Prepared<'_> {
-    /// Executes the statement and reads all rows; returns their number.
     pub(crate) async fn rows(&self, parameter: &str) -> anyhow::Result<usize> {
         Ok(self.client.query(&self.statement, &[&parameter]).await?.len())
     }
 }
 
-/// The SQL of an instant.
 pub(crate) fn instant(at: Micros) -> String {
     format!("(timestamptz 'epoch' + {at} * interval '1 microsecond')")
 }
 
-/// The SQL that converts an expression to [`Micros`].
 pub(crate) fn micros(expression: &str) -> String {
     format!("(extract(epoch FROM {expression}) * 1000000)::bigint")
 }
 
-/// Replaces the placeholders `{name}` of a statement by values.
 pub(crate) fn fill(statement: &str, values: &[(&str, &str)]) -> String {
     values
         .iter()

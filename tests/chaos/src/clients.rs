@@ -1,9 +1,8 @@
-//! Clients that use the installation during the faults: they create, change, pause, trigger and
-//! cancel jobs through the API, and log the responses.
+//! Clients that create, change, pause, trigger and cancel jobs through the API during the faults,
+//! and log the responses.
 //!
-//! A client repeats a trigger with its idempotency key until any API answers. A trigger without an
-//! answer is sent again when the faults are over. Every other request is sent once: without a
-//! response, its outcome is not checked.
+//! A client repeats a trigger with its idempotency key until an API answers, if necessary after the
+//! faults. Every other request is sent once: without a response, its outcome is not checked.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,25 +17,20 @@ use crate::jobs;
 use crate::plan::{Deed, Planned, SWITCHED};
 use crate::timeline::{Lines, now};
 
-/// Maximum number of times that one trigger is sent during the faults.
+/// Maximum number of sends of one trigger during the faults.
 const TRIES: usize = 6;
-/// Wait before a client sends a trigger again.
 const AGAIN: Duration = Duration::from_millis(400);
 
-/// Number of pages that a user of the other tenant reads; a user of the first tenant reads the two
-/// after these.
+/// Pages that a user of the other tenant reads; a user of the first reads the two after these.
 const PAGES_OF_THEIRS: usize = 4;
 
-/// The state that all clients share.
 #[derive(Debug)]
 pub(crate) struct Office {
     pub(crate) apis: Vec<SocketAddr>,
     pub(crate) answers: Arc<Lines>,
-    /// The authorization header of a user of the other tenant.
     pub(crate) their_bearer: String,
 }
 
-/// A trigger that has no response, or whose response contains a dispatch.
 #[derive(Debug, Clone)]
 struct Trigger {
     job: String,
@@ -44,14 +38,12 @@ struct Trigger {
     dispatch: Option<String>,
 }
 
-/// A client that sends requests.
 #[derive(Debug)]
 pub(crate) struct Client {
     number: u64,
     office: Arc<Office>,
     triggers: Vec<Trigger>,
     made: usize,
-    /// The API that it tries first.
     api: usize,
 }
 
@@ -60,7 +52,7 @@ impl Client {
         Self { number, office, triggers: Vec::new(), made: 0, api: 0 }
     }
 
-    /// Sends the planned requests; returns the client for the remaining requests after the faults.
+    /// Sends the planned requests; returns itself for the requests after the faults.
     pub(crate) async fn run(mut self, deeds: Vec<Planned>, since_start: impl Fn() -> Duration) -> Self {
         for planned in deeds {
             sleep(planned.at.saturating_sub(since_start())).await;
@@ -210,8 +202,7 @@ impl Client {
         self.note(answer.as_ref(), json!({"action": "retry", "target": dead, "id": body["run_id"]}));
     }
 
-    /// Reads as a user of the other tenant, or reads the other tenant's resources as a user of the
-    /// first.
+    /// Reads as a user of the other tenant, or reads the other tenant's resources.
     async fn peek(&mut self, page: usize) {
         let is_by_us = page >= PAGES_OF_THEIRS;
         let ours = self.triggers.iter().rev().find_map(|trigger| trigger.dispatch.clone());
@@ -246,7 +237,7 @@ impl Client {
         self.note(answer.as_ref(), more);
     }
 
-    /// Logs an action with its response. `more` has at least the fields `action` and `target`.
+    /// `more` has at least the fields `action` and `target`.
     fn note(&self, answer: Option<&Answer>, more: Value) {
         let mut line = json!({"at": now(), "client": self.number, "tenant": "default",
                               "status": answer.map(|answer| answer.status)});
@@ -275,7 +266,7 @@ impl Client {
     }
 }
 
-/// The body of a response as JSON; null when it is not JSON, which the status shows as well.
+/// Null when the body is not JSON, which the status shows as well.
 pub(crate) fn body_of(answer: &Answer) -> Value {
     serde_json::from_str(&answer.body).unwrap_or_default()
 }

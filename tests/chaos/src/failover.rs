@@ -1,11 +1,9 @@
-//! The database fails over under load: the primary is killed, its standby is promoted, and daemons
-//! that know both servers find it automatically. Run by `scripts/failover`; `docs/proof.md`
-//! describes the checks.
+//! The primary is killed under load, its standby is promoted, and daemons that know both servers
+//! find it. Run by `scripts/failover`; `docs/proof.md` describes the checks.
 //!
-//! Each round runs twice. With a synchronous standby, which every commit waits for, no acknowledged
-//! write may be missing. With an asynchronous standby, which no commit waits for and whose WAL is
-//! held back, missing writes are counted. When this program ends, in any way, all processes that it
-//! has started end. The next run replaces the folder.
+//! With a synchronous standby, no acknowledged write may be missing. With an asynchronous standby,
+//! whose WAL is held back, missing writes are counted. All started processes end with this program.
+//! The next run replaces the folder.
 
 mod crew;
 mod losses;
@@ -47,7 +45,6 @@ enum Mode {
     Asynchronous,
 }
 
-/// Runs all rounds; 0 when every guarantee holds in each.
 pub(crate) async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     std::fs::create_dir_all(&cli.into)?;
     let into = cli.into.canonicalize()?;

@@ -1,8 +1,7 @@
-//! Injects the planned faults into the installation, each at its time. A fault that lasts continues
-//! beside later ones.
+//! Injects the planned faults, each at its time. A lasting fault continues beside later ones.
 //!
-//! Nothing here chooses the faults. A fault that cannot take place (a disk that must not be filled,
-//! a session that does not exist) is logged as left out, and does not count as a fault.
+//! A fault that cannot take place (a disk that must not be filled, a session that does not exist)
+//! is logged as left out, and does not count.
 
 pub(crate) mod drains;
 pub(crate) mod snapshot;
@@ -22,25 +21,22 @@ use crate::place::Place;
 use crate::plan::{Fault, Kind, Target, Weather, What};
 use crate::timeline::{FaultRecord, Lines, now};
 
-/// Number of attempts to drain a worker, with pauses in between.
 const DRAIN_TRIES: usize = 12;
 const DRAIN_PAUSE: Duration = Duration::from_millis(500);
 
-/// The targets of faults.
 #[derive(Debug)]
 pub(crate) struct Victims {
     pub(crate) fleet: Fleet,
     pub(crate) place: Arc<Place>,
     pub(crate) pooler: Mutex<Pooler>,
     pub(crate) timeline: Arc<Lines>,
-    /// Serialises faults of one kind: one server fault at a time, one rolling restart, one wrong
-    /// clock.
+    /// Serialises faults of one kind: one server fault, one rolling restart, one wrong clock at a
+    /// time.
     pub(crate) server: Mutex<()>,
     pub(crate) rolling: Mutex<()>,
     pub(crate) clock: Mutex<()>,
 }
 
-/// Injects all faults; returns when the last one is over.
 pub(crate) async fn inject(
     victims: &Arc<Victims>,
     faults: Vec<Fault>,
@@ -231,7 +227,7 @@ impl Victims {
         };
         let began = now();
         sleep(lasts).await;
-        // Logged before the revocation: after it the worker may claim.
+        // Logged before the revocation, after which the worker may claim.
         let fault = FaultRecord { kind: "drain", target: &daemon.name, began, detail: &worker };
         self.timeline.fault_of(Some(process), fault);
         drains::take_back(&self.place, &apis, Some(process)).await;

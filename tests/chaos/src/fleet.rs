@@ -1,4 +1,4 @@
-//! The daemons. Each has a keeper, which executes orders for it and restarts it when it has ended.
+//! The daemons, each with a keeper that executes orders and restarts it.
 //!
 //! Every process ends with its keeper, also when the program is killed (`test_support::Process`).
 
@@ -28,13 +28,10 @@ use crate::way::{Server, Way};
 pub(crate) use self::keeper::Order;
 pub(crate) use self::launch::{Station, launch, program, program_in, ready, word};
 
-/// Time limit until a daemon is ready.
 const READY_LIMIT: Duration = Duration::from_secs(120);
-/// Daemons that reach the database through the pooler.
 const POOLED: [Target; 2] =
     [Target { kind: Kind::Scheduler, number: 2 }, Target { kind: Kind::Worker, number: 5 }];
 
-/// A daemon, whether it runs at the moment or not.
 #[derive(Debug)]
 pub(crate) struct Daemon {
     pub(crate) target: Target,
@@ -42,25 +39,22 @@ pub(crate) struct Daemon {
     pub(crate) way: Way,
     /// Address of its health pages; for an API also the address of the API.
     pub(crate) address: SocketAddr,
-    /// The id of the current or last process.
     pid: Arc<AtomicI32>,
     orders: mpsc::UnboundedSender<Order>,
 }
 
 impl Daemon {
-    /// The id of the current or last process; 0 before the first.
+    /// 0 before the first.
     pub(crate) fn pid(&self) -> i32 {
         self.pid.load(Ordering::Relaxed)
     }
 
-    /// Sends an order to its keeper.
     pub(crate) fn order(&self, order: Order) {
-        // A keeper that has ended was ordered to end.
+        // An ended keeper was ordered to end.
         drop(self.orders.send(order));
     }
 
-    /// Waits until it is ready; otherwise the error contains all known details, including the event
-    /// in `after`.
+    /// Waits until it is ready. An error contains the state of the daemon and the event in `after`.
     async fn ready(&self, after: &str) -> anyhow::Result<()> {
         if ready(self.address, READY_LIMIT).await {
             return Ok(());
@@ -79,38 +73,29 @@ impl Daemon {
 #[derive(Debug)]
 pub(crate) struct Fleet {
     pub(crate) daemons: Vec<Daemon>,
-    /// The wrong clocks of some daemons, if any.
     pub(crate) clocks: Option<Clocks>,
-    /// Whether rolling restarts switch from one build to another.
     pub(crate) has_other_build: bool,
     keepers: JoinSet<()>,
 }
 
-/// The options of a run's daemons.
 #[derive(Debug, Default)]
 pub(crate) struct Choice<'a> {
-    /// Additional settings.
     pub(crate) settings: &'a [(&'a str, &'a str)],
-    /// The folder of their programs; by default that of this program.
     pub(crate) programs: Option<&'a Path>,
-    /// The folder of another build, to which rolling restarts switch, and back.
+    /// The folder of another build, to which rolling restarts switch.
     pub(crate) other_build: Option<&'a Path>,
-    /// The wrong clocks of some daemons.
     pub(crate) clocks: Option<Clocks>,
 }
 
 impl Fleet {
-    /// The names of the daemons that reach the database through the pooler.
     pub(crate) fn pooled() -> Vec<String> {
         POOLED.iter().map(|daemon| format!("{}-{}", word(daemon.kind), daemon.number)).collect()
     }
 
-    /// The names of all schedulers.
     pub(crate) fn schedulers() -> Vec<String> {
         (0..count_of(Kind::Scheduler)).map(|number| format!("{}-{number}", word(Kind::Scheduler))).collect()
     }
 
-    /// Starts all daemons; returns when they are ready.
     pub(crate) async fn start(
         place: &Place,
         pooler: SocketAddr,
@@ -168,17 +153,14 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// The daemon of a target.
     pub(crate) fn of(&self, target: Target) -> Option<&Daemon> {
         self.daemons.iter().find(|daemon| daemon.target == target)
     }
 
-    /// The daemons of a kind.
     pub(crate) fn all(&self, kind: Kind) -> impl Iterator<Item = &Daemon> {
         self.daemons.iter().filter(move |daemon| daemon.target.kind == kind)
     }
 
-    /// Clears all network faults and waits until all daemons are ready.
     pub(crate) async fn heal(&self) -> anyhow::Result<()> {
         for daemon in &self.daemons {
             daemon.way.clear();
@@ -189,7 +171,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Stops all daemons normally; returns those that failed to stop cleanly, with their exit code.
+    /// Stops all daemons; returns those that failed to stop cleanly, with their exit code.
     pub(crate) async fn end(self) -> Vec<String> {
         let mut ends = Vec::new();
         for daemon in &self.daemons {

@@ -1,10 +1,8 @@
-//! A client that follows the event stream continuously, across restarts of the API, and logs the
-//! events.
+//! A client that follows the event stream across restarts of the API, and logs the events.
 //!
-//! It reads server-sent events as a browser does. A message counts once it is complete, and its id
-//! is kept. After every end of a connection the client connects to the next API and continues after
-//! that id. The follower does not query the database for events, so that its log can be compared
-//! with the database.
+//! A message counts once it is complete. After every end of a connection the client connects to the
+//! next API and continues after the last id. It does not query the database, so its log can be
+//! compared with the database.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,24 +19,20 @@ use tokio::time::{sleep, timeout};
 
 use crate::timeline::{Lines, now};
 
-/// Read timeout: an API sends a keep-alive every 15 seconds, so one that is silent for longer is
-/// down.
+/// An API sends a keep-alive every 15 seconds.
 const SILENCE: Duration = Duration::from_secs(20);
-/// Time limit for the response to a connection.
 const ANSWER: Duration = Duration::from_secs(5);
-/// Wait before a reconnect.
 const AGAIN: Duration = Duration::from_millis(300);
-/// Time limit for the stream to deliver all events after the end of the load.
+/// Time limit for the remaining events after the end of the load.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The position of the newest event that is visible to the follower.
+/// The position of the newest visible event.
 const NEWEST: &str = "SELECT transaction_id::text::bigint, id FROM events
     WHERE tenant_id IS NULL OR tenant_id = (SELECT id FROM tenants WHERE slug = 'default') ORDER BY transaction_id DESC, id DESC LIMIT 1";
 
-/// The position of an event: its transaction, and its number within that.
+/// The transaction of an event, and the number of the event within it.
 type Place = (i64, i64);
 
-/// A follower; it ends when the value is dropped.
 #[derive(Debug)]
 pub(crate) struct Follower {
     told: Arc<Lines>,
@@ -47,10 +41,7 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Starts to follow; returns when the stream is open.
-    ///
-    /// # Errors
-    /// When the stream does not open in time.
+    /// Returns when the stream is open.
     pub(crate) async fn start(apis: Vec<SocketAddr>, told: Arc<Lines>) -> anyhow::Result<Self> {
         let (seen, mut is_open) = watch::channel((0, 0));
         let mut following = JoinSet::new();
@@ -59,11 +50,8 @@ impl Follower {
         Ok(Self { told, seen: is_open, _following: following })
     }
 
-    /// Waits until the follower has received all events up to now, and stops it. Events that it did
-    /// not receive in time are missing.
-    ///
-    /// # Errors
-    /// When the database query fails.
+    /// Waits until the follower has received all events up to now, and stops it. Later events are
+    /// missing.
     pub(crate) async fn stop(mut self, sql: &Client) -> anyhow::Result<()> {
         let newest = sql.query_one(NEWEST, &[]).await?;
         let newest: Place = (newest.get(0), newest.get(1));
@@ -81,7 +69,7 @@ impl Follower {
     }
 }
 
-/// Progress of the follower: its number of connections, and the id of the last complete message.
+/// Number of connections, and the id of the last complete message.
 struct Stand {
     connection: usize,
     last: Option<String>,
@@ -91,13 +79,12 @@ async fn follow(apis: Vec<SocketAddr>, told: Arc<Lines>, seen: watch::Sender<Pla
     let mut stand = Stand { connection: 0, last: None };
     for api in apis.iter().cycle() {
         stand.connection += 1;
-        // After any end of a connection, the next one continues at the same position.
+        // The next connection continues at the same position.
         drop(read(*api, &mut stand, &told, &seen).await);
         sleep(AGAIN).await;
     }
 }
 
-/// Reads one connection to its end.
 async fn read(
     api: SocketAddr,
     stand: &mut Stand,
@@ -133,7 +120,7 @@ async fn read(
     }
 }
 
-/// Removes and returns the text before a mark, together with the mark.
+/// Removes and returns the text before a mark.
 fn cut(text: &mut Vec<u8>, mark: &[u8]) -> Option<String> {
     let at = text.windows(mark.len()).position(|window| window == mark)?;
     let rest = text.split_off(at + mark.len());
@@ -141,7 +128,6 @@ fn cut(text: &mut Vec<u8>, mark: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(piece.get(..at).unwrap_or_default()).into_owned())
 }
 
-/// Processes a complete message.
 fn note(message: &str, stand: &mut Stand, told: &Lines) {
     let field = |name: &str| message.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     if let Some(id) = field("id") {
@@ -153,8 +139,7 @@ fn note(message: &str, stand: &mut Stand, told: &Lines) {
                      "reason": data["reason"]}));
 }
 
-/// Parses a position: four or five hexadecimal numbers, of which the second and the third are the
-/// transaction and the number.
+/// Four or five hexadecimal numbers, of which the second and the third are the position.
 fn place_of(position: &str) -> Option<Place> {
     let mut parts = position.split('.').skip(1).map(|part| i64::from_str_radix(part, 16));
     Some((parts.next()?.ok()?, parts.next()?.ok()?))

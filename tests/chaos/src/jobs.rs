@@ -1,7 +1,7 @@
 //! The jobs of a run: of every kind, with every policy. All of them log their work.
 //!
-//! The jobs of the tables `steady`, `cron` and so on are never changed, so that rules that need
-//! constant settings have data. Pure.
+//! The jobs of the tables `steady`, `cron` and so on are never changed, for rules that need
+//! constant settings. Pure.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use system_tests::Effects;
 
 use crate::plan::{BY_HAND, CHANGED};
 
-/// The functions: name, duration in milliseconds, result.
+/// Name, duration in milliseconds, result.
 const FUNCTIONS: [(&str, u32, &str); 7] = [
     ("quick", 60, "well"),
     ("busy", 400, "well"),
@@ -28,11 +28,11 @@ const CRONS: [&str; 6] =
 const POLICIES: [(&str, u32); 4] = [("skip", 1), ("queue", 1), ("allow", 3), ("skip", 2)];
 const MISFIRES: [&str; 3] = ["fire_once", "skip", "fire_all"];
 
-/// Number of windows of the calendar, each of four seconds out of fifteen: twenty minutes in total.
+/// Windows of the calendar, each of four seconds out of fifteen: twenty minutes in total.
 const BREAKS: i64 = 80;
 const BREAK: (i64, i64) = (4, 15);
 
-/// All initial resources, as the body of an `apply`; `now` is approximately the current time.
+/// All initial resources, as the body of an `apply`.
 pub(crate) fn manifest(program: &Path, effects: &Path, now: DateTime<Utc>) -> Value {
     let mut functions: Vec<Value> = FUNCTIONS
         .iter()
@@ -48,7 +48,6 @@ pub(crate) fn manifest(program: &Path, effects: &Path, now: DateTime<Utc>) -> Va
     json!({"calendars": [breaks(now)], "task_functions": functions, "jobs": jobs(now)})
 }
 
-/// A calendar of short windows.
 fn breaks(now: DateTime<Utc>) -> Value {
     let (lasts, period) = BREAK;
     let local = |seconds: i64| (now + TimeDelta::seconds(seconds)).format("%Y-%m-%dT%H:%M:%S").to_string();
@@ -58,7 +57,6 @@ fn breaks(now: DateTime<Utc>) -> Value {
     json!({"name": "breaks", "timezone": "UTC", "windows": windows})
 }
 
-/// The resources of the other tenant.
 pub(crate) fn theirs(program: &Path, effects: &Path) -> Value {
     let function = json!({"name": "quick", "handler_type": "process", "handler_config": {"program": program, "args": [effects, "60", "well"]}});
     let jobs: Vec<Value> = (0..2).map(|n| interval(&format!("theirs-{n}"), 2 + n, "quick")).collect();
@@ -145,7 +143,7 @@ fn jobs(now: DateTime<Utc>) -> Vec<Value> {
     jobs
 }
 
-/// A job that clients change repeatedly, with one of its schedules.
+/// A job that clients change repeatedly.
 pub(crate) fn changed(job: usize, choice: u64) -> Value {
     let name = format!("changed-{job}");
     let mut job = match choice {

@@ -3,9 +3,9 @@
 //! many faults, `scripts/soak` for hours with few. `docs/proof.md` describes the checks and how to
 //! repeat a failure.
 //!
-//! Everything runs on loopback and Unix sockets below one folder. When this program ends, in any
-//! way, the guard of each process ends every process that it has started. The folder is removed
-//! after a success, kept after a failure, and replaced by the next run.
+//! Everything is on loopback and Unix sockets below one folder. The guard of each process ends it
+//! when this program ends. The folder is removed after a success, kept after a failure, and
+//! replaced by the next run.
 
 #![expect(
     clippy::indexing_slicing,
@@ -95,7 +95,7 @@ enum Other {
     Upgrade(upgrade::Cli),
 }
 
-/// The entry point of `scripts/chaos` and `scripts/failover`; the status is the result.
+/// The entry point of `scripts/chaos` and `scripts/failover`.
 ///
 /// # Errors
 /// When the installation cannot be run to the end.
@@ -111,11 +111,11 @@ pub async fn chaos() -> anyhow::Result<ExitCode> {
         return run::again::check(&cli, folder).await;
     }
     let length = Duration::from_secs_f64(cli.minutes.clamp(0.1, 24.0 * 60.0) * 60.0);
-    // The tests' wait functions are not `Send`.
+    // The wait functions are not `Send`.
     LocalSet::new().run_until(run::run(&cli, length)).await
 }
 
-/// The entry point of `scripts/soak`; the status is the result.
+/// The entry point of `scripts/soak`.
 ///
 /// # Errors
 /// When the installation cannot be run to the end.

@@ -1,8 +1,8 @@
 //! The folder of a run, its PostgreSQL server, and the faults of that server.
 //!
-//! The server is private, durable, and on a Unix socket. Its data is on a separate small disk
-//! (tmpfs) where mounting is allowed, so that the disk can be filled. The server ends with its
-//! owner in any case (`devdb`). A successful run removes the folder; otherwise the next run does.
+//! The server is private, durable, and on a Unix socket. Where mounting is allowed, its data is on
+//! a small tmpfs disk that can be filled. The server ends with its owner (`devdb`). A successful
+//! run removes the folder; otherwise the next run does.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -20,16 +20,13 @@ use tokio::task::spawn_blocking;
 
 use crate::way;
 
-/// Name of the database.
 pub(crate) const DATABASE: &str = "sched";
-/// Size of the disk.
 const DISK: &str = "size=640m,mode=0755";
-/// Settings of a server under heavy load. The WAL is small, so that its segments are reused
-/// continuously and a full disk is noticed; autovacuum runs within a run.
+/// The WAL is small, so that segments are reused and a full disk is noticed. Autovacuum runs within
+/// a run.
 pub(crate) const BUSY: [&str; 4] =
     ["min_wal_size=32MB", "max_wal_size=96MB", "autovacuum_naptime=10s", "shared_buffers=64MB"];
 
-/// A run's folder and its server.
 #[derive(Debug)]
 pub(crate) struct Place {
     folder: PathBuf,
@@ -43,8 +40,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Creates a folder below `into` with a migrated database. Mounts a disk in it if that is
-    /// allowed.
+    /// Creates a folder with a migrated database, on its own disk if mounting is allowed.
     pub(crate) async fn open(
         into: &Path,
         may_mount: bool,
@@ -57,7 +53,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Same as [`Self::open`], with a database that has no schema yet.
+    /// Like [`Self::open`], without a schema.
     pub(crate) async fn open_empty(
         into: &Path,
         may_mount: bool,
@@ -93,23 +89,20 @@ impl Place {
         })
     }
 
-    /// A file of the run.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// The URL of the database, without a proxy.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// Path of the server's socket.
     pub(crate) async fn socket(&self) -> anyhow::Result<PathBuf> {
         let socket = test_support::socket_of(&self.url);
         socket.with_context(|| format!("{} names no Unix socket", self.url))
     }
 
-    /// A connection for plain SQL; fails while the database is down.
+    /// Fails while the database is down.
     pub(crate) async fn client(&self) -> anyhow::Result<Client> {
         way::connect(&self.url).await
     }
@@ -128,7 +121,7 @@ impl Place {
 
     async fn start(&self, place: &mut Option<Cluster>) -> anyhow::Result<()> {
         let mut last = None;
-        // The server does not start with a full disk; another task empties the disk concurrently.
+        // The server cannot start until another task has emptied the disk.
         for _ in 0..60 {
             let options = options(&self.disk, self.settings);
             match spawn_blocking(move || Cluster::open(options)).await? {
@@ -146,8 +139,8 @@ impl Place {
         }
     }
 
-    /// Fills the disk, empties it after `lasts`, and starts the server if it did not survive.
-    /// Returns whether the disk was full.
+    /// Fills the disk, empties it after `lasts`, and starts the server if necessary. Returns
+    /// whether the disk was full.
     pub(crate) async fn fill(&self, lasts: Duration) -> anyhow::Result<bool> {
         let filler = self.disk.join("filler");
         let path = filler.clone();
@@ -155,7 +148,7 @@ impl Place {
             let mut file = File::create(path)?;
             let megabyte = vec![1_u8; 1 << 20];
             loop {
-                // Until the disk is full, which is the intention.
+                // Until the disk is full.
                 if let Err(error) = file.write_all(&megabyte) {
                     return Ok(error.kind() == std::io::ErrorKind::StorageFull);
                 }
@@ -168,7 +161,6 @@ impl Place {
         Ok(is_full)
     }
 
-    /// Starts the server if it is down.
     pub(crate) async fn revive(&self) -> anyhow::Result<()> {
         let mut place = self.cluster.lock().await;
         let is_gone = place.as_mut().is_none_or(|cluster| matches!(cluster.status(), Status::Gone(_)));
@@ -179,7 +171,7 @@ impl Place {
         Ok(())
     }
 
-    /// Dumps the whole database beside the other files, for the analysis of a failure.
+    /// Dumps the database for the analysis of a failure.
     pub(crate) async fn dump(&self) -> anyhow::Result<()> {
         let place = self.cluster.lock().await;
         let cluster = place.as_ref().context("the server was stopped")?;
@@ -192,8 +184,8 @@ impl Place {
         Ok(())
     }
 
-    /// Restores a dump into a separate database and returns a connection to it. The roles are those
-    /// of the migrated database on the same server.
+    /// Restores a dump into a separate database. The roles are those of the migrated database on
+    /// the same server.
     pub(crate) async fn restore(&self, dump: &Path) -> anyhow::Result<Client> {
         let place = self.cluster.lock().await;
         let cluster = place.as_ref().context("the server was stopped")?;
@@ -207,7 +199,6 @@ impl Place {
         way::connect(&url).await
     }
 
-    /// Stops the server; removes the folder unless `is_kept`.
     pub(crate) async fn close(self, is_kept: bool) -> anyhow::Result<()> {
         if let Some(cluster) = self.cluster.lock().await.take() {
             spawn_blocking(move || cluster.stop(StopMode::Immediate)).await??;
@@ -225,7 +216,7 @@ impl Place {
     }
 }
 
-/// Closes the place as soon as no task uses it any more.
+/// Closes the place once no task uses it.
 pub(crate) async fn leave(place: Arc<Place>, is_kept: bool) -> anyhow::Result<()> {
     // An aborted task releases it when it is scheduled next.
     for _ in 0..100 {
@@ -239,7 +230,7 @@ pub(crate) async fn leave(place: Arc<Place>, is_kept: bool) -> anyhow::Result<()
 }
 
 fn options(disk: &Path, settings: &[&str]) -> OpenOptions {
-    // The witness queries the commit time of a switch.
+    // The witness needs the commit time of a switch.
     let settings = settings.iter().chain(&["track_commit_timestamp=on"]).map(ToString::to_string).collect();
     OpenOptions { settings, ..OpenOptions::durable(disk.join("pg")) }
 }

@@ -1,6 +1,5 @@
-//! The plan of a run: faults and requests with their times.
-//!
-//! [`draw`] derives it from a seed. The timeline contains the actual begin and end of a fault.
+//! The plan of a run: faults and requests with their times, drawn from a seed by [`draw`]. The
+//! timeline has the actual times.
 
 mod dice;
 pub(crate) mod draw;
@@ -9,19 +8,13 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-/// Number of schedulers.
 pub(crate) const SCHEDULERS: usize = 3;
-/// Number of workers.
 pub(crate) const WORKERS: usize = 6;
-/// Number of API instances.
 pub(crate) const APIS: usize = 2;
-/// Number of concurrent clients.
 pub(crate) const CLIENTS: u64 = 3;
-/// Number of jobs that clients change repeatedly.
 pub(crate) const CHANGED: usize = 8;
-/// Number of jobs that clients trigger.
 pub(crate) const BY_HAND: usize = 4;
-/// Resources besides jobs that clients pause, as (API collection, name).
+/// Resources that clients pause, as (API collection, name).
 pub(crate) const SWITCHED: [(&str, &str); 3] =
     [("projects", "side"), ("queues", "side"), ("functions", "switched")];
 
@@ -36,7 +29,6 @@ pub(crate) enum Intensity {
     High,
 }
 
-/// The kinds of daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Scheduler,
@@ -44,7 +36,6 @@ pub(crate) enum Kind {
     Api,
 }
 
-/// A daemon: its kind and its number within the kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) kind: Kind,
@@ -54,7 +45,6 @@ pub(crate) struct Target {
 /// The state of the network between a daemon and its database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Weather {
-    /// Forwards everything.
     Fair,
     /// Forwards nothing, in either direction, and loses nothing.
     Held,
@@ -71,7 +61,6 @@ pub(crate) enum Weather {
 }
 
 impl Weather {
-    /// Its name in the timeline.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Fair => "fair",
@@ -93,26 +82,17 @@ pub(crate) enum What {
     Term(Target, Duration),
     /// SIGSTOP, and SIGCONT after this time.
     Freeze(Target, Duration),
-    /// The network of a daemon is faulty for this time.
     Network(Target, Weather, Duration),
-    /// Every connection of a daemon breaks at once.
     Cut(Target),
-    /// The database crashes and is started after this pause.
     Crash(Duration),
-    /// The database is stopped normally and started after this pause.
     Restart(Duration),
-    /// The server terminates this number of its sessions.
     Terminate(u64),
-    /// The pooler ends and is started after this pause.
     Pooler(Duration),
-    /// The disk of the database is full for this time.
     DiskFull(Duration),
     /// Each daemon of a kind is stopped and started, one after the other, with the other build if
     /// there is one.
     Rolling(Kind),
-    /// The worker with this number drains for this time.
     Drain(usize, Duration),
-    /// A session holds a snapshot of the database for this time.
     Snapshot(Duration),
     /// The wrong clock of this kind of daemon is ahead by this number of seconds for this time.
     Clock(Kind, i64, Duration),
@@ -141,28 +121,23 @@ impl What {
     }
 }
 
-/// A fault and its begin, relative to the start of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) at: Duration,
     pub(crate) what: What,
 }
 
-/// An action of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deed {
-    /// Triggers the job with this number, or the long one.
     Trigger {
         job: usize,
         is_long: bool,
     },
-    /// Sends its last trigger again.
     Again,
     /// Creates a job that fires at this interval in seconds, or never.
     Create {
         seconds: u64,
     },
-    /// Replaces the schedule of a changed job.
     Apply {
         job: usize,
         choice: u64,
@@ -181,38 +156,29 @@ pub(crate) enum Deed {
     Enable {
         job: usize,
     },
-    /// Pauses a project, a queue or a function from [`SWITCHED`].
     Hold {
         what: usize,
     },
-    /// Resumes it.
     Release {
         what: usize,
     },
-    /// Cancels the run of its last trigger.
     Cancel,
-    /// Cancels the open runs of a changed job.
     CancelJob {
         job: usize,
     },
-    /// Retries a dead letter.
     Retry,
-    /// Reads a resource of another tenant.
     Peek {
         page: usize,
     },
-    /// Requests the leader to step down.
     StepDown,
 }
 
-/// An action of a client, and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Planned {
     pub(crate) at: Duration,
     pub(crate) deed: Deed,
 }
 
-/// Number of daemons of a kind.
 pub(crate) const fn count_of(kind: Kind) -> usize {
     match kind {
         Kind::Scheduler => SCHEDULERS,

@@ -1,5 +1,4 @@
-//! The extent of a run: faults by kind, and results of fire times and triggers. For display;
-//! decides nothing.
+//! The extent of a run: faults by kind, and results of fire times and triggers. Decides nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,10 +23,8 @@ const FIGURES: [(&str, &str); 8] = [
     ("answers to clients", "SELECT count(*) FROM run.answers WHERE action <> 'roles' AND status IS NOT NULL"),
 ];
 
-/// Skipped fires, by reason.
 const SKIPS: &str = "SELECT reason, sum(fire_count)::bigint FROM skipped_fires GROUP BY 1 ORDER BY 2 DESC";
 
-/// The figures as text.
 pub(crate) async fn figures(sql: &Client, timeline: &Path, planned: usize) -> anyhow::Result<String> {
     let (mut kinds, mut left_out) = (BTreeMap::<String, usize>::new(), BTreeMap::<String, usize>::new());
     for line in fs::read_to_string(timeline)?.lines() {
@@ -40,7 +37,7 @@ pub(crate) async fn figures(sql: &Client, timeline: &Path, planned: usize) -> an
             *kinds.entry(kind.to_owned()).or_default() += 1;
         }
     }
-    // A daemon that ended without an order is a consequence of a fault.
+    // An exit without an order is a consequence of a fault.
     let ended = kinds.remove(EXIT).unwrap_or(0);
     kinds.remove(RENEW);
     kinds.remove(START);

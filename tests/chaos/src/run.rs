@@ -1,6 +1,6 @@
 //! One run from the empty folder to the verdict.
 //!
-//! Ctrl-C and SIGTERM stop it normally, with status 130 and no verdict.
+//! Ctrl-C and SIGTERM stop it with status 130 and no verdict.
 
 pub(crate) mod again;
 mod enough;
@@ -34,18 +34,16 @@ use crate::{report, settle, setup};
 use self::enough::Wanted;
 use self::mutants::Mutant;
 
-/// Time that a woken worker may need to act on a busy machine, in seconds.
+/// Seconds that a woken worker may need on a busy machine.
 pub(crate) const WAKE: f64 = 5.0;
 
-/// The state after the daemons have ended.
 struct Outcome {
     verdicts: Vec<Verdict>,
     figures: String,
 }
 
-/// Runs it; 0 when everything holds, 1 when not.
 pub(crate) async fn run(cli: &Cli, length: Duration) -> anyhow::Result<ExitCode> {
-    // Printed first, so that an interrupted run can be repeated, too.
+    // Printed first, so that an interrupted run can be repeated.
     println!("seed {}, {:.1} minutes, intensity {:?}", cli.seed, cli.minutes, cli.intensity);
     let place = Arc::new(Place::open(&cli.into, cli.may_mount, &place::BUSY).await?);
     if !place.has_own_disk {
@@ -91,7 +89,7 @@ pub(crate) async fn run(cli: &Cli, length: Duration) -> anyhow::Result<ExitCode>
     Ok(code)
 }
 
-/// Whether the checker reports the finding of a mutant.
+/// Whether the checker reports the mutant.
 fn kills(verdicts: &[Verdict], mutant: &Mutant) -> bool {
     verdicts.iter().any(|verdict| verdict.violations > 0 && verdict.invariant.starts_with(mutant.finding))
 }
@@ -157,7 +155,7 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
     let (shown, sent) = (timeline.clone(), answers.clone());
     let progress = Progress { place: place.clone(), timeline: shown, answers: sent, planned, length };
     watching.spawn(progress.print());
-    // Early enough that delayed fires are decided before every schedule is paused.
+    // Delayed fires must be decided before every schedule is paused.
     watching.spawn(mutate(place.clone(), mutant, length / 6));
     let mut clients = JoinSet::new();
     for number in 0..CLIENTS {
@@ -210,8 +208,7 @@ async fn judge(
     Ok(Outcome { verdicts, figures })
 }
 
-/// The verdicts of the checker on a run whose daemons have ended; `ends` are those that failed to
-/// stop cleanly.
+/// The verdicts after the daemons have ended; `ends` are those that failed to stop cleanly.
 pub(crate) async fn decide(
     place: &Place,
     run: &FinishedRun,
@@ -228,7 +225,6 @@ pub(crate) async fn decide(
     verdicts
 }
 
-/// Text in the command line of every job process of the run.
 fn run_mark(place: &Place) -> String {
     place.file("effects").display().to_string()
 }

@@ -1,8 +1,7 @@
-//! The phase after the faults: clients receive the outstanding responses, every schedule that fires
-//! soon is paused, and open runs end.
+//! The phase after the faults: clients receive the outstanding responses, schedules that fire soon
+//! are paused, and open runs end.
 //!
-//! Schedules are paused and not disabled, so that their cursors advance and can be checked. Each
-//! wait is for a condition, and reports the last state.
+//! Schedules are paused and not disabled, so that their cursors advance and can be checked.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,21 +15,17 @@ use tokio::time::sleep;
 use crate::clients::{Client, Office};
 use crate::plan::SWITCHED;
 
-/// Time limit for open runs to end after the faults.
 const LIMIT: Duration = Duration::from_secs(120);
-/// Number of jobs that are paused concurrently.
 const AT_ONCE: usize = 8;
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Schedules that fire soon. Pausing later ones would take thousands of requests; they need no
-/// pause.
+/// Schedules that fire soon. Pausing all would take thousands of requests.
 const FIRING: &str = "SELECT j.id::text, t.slug FROM scheduled_jobs j JOIN tenants t ON t.id = j.tenant_id
     WHERE j.scope = 'project' AND j.is_enabled AND NOT (j.is_paused AND j.paused_until IS NULL) AND j.job_type IN ('cron', 'interval')
       AND j.next_run_at < now() + interval '5 minutes'";
 const OPEN: &str = "SELECT (SELECT count(*) FROM job_dispatch WHERE completed_at IS NULL), (SELECT count(*) FROM job_ends),
     (SELECT count(*) FROM scheduled_jobs WHERE scope = 'project' AND next_run_at < now() - interval '2 seconds')";
 
-/// Returns when no run is open.
 pub(crate) async fn settle(
     sql: &Sql,
     office: &Office,
@@ -42,7 +37,7 @@ pub(crate) async fn settle(
     }
     let firing = sql.query(FIRING, &[]).await?;
     let api = *office.apis.first().context("no API")?;
-    // Runs that wait in them must end too.
+    // Runs that wait in them must end.
     for (collection, name) in SWITCHED {
         let answer = http::request(
             api,
@@ -69,7 +64,7 @@ pub(crate) async fn settle(
         paused??;
     }
     let mut seen = String::new();
-    // In a broken product some runs may never end.
+    // With a mutant, some runs may never end.
     let limit = if is_broken { LIMIT / 6 } else { LIMIT };
     for _ in 0..limit.as_millis() / LOOK.as_millis() {
         let row = sql.query_one(OPEN, &[]).await?;
@@ -80,7 +75,7 @@ pub(crate) async fn settle(
         seen = format!("{open} dispatches open, {ends} ends untold, {due} jobs due");
         sleep(LOOK).await;
     }
-    // The checker reports the remaining problems.
+    // The checker reports the remaining runs.
     if seen.is_empty() {
         bail!("the open dispatches were not read");
     }
@@ -88,7 +83,7 @@ pub(crate) async fn settle(
     Ok(())
 }
 
-/// Pauses these jobs permanently, each with its tenant.
+/// Pauses these jobs permanently.
 async fn pause(
     api: SocketAddr,
     their_bearer: String,

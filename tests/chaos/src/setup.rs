@@ -1,8 +1,7 @@
-//! The setup before the faults begin: a key for each of two tenants, a queue with a low limit, the
-//! jobs, the witness.
+//! The setup before the faults: a key for each of two tenants, a queue with a low limit, the jobs,
+//! the witness.
 //!
-//! Tenants, keys and the limit are written with plain SQL, because only their use is tested here.
-//! Jobs are created through the API, as users do.
+//! Tenants, keys and the limit are written with plain SQL; jobs are created through the API.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -18,8 +17,7 @@ use crate::jobs;
 
 const THEIR_USER: &str = "00000000-0000-0000-0000-000000020000";
 
-/// Creates the prerequisites of the clients; returns the authorization header of a user of the
-/// other tenant.
+/// Returns the authorization header of a user of the other tenant.
 pub(crate) async fn arrange(sql: &Client) -> anyhow::Result<String> {
     system_tests::install_witness(sql).await;
     identity::install(sql).await;
@@ -46,7 +44,6 @@ pub(crate) async fn arrange(sql: &Client) -> anyhow::Result<String> {
     Ok(format!("Bearer {}", key.text().expose_secret()))
 }
 
-/// Creates the jobs of both tenants.
 pub(crate) async fn populate(
     api: SocketAddr,
     program: &Path,

@@ -1,10 +1,8 @@
-//! A soak: a complete installation with thousands of jobs for hours, under few faults, to detect
-//! drift of times, sizes, memory and files.
+//! A complete installation with thousands of jobs for hours, under few faults, to detect drift of
+//! times, sizes, memory and files.
 //!
-//! Daemons, faults, clients and the checker are those of `scripts/chaos`; the jobs of such a run
-//! are included, so that every invariant has data. Samples are written to the folder during the
-//! run, and survive a crash of the program. Ctrl-C and SIGTERM stop it normally with status 130 and
-//! no verdict.
+//! Daemons, faults, clients, checker and some jobs are those of `scripts/chaos`. Samples survive a
+//! crash of the program. Ctrl-C and SIGTERM stop it with status 130 and no verdict.
 
 mod bounds;
 mod history;
@@ -44,15 +42,13 @@ use crate::timeline::{LEFT_OUT, Lines, START, now};
 use crate::watch::{self, Progress};
 use crate::{report, settle, setup};
 
-/// Time between two samples.
 const PERIOD: Duration = Duration::from_secs(10);
 /// Begin and maximum length of the old snapshot, as shares of the run.
 const SNAPSHOT: (f64, f64) = (0.45, 0.10);
 const SNAPSHOT_LIMIT: Duration = Duration::from_secs(120);
 /// Dispatches per second of the jobs of `scripts/chaos`.
 const THEIR_RATE: f64 = 25.0;
-/// A server similar to production, except for autovacuum, which runs as often as tables this small
-/// need it.
+/// Similar to production; autovacuum runs as often as tables this small need it.
 const SETTINGS: [&str; 3] = ["shared_buffers=256MB", "max_wal_size=1GB", "autovacuum_naptime=10s"];
 
 /// Runs an installation for hours with few faults, and shows drift.
@@ -91,7 +87,6 @@ impl Cli {
     }
 }
 
-/// The state after the daemons have ended.
 struct Outcome {
     verdicts: Vec<Verdict>,
     findings: Vec<Finding>,
@@ -99,7 +94,6 @@ struct Outcome {
     facts: Vec<(&'static str, String)>,
 }
 
-/// Runs it; 0 when every bound and every invariant holds, 1 when not.
 pub(crate) async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     println!("seed {}", cli.seed);
     let place = Arc::new(Place::open(&cli.into, false, &SETTINGS).await?);
@@ -146,7 +140,7 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
     let pooler = Pooler::before(place.url(), "session").await;
     let days = history::days(length).to_string();
     let keys = format!("{days}d");
-    // The shortest possible values: no data of the run itself expires.
+    // The shortest ages at which no data of the run itself expires.
     let ages = [("CLEANUP_RETENTION_DAYS", days.as_str()), ("IDEMPOTENCY_KEY_RETENTION", keys.as_str())];
     let choice = Choice { settings: &ages, ..Choice::default() };
     let fleet = Fleet::start(place, pooler.address(), &timeline, choice).await?;
@@ -160,12 +154,11 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
     jobs::populate(api, &job, &effects, cli.jobs).await?;
     setup::populate(api, &job, &effects, &their_bearer).await?;
     println!("that took {:.0} s", began.elapsed().as_secs_f64());
-    // The follower starts here: the events of the created jobs do not matter.
+    // The events of the created jobs do not matter.
     let told = Arc::new(Lines::create(place.file("stream.jsonl"))?);
     let follower = Follower::start(apis.clone(), Arc::clone(&told)).await?;
     history::fill(&place.client().await?, length, jobs::rate(cli.jobs) + THEIR_RATE).await?;
-    // A leader that has checked the oldest dispatches checks them again only after an hour; a new
-    // leader starts with them.
+    // A leader checks the oldest dispatches only once an hour; a new leader starts with them.
     let step_down = "/api/v1/schedulers/leader/step-down";
     let answer = http::post(api, step_down, &json!({})).await?;
     ensure!(answer.status < 300, "the leader does not step down: {}", answer.body);
@@ -247,7 +240,7 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
     Ok(Outcome { verdicts, findings, figures, facts })
 }
 
-/// Holds a snapshot open for a part of the run, also across restarts of the database.
+/// Holds a snapshot for a part of the run, also across restarts of the database.
 async fn hold_snapshot(place: Arc<Place>, is_held: Arc<AtomicBool>, length: Duration) {
     let (from, share) = SNAPSHOT;
     sleep(length.mul_f64(from)).await;
@@ -264,7 +257,6 @@ async fn hold_snapshot(place: Arc<Place>, is_held: Arc<AtomicBool>, length: Dura
     is_held.store(false, Ordering::Relaxed);
 }
 
-/// Begin and end of each fault.
 fn spans(timeline: &Path) -> anyhow::Result<Vec<(f64, f64)>> {
     let mut spans = Vec::new();
     for line in fs::read_to_string(timeline)?.lines() {
@@ -278,7 +270,6 @@ fn spans(timeline: &Path) -> anyhow::Result<Vec<(f64, f64)>> {
     Ok(spans)
 }
 
-/// The environment of the run.
 async fn facts(
     sql: &test_support::Client,
     cli: &Cli,
@@ -313,7 +304,6 @@ fn draw(samples: &[Sample], into: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the verdict, for people and for programs.
 fn write(cli: &Cli, outcome: &Outcome, verdict: &str) -> anyhow::Result<()> {
     let findings: Vec<Value> = outcome.findings.iter().map(|finding| {
         let Finding { what, source, measured, bound, unit, is_kept } = finding;

@@ -1,12 +1,11 @@
 //! A release replaces the previous one under load. The schema is migrated while the old programs
-//! work, and these continue on the new schema. Then the new programs replace them in turn,
-//! schedulers first, as in `deploy/README.md`. Run by `scripts/rehearse-upgrade`; `docs/proof.md`
-//! describes the checks.
+//! work, and these continue on the new schema. Then the new programs replace them, schedulers
+//! first, as in `deploy/README.md`. Run by `scripts/rehearse-upgrade`; `docs/proof.md` describes
+//! the checks.
 //!
-//! Daemons, jobs, clients and the checker are those of `scripts/chaos`. A daemon of the old release
-//! that ends without an order between the migration and its replacement does not restart: its start
-//! is rejected. No fault here ends one during that time. When this program ends, in any way, all
-//! processes that it has started end.
+//! A daemon of the old release that ends between the migration and its replacement cannot restart:
+//! its start is rejected. No fault ends one during that time. All started processes end with this
+//! program.
 
 mod fixture;
 
@@ -35,12 +34,11 @@ use crate::timeline::{Lines, now};
 use crate::watch::{self, Progress};
 use crate::{report, settle, setup};
 
-/// Time of the migration, as a share of the run.
+/// As a share of the run.
 const MIGRATION: f64 = 0.25;
-/// Number of attempts: a migration does not wait long for a lock, and fails with an error instead.
+/// A migration does not wait long for a lock, and fails instead.
 const TRIES: usize = 20;
 const AGAIN: Duration = Duration::from_millis(500);
-/// Time limit of one attempt.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// A release replaces the previous one; everything is checked.
@@ -70,7 +68,6 @@ pub(crate) struct Cli {
     keep: bool,
 }
 
-/// Runs it; 0 when everything holds.
 pub(crate) async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     let place = Arc::new(Place::open_empty(&cli.into, false, &place::BUSY).await?);
     if let Some(file) = &cli.fixture {
@@ -174,7 +171,7 @@ async fn rehearse(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<(Vec<Verdict>
     Ok((verdicts, figures))
 }
 
-/// A few faults against the previous release on its own schema, from the beginning of the run.
+/// Faults against the previous release on its own schema.
 fn before(length: Duration) -> Vec<Fault> {
     let worker = Target { kind: Kind::Worker, number: 0 };
     let course = [
@@ -185,7 +182,7 @@ fn before(length: Duration) -> Vec<Fault> {
 }
 
 /// The plan from the end of the migration: faults against the old programs on the new schema, then
-/// the replacement of all, schedulers first. Faults in between show that old and new programs work
+/// the replacement, schedulers first. Faults in between show that old and new programs work
 /// together.
 fn after(length: Duration) -> Vec<Fault> {
     let target = |kind, number| Target { kind, number };
@@ -208,7 +205,6 @@ fn after(length: Duration) -> Vec<Fault> {
     course.map(|(share, what)| Fault { at: length.mul_f64(share), what }).to_vec()
 }
 
-/// Migrates under load.
 async fn migrate_under_load(schedctl: &Path, place: &Place) -> anyhow::Result<()> {
     let began = monotonic_clock::monotonic();
     for attempt in 1..=TRIES {
@@ -225,7 +221,6 @@ async fn migrate_under_load(schedctl: &Path, place: &Place) -> anyhow::Result<()
     bail!("the schema is not migrated")
 }
 
-/// Installs the schema of a release.
 async fn migrate(schedctl: &Path, place: &Place) -> anyhow::Result<()> {
     let launch = Process::at(schedctl).args(["migrate", "up", "--database-url", place.url()]);
     let Finished { status, stderr, .. } = launch.run(LIMIT).await;
@@ -235,7 +230,6 @@ async fn migrate(schedctl: &Path, place: &Place) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The newest migration.
 async fn newest(place: &Place) -> anyhow::Result<String> {
     let newest = "SELECT max(version) FROM __diesel_schema_migrations";
     Ok(format!(

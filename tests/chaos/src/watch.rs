@@ -1,8 +1,8 @@
-//! Observer: it polls the roles of all schedulers, and prints the progress of the run.
+//! Polls the roles of all schedulers, and prints the progress of the run.
 //!
-//! Two schedulers may report leadership one after the other, when it changes hands in between.
-//! Therefore the observer queries the first once more. There were two leaders at once if the first
-//! leads the same term before and after the other reported that it leads, all within a second.
+//! Two schedulers may report leadership one after the other when it changes hands. Therefore the
+//! observer queries the first again. There were two leaders at once if the first leads the same
+//! term before and after the report of the other, all within a second.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,14 +17,11 @@ use crate::clients::body_of;
 use crate::place::Place;
 use crate::timeline::{Lines, now};
 
-/// Poll interval of the schedulers.
 const ASK: Duration = Duration::from_millis(400);
-/// Interval of progress output.
 const TELL: Duration = Duration::from_secs(5);
 /// A later response is not valid for the present.
 const PRESENT: Duration = Duration::from_secs(1);
 
-/// Logs the schedulers that report leadership, until it is dropped.
 pub(crate) async fn roles(schedulers: Vec<(String, SocketAddr)>, answers: Arc<Lines>) {
     loop {
         sleep(ASK).await;
@@ -48,27 +45,22 @@ pub(crate) async fn roles(schedulers: Vec<(String, SocketAddr)>, answers: Arc<Li
     }
 }
 
-/// The term that a scheduler reports to lead.
 async fn term_of(scheduler: SocketAddr) -> Option<i64> {
     let answer = timeout(PRESENT, http::get(scheduler, "/status")).await.ok()?.ok()?;
     let status: Value = body_of(&answer);
     (status["status"]["role"] == "leader").then(|| status["status"]["term"].as_i64())?
 }
 
-/// The progress of a run.
 #[derive(Debug)]
 pub(crate) struct Progress {
     pub(crate) place: Arc<Place>,
     pub(crate) timeline: Arc<Lines>,
     pub(crate) answers: Arc<Lines>,
-    /// Number of planned faults.
     pub(crate) planned: usize,
-    /// Length of the run.
     pub(crate) length: Duration,
 }
 
 impl Progress {
-    /// Prints the progress periodically, until it is dropped.
     pub(crate) async fn print(self) {
         let Self { place, timeline, answers, planned, length } = self;
         const FIGURES: &str = "SELECT (SELECT count(*) FROM job_dispatch WHERE trigger_id IS NULL), (SELECT count(*) FROM job_execution_log),

@@ -1,9 +1,8 @@
-//! The network between one daemon and its database: a TCP proxy with faults that change while
+//! The network between one daemon and its database: a TCP proxy whose faults change while
 //! connections are open.
 //!
-//! It listens on a free port of loopback and forwards to a Unix socket or to a port. Held data
-//! arrives, in its original sequence, when the fault is over. Everything ends when the value is
-//! dropped.
+//! It listens on loopback and forwards to a Unix socket or a port. Held data arrives in sequence
+//! when the fault is over. Everything ends when the value is dropped.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,14 +21,12 @@ use crate::plan::Weather;
 /// The statement that ends a transaction permanently.
 const COMMIT: &[u8] = b"COMMIT";
 
-/// The destination of a way.
 #[derive(Debug, Clone)]
 pub(crate) enum Server {
     Socket(PathBuf),
     Port(SocketAddr),
 }
 
-/// A proxy to the database.
 #[derive(Debug)]
 pub(crate) struct Way {
     url: String,
@@ -38,14 +35,13 @@ pub(crate) struct Way {
     cuts: watch::Sender<u32>,
     /// Held during a fault, so that faults do not overlap.
     maker: Mutex<()>,
-    /// Number of times that a fault affected traffic.
+    /// How often a fault affected traffic.
     felt: Arc<AtomicU64>,
-    /// Every open connection holds a clone, which counts the connections.
+    /// Every open connection holds a clone.
     open: Arc<()>,
     _accepting: JoinSet<()>,
 }
 
-/// The state that each connection needs.
 #[derive(Debug, Clone)]
 struct Road {
     server: Server,
@@ -61,7 +57,6 @@ enum Direction {
 }
 
 impl Way {
-    /// A proxy to the database with this name.
     pub(crate) async fn to(server: Server, database: &str) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("no free port for a proxy")?;
         let address = listener.local_addr()?;
@@ -79,13 +74,12 @@ impl Way {
         &self.url
     }
 
-    /// The address on which it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Applies a fault for as long as `lasts` runs, and then clears it. Concurrent calls run one
-    /// after the other. Returns whether the fault affected any traffic.
+    /// Applies a fault for as long as `lasts` runs. Concurrent calls run one after the other.
+    /// Returns whether the fault affected traffic.
     pub(crate) async fn make(&self, weather: Weather, lasts: impl Future<Output = ()>) -> bool {
         let _turn = self.maker.lock().await;
         let before = self.felt.load(Ordering::Relaxed);
@@ -96,12 +90,10 @@ impl Way {
         cut > 0 || self.felt.load(Ordering::Relaxed) > before
     }
 
-    /// Forwards everything from now on.
     pub(crate) fn clear(&self) {
         self.weather.send_replace(Weather::Fair);
     }
 
-    /// Breaks every open connection, and returns their number.
     pub(crate) fn cut(&self) -> usize {
         // This value and the accept task hold one each.
         let open = Arc::strong_count(&self.open).saturating_sub(2);
@@ -124,17 +116,15 @@ async fn accept(listener: TcpListener, road: Road, open: Arc<()>) {
     }
 }
 
-/// Forwards one connection until either side closes it or the proxy cuts it.
 async fn carry(client: TcpStream, mut road: Road, _open: Arc<()>) {
     road.cuts.mark_unchanged();
     let mut cuts = road.cuts.clone();
-    // Otherwise a small piece waits for the acknowledgement of the previous one, which takes 40 ms:
-    // an unintended slow network.
+    // Otherwise a small piece waits 40 ms for the acknowledgement of the previous one.
     if client.set_nodelay(true).is_err() {
         return;
     }
     let (from_client, to_client) = client.into_split();
-    // Without a server the client's connection ends, as it would without the proxy.
+    // Without a server the client's connection ends.
     match road.server.clone() {
         Server::Socket(path) => {
             let Ok(server) = UnixStream::connect(path).await else { return };
@@ -172,7 +162,7 @@ async fn pump(
         Direction::Answers => matches!(weather, Weather::Held | Weather::HalfOpen),
     };
     let mut buffer = vec![0; 64 * 1024];
-    // An error on either side ends the connection, as an orderly close does.
+    // An error ends the connection, as a close does.
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
         let now = *weather.borrow();
         let Some(piece) = buffer.get(..length) else { return };
@@ -201,10 +191,7 @@ async fn pump(
     }
 }
 
-/// A connection for plain SQL, directly to the server.
-///
-/// # Errors
-/// When the server rejects the connection.
+/// A connection directly to the server.
 pub(crate) async fn connect(url: &str) -> anyhow::Result<Client> {
     test_support::connect(url).await.map_err(|error| anyhow::anyhow!("{error}"))
 }

@@ -1,5 +1,5 @@
-//! The invariants of the protocol as SQL. One statement counts the items that an invariant covers,
-//! another returns the rows that violate it.
+//! The invariants of the protocol as SQL. One statement counts the covered items, another returns
+//! the violating rows.
 //!
 //! Read-only, and independent of the code under test. `effects` and `finished` check invariants
 //! that need more than tables.
@@ -280,7 +280,6 @@ pub(crate) async fn broken(sql: &Client, invariants: impl IntoIterator<Item = &I
     broken
 }
 
-/// Checks each invariant.
 pub(crate) async fn decide(sql: &Client, invariants: &[Invariant]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for invariant in invariants {
@@ -300,7 +299,6 @@ pub(crate) async fn decide(sql: &Client, invariants: &[Invariant]) -> Vec<Verdic
     verdicts
 }
 
-/// The number of rows that violate an invariant, and some of them.
 async fn rows_of(sql: &Client, invariant: &Invariant) -> (i64, Vec<String>) {
     let statement = format!("SELECT v::text, count(*) OVER () FROM ({}) v LIMIT 5", invariant.broken);
     let rows = sql.query(&statement, &[]).await;
@@ -309,7 +307,6 @@ async fn rows_of(sql: &Client, invariant: &Invariant) -> (i64, Vec<String>) {
     (rows.first().map_or(0, |row| row.get(1)), rows.iter().map(|row| row.get(0)).collect())
 }
 
-/// The names of the invariants.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     OF_HISTORY.iter().map(|invariant| invariant.name)
 }

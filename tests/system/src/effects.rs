@@ -1,10 +1,10 @@
 //! The effects of jobs. Jobs log them and force the log to disk. A job that runs twice leaves two
 //! traces, independent of the database.
 //!
-//! The command of such a job writes a line at its begin, a line for each tenth of a second, and a
-//! line at the end of its work. The checker matches the lines with the attempts: the work of every
-//! completed attempt was done, every effect belongs to an attempt, and no two attempts of a
-//! dispatch worked at the same time.
+//! The command of such a job writes a line at its begin, for each tenth of a second, and at the end
+//! of its work. The checker matches the lines with the attempts. The work of every completed
+//! attempt was done, every effect belongs to an attempt, and no two attempts of a dispatch worked
+//! at the same time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,49 +15,41 @@ use test_support::{Client, wait_for};
 use crate::PATIENCE;
 use crate::verdict::Verdict;
 
-/// Time that a worker needs after a freeze to kill attempts whose lease it has lost, in seconds.
+/// Seconds that a worker needs after a freeze to kill attempts whose lease it has lost.
 const WAKE: f64 = 1.5;
 
-/// Time for which a program may write after the end of its attempt, in seconds. The end is recorded
-/// after the exit of the program, so this covers only the difference of the two clocks.
+/// Seconds for which a program may write after the end of its attempt. The end is recorded after
+/// the exit, so this covers only the difference of the clocks.
 const AFTERLIFE: f64 = 0.25;
 
-/// The effect log of the jobs of a test.
 #[derive(Debug)]
 pub struct Effects {
     path: PathBuf,
     wake: f64,
-    /// The folder is removed when the value is dropped.
+    /// Removed when the value is dropped.
     _folder: Option<TempDir>,
 }
 
-/// The effect of one process of an attempt.
 #[derive(Debug, Clone)]
 struct Effect {
     dispatch: String,
     attempt: i32,
     pid: i32,
     began: f64,
-    /// Time of the latest line.
     seen: f64,
     is_complete: bool,
 }
 
-/// A span in which a process was frozen or could not act for another reason. Times are seconds
+/// A span in which a process could not act, for example because it was frozen. Times are seconds
 /// since the epoch.
 #[derive(Debug, Clone, Copy)]
 pub struct Frozen {
-    /// Id of the process.
     pub process: i32,
-    /// Begin of the freeze.
     pub from: f64,
-    /// End of the freeze.
     pub until: f64,
 }
 
 impl Effects {
-    /// Creates an empty log.
-    ///
     /// # Panics
     /// When the folder cannot be created.
     #[must_use]
@@ -66,14 +58,14 @@ impl Effects {
         Self { path: folder.path().join("effects"), wake: WAKE, _folder: Some(folder) }
     }
 
-    /// Takes the log at `path`, which is kept. `wake` is the time in seconds that a worker on this
-    /// machine needs to act after a freeze.
+    /// Takes the log at `path`, which is kept. `wake` is the time in seconds that a worker needs to
+    /// act after a freeze.
     #[must_use]
     pub fn at(path: &Path, wake: f64) -> Self {
         Self { path: path.to_owned(), wake, _folder: None }
     }
 
-    /// The command of a job. It runs `prepare`, which may use `$SCHED_ATTEMPT`, and then works for
+    /// The command of a job. It runs `prepare`, which may use `$SCHED_ATTEMPT`, then works for
     /// `$work` tenths of a second.
     #[must_use]
     pub fn command(&self, prepare: &str) -> String {
@@ -93,13 +85,12 @@ impl Effects {
         self.path.display().to_string()
     }
 
-    /// Number of lines of a kind (`begin`, `alive`, `end`).
+    /// Kinds are `begin`, `alive` and `end`.
     #[must_use]
     pub fn count(&self, kind: &str) -> usize {
         self.read().lines().filter(|line| line.split(' ').next() == Some(kind)).count()
     }
 
-    /// Waits for `least` lines of a kind.
     pub async fn wait(&self, kind: &str, least: usize) {
         wait_for(&format!("{least} lines of {kind:?} in the effect log"), PATIENCE, async || {
             match self.count(kind) {
@@ -136,8 +127,8 @@ impl Effects {
         effects.into_values().collect()
     }
 
-    /// The violations that the effects show, each with its rule. A frozen worker cannot kill its
-    /// work. An overlap with that work during the freeze or shortly after it is excused.
+    /// The violations, each with its rule. A frozen worker cannot kill its work, so an overlap with
+    /// that work during the freeze or shortly after it is excused.
     ///
     /// # Panics
     /// When a query fails.
@@ -152,8 +143,7 @@ impl Effects {
             .collect()
     }
 
-    /// Like [`Self::broken`], with the number of effects and attempts that each rule was checked
-    /// against.
+    /// Like [`Self::broken`], with the number of checked items of each rule.
     ///
     /// # Panics
     /// When a query fails.
@@ -172,15 +162,14 @@ impl Effects {
     }
 }
 
-/// The freezes that excuse a violation.
 struct Excuse<'a> {
     frozen: &'a [Frozen],
     wake: f64,
 }
 
 impl Excuse<'_> {
-    /// Whether the worker of the attempt was frozen from `from` to `until`, or for all of that time
-    /// except the wake time.
+    /// Whether the worker of the attempt was frozen from `from` to `until`, except for the wake
+    /// time.
     fn holds(&self, attempt: Option<&Attempt>, from: f64, until: f64) -> bool {
         let Some(process) = attempt.and_then(|attempt| attempt.process) else { return false };
         let mut of_it = self.frozen.iter().filter(|frozen| frozen.process == process);
@@ -188,12 +177,10 @@ impl Excuse<'_> {
     }
 }
 
-/// An attempt in the history.
 struct Attempt {
     status: String,
     /// Seconds since the epoch; `None` while it runs.
     ended: Option<f64>,
-    /// Process of its worker.
     process: Option<i32>,
     /// Time-out plus grace, in seconds; `None` if the settings have changed.
     limit: Option<f64>,
@@ -209,12 +196,10 @@ fn verdict(rule: &str, checked: usize, rows: Vec<String>) -> Verdict {
     Verdict::new(&format!("effects: {rule}"), checked, rows)
 }
 
-/// The attempt of an effect in the history.
 fn attempt_of<'a>(effect: &Effect, attempts: &'a Attempts) -> Option<&'a Attempt> {
     attempts.get(&(effect.dispatch.clone(), effect.attempt))
 }
 
-/// Effects of one dispatch that overlap in time.
 fn overlaps(effects: &[Effect], attempts: &Attempts, excuse: &Excuse<'_>) -> Verdict {
     let mut of_dispatch = BTreeMap::<&str, Vec<&Effect>>::new();
     for effect in effects {
@@ -228,7 +213,7 @@ fn overlaps(effects: &[Effect], attempts: &Attempts, excuse: &Excuse<'_>) -> Ver
                 if !is_later || earlier.seen <= later.began {
                     continue;
                 }
-                // The later one may run; the worker of the earlier one should have ended that one.
+                // The worker of the earlier one should have ended it.
                 if excuse.holds(attempt_of(earlier, attempts), later.began, earlier.seen) {
                     excused += 1;
                 } else {
@@ -240,7 +225,6 @@ fn overlaps(effects: &[Effect], attempts: &Attempts, excuse: &Excuse<'_>) -> Ver
     verdict("two effects of one dispatch overlap", effects.len(), rows).with_excused(excused)
 }
 
-/// Attempts with several effects.
 fn repeated(effects: &[Effect]) -> Verdict {
     let mut counted = BTreeMap::<(&str, i32), usize>::new();
     for effect in effects {
@@ -251,7 +235,6 @@ fn repeated(effects: &[Effect]) -> Verdict {
     verdict("an attempt ran more than once", effects.len(), rows)
 }
 
-/// Effects without an attempt in the history.
 fn unaccounted(effects: &[Effect], attempts: &Attempts) -> Verdict {
     let unknown =
         effects.iter().filter(|effect| !attempts.contains_key(&(effect.dispatch.clone(), effect.attempt)));
@@ -262,7 +245,6 @@ fn unaccounted(effects: &[Effect], attempts: &Attempts) -> Verdict {
     )
 }
 
-/// Completed attempts without a complete effect.
 fn undone(effects: &[Effect], attempts: &Attempts) -> Verdict {
     let done: BTreeSet<(&str, i32)> = effects
         .iter()
@@ -278,7 +260,6 @@ fn undone(effects: &[Effect], attempts: &Attempts) -> Verdict {
     verdict("an attempt is COMPLETED without a complete effect", completed.len(), rows)
 }
 
-/// Programs that outlive their attempts.
 fn undead(effects: &[Effect], attempts: &Attempts, excuse: &Excuse<'_>) -> Verdict {
     let (mut rows, mut excused) = (Vec::new(), 0);
     for effect in effects {
@@ -296,7 +277,6 @@ fn undead(effects: &[Effect], attempts: &Attempts, excuse: &Excuse<'_>) -> Verdi
     verdict("a program outlives its attempt", effects.len(), rows).with_excused(excused)
 }
 
-/// Programs that run past their time-out and grace.
 fn endless(effects: &[Effect], attempts: &Attempts, excuse: &Excuse<'_>) -> Verdict {
     let (mut checked, mut rows, mut excused) = (0, Vec::new(), 0);
     for effect in effects {
@@ -320,8 +300,8 @@ type Attempts = BTreeMap<(String, i32), Attempt>;
 
 /// The attempts of all dispatches whose handler writes effects, including running attempts.
 async fn attempts(sql: &Client) -> Attempts {
-    // The end of an attempt comes from the witness. In the history, the start is the time of the
-    // claim, whose answer may have been late.
+    // The end comes from the witness. The start in the history is the time of the claim, whose
+    // answer may have been late.
     let statement = "
         WITH ends AS (
             SELECT dispatch_id, at, row_number() OVER (PARTITION BY dispatch_id ORDER BY id) AS attempt

@@ -1,30 +1,27 @@
 //! Checks that daemons exited in order when a run stopped them during the faults.
 //!
 //! A failed stop is excused by a fault of that daemon or of the database that was not over well
-//! before the stop. It is also excused if the process had just started, because it cannot handle
-//! the signal yet. Pure.
+//! before the stop. It is also excused if the process had just started and cannot handle the signal
+//! yet. Pure.
 
 use serde_json::Value;
 
 use crate::verdict::Verdict;
 
-/// Time after a fault in which its consequences may delay a stop, in seconds: a wait for a broken
-/// connection, and the needs of a busy machine.
+/// Seconds after a fault in which a wait for a broken connection, or a busy machine, may delay a
+/// stop.
 const AFTERMATH: f64 = 5.0;
 
-/// Time from the start of a process until it handles SIGTERM, in seconds. Before that, the signal
-/// kills any program.
+/// Seconds from the start of a process until it handles SIGTERM. Before that, the signal kills it.
 const DEAF: f64 = 2.0;
 
-/// Kinds of orders that stop a daemon.
 const ENDS: [&str; 2] = ["term", "renew"];
-/// Kinds of lines that excuse nothing: a fault that did not take place, a fault without a victim,
-/// or a fault with a separate line for each daemon.
+/// Lines that excuse nothing: no fault took place, it had no victim, or each daemon has a separate
+/// line.
 const HARMLESS: [&str; 7] =
     ["left-out", "start", "exit", "snapshot", "clock", "rolling-same-build", "rolling-other-build"];
 
-/// Judges the exits of daemons that were stopped during the faults. `pooled` reach the database
-/// through the pooler.
+/// `pooled` reach the database through the pooler.
 pub(crate) fn ended_when_told(faults: &[Value], pooled: &[String]) -> Verdict {
     let told: Vec<&Value> = faults.iter().filter(|fault| is_one_of(fault, &ENDS)).collect();
     let (mut rows, mut excused) = (Vec::new(), 0);
@@ -43,7 +40,7 @@ fn is_one_of(fault: &Value, kinds: &[&str]) -> bool {
     fault["kind"].as_str().is_some_and(|kind| kinds.contains(&kind))
 }
 
-/// Whether this is the start of a process that the signal killed shortly afterwards.
+/// Whether the signal killed a process shortly after this start.
 fn is_start_of(line: &Value, end: &Value) -> bool {
     let was_killed = end["detail"].as_str().is_some_and(|detail| detail.starts_with("signal: 15 "));
     let is_same = line["kind"] == "start" && line["process"] == end["process"];
@@ -54,7 +51,6 @@ fn instant(line: &Value, name: &str) -> f64 {
     line[name].as_f64().unwrap_or(f64::NAN)
 }
 
-/// Whether a fault may have disturbed a stop.
 fn excuses(fault: &Value, end: &Value, pooled: &[String]) -> bool {
     // A daemon gets one order after the other, so another stop excuses nothing.
     if is_one_of(fault, &HARMLESS) || is_one_of(fault, &ENDS) {

@@ -1,5 +1,5 @@
-//! The check of a finished run, with all its data: the tables, the effects, the answers to clients,
-//! the faults, and the fire times that an independent oracle expects.
+//! The check of a finished run, with all its data: the tables, the effects, the answers, the
+//! faults, and the fire times of an independent oracle.
 //!
 //! Data from outside the database is loaded into a separate schema, so that each check is one
 //! statement. The checks match expected fire times with dispatches or skips, dispatches with
@@ -16,8 +16,8 @@ use crate::finished_checks::{OF_RUN, OF_STREAM};
 use crate::lateness::{self, Fault, Outage};
 use crate::{Effects, Frozen, Verdict, checks, ends};
 
-/// Span after now for which the oracle computes fire times, in seconds. It covers the next fire of
-/// each job.
+/// Seconds after now for which the oracle computes fire times: the next fire of each job is
+/// included.
 const AHEAD: i64 = 300;
 
 const SCHEMA: &str = "
@@ -68,8 +68,7 @@ const SCHEMA: &str = "
                    AND a.at BETWEEN f.began AND f.ended + interval '2 seconds'))) AS is_excused
         FROM run.answers a WHERE a.action = 'roles' AND a.is_foreign;";
 
-/// Fire times that were recorded later than any excuse allows, with their due time and the time of
-/// the record.
+/// Fire times that were recorded later than any excuse allows, with due time and record time.
 const LATE: &str = "
     SELECT j.name, extract(epoch FROM f.due)::double precision, extract(epoch FROM f.made)::double precision, f.what FROM (
         SELECT job_id, scheduled_for AS due, created_at AS made, 'dispatched' AS what FROM job_dispatch WHERE trigger_id IS NULL
@@ -77,8 +76,8 @@ const LATE: &str = "
     JOIN scheduled_jobs j ON j.id = f.job_id AND j.scope = 'project'
     WHERE f.made > f.due + $1::double precision * interval '1 second'";
 
-/// Attempts that were lost because their worker was killed, with the time of the kill and the time
-/// at which the leader ended them.
+/// Attempts lost with a killed worker, with the time of the kill and the time at which the leader
+/// ended them.
 const ORPHAN_ATTEMPTS: &str = "
     SELECT l.dispatch_id::text, l.attempt, extract(epoch FROM max(f.began))::double precision, extract(epoch FROM l.completed_at)::double precision
     FROM run.lost l JOIN run.faults f ON f.kind = 'kill' AND f.process = l.process_id AND f.began BETWEEN l.started_at AND l.completed_at
@@ -86,15 +85,14 @@ const ORPHAN_ATTEMPTS: &str = "
 /// Maximal rest of the lease of a killed worker, in seconds.
 const WORKER_LEASE: f64 = 5.0;
 
-/// An attempt that was lost with its worker. Times are seconds since the epoch.
+/// Times are seconds since the epoch.
 struct OrphanAttempt {
     what: String,
     killed: f64,
     taken: f64,
 }
 
-/// Judges the attempts of killed workers. `kills` is the number of kills, some of workers without
-/// attempts.
+/// `kills` is the number of kills, some of workers without attempts.
 fn recovered(orphans: &[OrphanAttempt], kills: usize, outages: &[Outage], schedulers: &[String]) -> Verdict {
     let (mut rows, mut excused) = (Vec::new(), 0);
     for OrphanAttempt { what, killed, taken } in orphans {
@@ -112,7 +110,7 @@ fn recovered(orphans: &[OrphanAttempt], kills: usize, outages: &[Outage], schedu
     Verdict::new(rule, kills, rows).with_excused(excused)
 }
 
-/// The jobs for the oracle, with all versions of their settings. Built-in jobs are left out.
+/// The jobs for the oracle, with all versions of their settings, without built-in jobs.
 const JOBS: &str = "
     WITH input AS (SELECT (extract(epoch FROM now()) * 1000000)::bigint + $1::bigint * 1000000 AS until)
     SELECT jsonb_build_object('until', input.until, 'jobs', (
@@ -125,31 +123,27 @@ const JOBS: &str = "
         FROM scheduled_jobs j WHERE j.scope = 'project'))::text
     FROM input";
 
-/// The data of a run besides its database.
 #[derive(Debug)]
 pub struct FinishedRun {
-    /// The effects of the jobs.
     pub effects: Effects,
-    /// File with the faults that took place: JSON lines with `kind`, `target`, `detail`, `began`
-    /// and `ended`. A fault of a process also has `process`. Times are seconds since the epoch.
+    /// The faults that took place: JSON lines with `kind`, `target`, `detail`, `began` and `ended`,
+    /// and `process` for a fault of a process. Times are seconds since the epoch.
     pub timeline: PathBuf,
-    /// File with the answers to clients: JSON lines with the columns of `run.answers`; `at` is in
-    /// seconds since the epoch.
+    /// The answers to clients: JSON lines with the columns of `run.answers`; `at` is in seconds
+    /// since the epoch.
     pub answers: PathBuf,
-    /// File with the messages of the event stream, if a client followed it: JSON lines with the
-    /// columns of `run.stream`; `at` is in seconds since the epoch.
+    /// The messages of the event stream, if a client followed it: JSON lines with the columns of
+    /// `run.stream`; `at` is in seconds since the epoch.
     pub stream: Option<PathBuf>,
-    /// The names of all schedulers; empty if no fault affects a single scheduler.
+    /// Empty if no fault affects a single scheduler.
     pub schedulers: Vec<String>,
-    /// The names of the daemons that reach the database through the pooler.
+    /// Daemons that reach the database through the pooler.
     pub pooled: Vec<String>,
     /// End of the last fault, in seconds since the epoch.
     pub quiet_at: f64,
-    /// Python with the packages of the oracle.
     pub python: PathBuf,
 }
 
-/// Checks that no daemon exited without an order or a fault.
 fn ended_by_themselves(faults: &[Value]) -> Verdict {
     let of_exit = faults.iter().filter(|fault| fault["kind"] == "exit");
     let rows =
@@ -157,7 +151,6 @@ fn ended_by_themselves(faults: &[Value]) -> Verdict {
     Verdict::new("stop: no daemon exited without an order", faults.len(), rows)
 }
 
-/// Creates the empty schema `run`.
 pub(crate) async fn prepare(sql: &Client) {
     sql.batch_execute(SCHEMA).await.expect("the schema can be created");
 }
@@ -166,7 +159,7 @@ impl FinishedRun {
     /// Checks every invariant.
     ///
     /// # Panics
-    /// When data of the run cannot be read, or when the oracle does not understand a schedule.
+    /// When data of the run cannot be read, or the oracle does not understand a schedule.
     pub async fn verdicts(&self, sql: &Client) -> Vec<Verdict> {
         prepare(sql).await;
         let faults = lines(&self.timeline);
@@ -218,7 +211,6 @@ impl FinishedRun {
         sql.execute(quiet, &[&self.quiet_at]).await.expect("the end of the faults can be loaded");
     }
 
-    /// The faults that keep schedulers from their work.
     fn outages(&self, faults: &[Value]) -> Vec<Outage> {
         let pooled = self.pooled.iter().find(|name| self.schedulers.contains(name));
         let pooled = pooled.map_or("", String::as_str);
@@ -234,8 +226,8 @@ impl FinishedRun {
         faults.iter().filter_map(outage).collect()
     }
 
-    /// Checks that the attempts of killed workers are ended once the lease has expired, unless
-    /// faults prevent it. `None` if no worker was killed.
+    /// Checks that the attempts of killed workers end once the lease has expired, unless faults
+    /// prevent it. `None` without a kill.
     async fn recovery(&self, sql: &Client, faults: &[Value], outages: &[Outage]) -> Option<Verdict> {
         let is_kill = |fault: &&Value| {
             fault["kind"] == "kill"
@@ -257,7 +249,6 @@ impl FinishedRun {
         (kills > 0 || !orphans.is_empty()).then(|| recovered(&orphans, kills, outages, &self.schedulers))
     }
 
-    /// Checks that fire times are handled in time, unless faults prevent it.
     async fn timeliness(&self, sql: &Client, outages: &[Outage]) -> Verdict {
         let late = sql.query(LATE, &[&lateness::STRETCH]).await.expect("the fire times can be read");
         let (mut rows, mut excused) = (Vec::new(), 0);
@@ -276,7 +267,6 @@ impl FinishedRun {
         Verdict::new(rule, usize::try_from(count).unwrap_or(0), rows).with_excused(excused)
     }
 
-    /// Computes the expected fire times with the oracle, and loads them.
     async fn expect_fires(&self, sql: &Client) {
         let jobs: String = sql.query_one(JOBS, &[&AHEAD]).await.expect("the jobs can be read").get(0);
         let told = ask(&self.python, jobs);
@@ -299,7 +289,7 @@ impl FinishedRun {
             .await
             .expect("the fire times can be loaded");
         sql.batch_execute(
-            // The product does not need these indexes; the check of a long run does.
+            // For the check of a long run; the product does not need these indexes.
             "CREATE INDEX ON job_execution_log (dispatch_id); CREATE INDEX ON maintenance.job_execution_log (dispatch_id);
              CREATE INDEX ON witness.transitions (dispatch_id);
              ANALYZE run.fires; ANALYZE job_dispatch; ANALYZE skipped_fires; ANALYZE job_execution_log",
@@ -309,7 +299,6 @@ impl FinishedRun {
     }
 }
 
-/// Runs the oracle for `jobs`; returns its output.
 fn ask(python: &Path, jobs: String) -> String {
     let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("checker/oracle.py");
     let mut child = Command::new(python)
@@ -327,7 +316,6 @@ fn ask(python: &Path, jobs: String) -> String {
     String::from_utf8(output.stdout).expect("the output is text")
 }
 
-/// The objects of a file of JSON lines.
 fn lines(path: &Path) -> Vec<Value> {
     let text =
         fs::read_to_string(path).unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()));
@@ -336,7 +324,6 @@ fn lines(path: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// The freezes of workers.
 fn frozen(faults: &[Value]) -> Vec<Frozen> {
     let of_worker = faults.iter().filter(|fault| {
         fault["kind"] == "freeze"

@@ -1,11 +1,8 @@
 //! The invariants that need data besides the tables of the product: expected fire times, answers of
-//! the API, the end of the faults.
-//!
-//! They read the schema `run`, which `finished` fills.
+//! the API, the end of the faults. They read the schema `run`, which `finished` fills.
 
 use crate::invariant::Invariant;
 
-/// The invariants of a run.
 pub(crate) const OF_RUN: &[Invariant] = &[
     Invariant {
         name: "2: every fire time of the oracle has exactly one dispatch or is in exactly one skip",
@@ -76,8 +73,7 @@ pub(crate) const OF_RUN: &[Invariant] = &[
     },
     Invariant {
         name: "8: attempts that ran at the end of the faults have ended a minute later",
-        // Earlier ends are not checked; ten seconds before the end of the faults some attempts ran
-        // in any case.
+        // Earlier ends are not checked; some attempts ran ten seconds before the end of the faults.
         checked: "SELECT count(*) FROM job_execution_log l CROSS JOIN run.quiet q
                   WHERE l.started_at < q.at AND l.completed_at > q.at - interval '10 seconds'",
         broken: "SELECT l.dispatch_id, l.attempt, l.started_at, l.completed_at, l.status FROM job_execution_log l CROSS JOIN run.quiet q
@@ -173,8 +169,8 @@ pub(crate) const OF_RUN: &[Invariant] = &[
     Invariant {
         name: "8: attempts are lost only by a fault of the worker or of the database, or by the end of the worker",
         checked: "SELECT count(*) FROM run.lost",
-        // Ten seconds before the begin cover the lease of a worker and the needs of a busy machine.
-        // Neither a snapshot nor a wrong clock is a cause.
+        // Ten seconds before the begin cover the lease of a worker and a busy machine. Neither a
+        // snapshot nor a wrong clock is a cause.
         broken: "SELECT l.* FROM run.lost l WHERE NOT EXISTS (
                      SELECT FROM run.faults f
                      WHERE f.kind NOT IN ('left-out', 'start', 'snapshot', 'clock', 'rolling-same-build', 'rolling-other-build')
@@ -185,9 +181,8 @@ pub(crate) const OF_RUN: &[Invariant] = &[
     Invariant {
         name: "8: a draining worker claims nothing until the drain is revoked",
         checked: "SELECT count(*) FROM run.faults WHERE kind = 'drain'",
-        // A running dispatch with a cancel request keeps its state. A claim that was in progress
-        // when the request was answered has its own snapshot. A process that registers again keeps
-        // the drain.
+        // A running dispatch with a cancel request keeps its state. A claim in progress at the
+        // answer has its own snapshot. A process that registers again keeps the drain.
         broken: "SELECT f.target, f.began, f.ended, t.dispatch_id, t.at
                  FROM run.faults f JOIN witness.workers w ON w.process_id = f.process JOIN witness.transitions t
                    ON t.worker_id = w.worker_id AND t.became = 'IN_PROGRESS' AND t.was <> 'IN_PROGRESS' AND t.at > f.began + interval '500 milliseconds' AND t.at < f.ended
@@ -195,7 +190,6 @@ pub(crate) const OF_RUN: &[Invariant] = &[
     },
 ];
 
-/// The invariants of the event stream.
 pub(crate) const OF_STREAM: &[Invariant] = &[
     Invariant {
         name: "events: a follower of the stream gets every committed event, across restarts of the API",

@@ -7,20 +7,19 @@ use test_support::wait_for;
 use crate::finished_checks::{OF_RUN, OF_STREAM};
 use crate::{Effects, Frozen, Installation, PATIENCE, checks, finished, processes};
 
-/// Allowed growth of the open files of a worker since it was ready: connections to the database.
+/// Allowed growth of the open files of a worker: connections to the database.
 const SPARE_FILES: usize = 12;
 
 impl Installation {
     /// Checks every invariant that depends only on tables; see `PROTOCOL`, "Invariants".
     ///
     /// # Panics
-    /// When an invariant does not hold. The message has its name and rows.
+    /// When an invariant does not hold.
     pub async fn check_invariants(&self) {
         let broken = self.broken_invariants().await;
         assert!(broken.is_empty(), "broken invariants: {broken:#?}");
     }
 
-    /// The violated invariants, each with its name and some violating rows.
     pub async fn broken_invariants(&self) -> Vec<String> {
         checks::broken(&self.sql, checks::OF_HISTORY).await
     }
@@ -32,8 +31,8 @@ impl Installation {
         broken
     }
 
-    /// Checks the state after a fault, once all work is done: the invariants and the effects. No
-    /// process of a job and no zombie may remain, and a worker has at most `files` open files.
+    /// Checks the invariants, the effects and the machine, once all work is done. A worker has at
+    /// most `files` open files.
     ///
     /// # Panics
     /// When a check fails.
@@ -72,8 +71,8 @@ impl Installation {
     }
 
     /// Like [`Self::check_machine`], for jobs with private directories in `place`
-    /// (`WORKER_TEMP_DIR`). The environment of each of their processes names such a directory; the
-    /// environment of a worker names only `place`.
+    /// (`WORKER_TEMP_DIR`). The environment of their processes names such a directory; that of a
+    /// worker names only `place`.
     ///
     /// # Panics
     /// When a check fails.
@@ -81,8 +80,8 @@ impl Installation {
         self.check_machine(&format!("{}/sched-", place.display()), files).await;
     }
 
-    /// Maximal number of open files of a worker once later work is done: the files that it has now,
-    /// and new connections of its pool.
+    /// Maximal number of open files of a worker after later work: its present files and new
+    /// connections of its pool.
     ///
     /// # Panics
     /// When no worker runs.
@@ -92,24 +91,21 @@ impl Installation {
         open.max().expect("a worker runs") + SPARE_FILES
     }
 
-    /// The names of all invariants of [`Self::broken_invariants`].
     #[must_use]
     pub fn invariants() -> Vec<&'static str> {
         checks::names().collect()
     }
 
-    /// Creates the empty schema `run`, which contains the data of a run besides the product's
-    /// tables.
+    /// Creates the empty schema `run` for the data besides the product's tables.
     pub async fn prepare_run(&self) {
         finished::prepare(&self.sql).await;
     }
 
-    /// The violated invariants of a whole run, according to the schema `run`.
+    /// The violated invariants of a whole run, by the schema `run`.
     pub async fn broken_of_run(&self) -> Vec<String> {
         checks::broken(&self.sql, OF_RUN.iter().chain(OF_STREAM)).await
     }
 
-    /// The names of the invariants of a whole run.
     #[must_use]
     pub fn invariants_of_run() -> Vec<&'static str> {
         OF_RUN.iter().chain(OF_STREAM).map(|invariant| invariant.name).collect()

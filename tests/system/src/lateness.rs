@@ -1,28 +1,24 @@
 //! Checks that the schedulers handled fire times in time, and whether faults excuse a delay.
 //!
-//! A fault excuses only the delay that it causes. If the database and any one scheduler have no
-//! fault for long enough, a scheduler leads, renews its lease, and must handle the due fire times.
-//! So a delay is excused if there was no such stretch between the due time and the record. Pure.
+//! If the database and any one scheduler have no fault for long enough, a scheduler leads, renews
+//! its lease, and must handle the due fire times. So a delay is excused only if there was no such
+//! stretch between the due time and the record. Pure.
 
-/// Length of a stretch without faults after which a delay is not excused, in seconds. It covers the
-/// lease (3 s), the transaction of a frozen leader (1.5 s), a wait for a pool with broken
-/// connections (5 s), a repeated heartbeat (1.5 s), and the needs of a busy machine.
+/// Seconds without faults after which a delay is not excused: the lease (3 s), the transaction of a
+/// frozen leader (1.5 s), a wait for a pool with broken connections (5 s), a repeated heartbeat
+/// (1.5 s), and a busy machine.
 pub(crate) const STRETCH: f64 = 15.0;
 
-/// The schedulers that a fault affects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// Every scheduler.
     All,
-    /// One scheduler.
     Scheduler(String),
 }
 
-/// A fault of the timeline. Times are seconds since the epoch.
+/// Times are seconds since the epoch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fault<'a> {
     pub(crate) kind: &'a str,
-    /// Name of the daemon or server.
     pub(crate) target: &'a str,
     pub(crate) began: f64,
     pub(crate) ended: f64,
@@ -37,14 +33,14 @@ pub(crate) struct Outage {
 }
 
 impl Outage {
-    /// The outage that a fault causes, if it affects schedulers. `pooled` is the scheduler that
-    /// reaches the database through the pooler.
+    /// The outage of a fault, if it affects schedulers. `pooled` is the scheduler that reaches the
+    /// database through the pooler.
     pub(crate) fn of(fault: Fault<'_>, pooled: &str) -> Option<Self> {
         let Fault { kind, target, began, ended } = fault;
         let scope = match (kind, target) {
-            // These are not faults, or each affected daemon has a separate line.
+            // No faults, or each affected daemon has a separate line.
             ("left-out" | "exit" | "start" | "rolling-same-build" | "rolling-other-build", _) => return None,
-            // Neither an old snapshot nor a wrong clock delays a scheduler.
+            // These delay no scheduler.
             ("snapshot" | "clock", _) => return None,
             // A leader with slow requests renews its lease, and no other scheduler may do its work.
             ("delay", target) if target.starts_with("scheduler") => Scope::All,
@@ -57,17 +53,17 @@ impl Outage {
     }
 }
 
-/// Whether faults prevented every scheduler from handling a fire time that was due at `due` and
-/// recorded at `made`.
+/// Whether faults prevented every scheduler from handling a fire time, due at `due` and recorded at
+/// `made`.
 pub(crate) fn is_excused(due: f64, made: f64, outages: &[Outage], schedulers: &[String]) -> bool {
     let all = [None];
     let each = schedulers.iter().map(Some);
-    // Without names of schedulers, only faults that affect all of them count.
+    // Without names, only faults that affect all schedulers count.
     let candidates = if schedulers.is_empty() { all.into_iter().collect::<Vec<_>>() } else { each.collect() };
     !candidates.into_iter().any(|scheduler| longest_stretch(due, made, outages, scheduler) >= STRETCH)
 }
 
-/// The longest stretch between two instants without a fault of the database or of a scheduler.
+/// The longest stretch without a fault of the database or of a scheduler.
 fn longest_stretch(from: f64, until: f64, outages: &[Outage], scheduler: Option<&String>) -> f64 {
     let concerns = |outage: &&Outage| match &outage.scope {
         Scope::All => true,

@@ -1,9 +1,8 @@
 //! One installation for a test: a separate database and the real daemons, which tests start, pause
 //! and kill.
 //!
-//! Tests create jobs through the API, as users do. They read the results with plain SQL, with other
-//! code than the code under test. Dropping the installation kills every process, also after a
-//! panic.
+//! Tests create jobs through the API. They read the results with plain SQL, independent of the code
+//! under test. Dropping the installation kills every process, also after a panic.
 
 #![expect(
     clippy::expect_used,
@@ -37,26 +36,20 @@ pub use manifests::{every, manual, retried, shell_jobs};
 pub use verdict::Verdict;
 pub use witness::install as install_witness;
 
-/// A long time limit: test machines may be slow, and a condition that holds ends the wait at once.
+/// Long, because test machines may be slow. A condition that holds ends the wait at once.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A database and the daemons on it.
 #[derive(Debug)]
 pub struct Installation {
-    /// The database.
     pub database: TestDatabase,
-    /// The API, once started.
     pub api: Option<Process>,
-    /// The schedulers.
     pub schedulers: Vec<Process>,
-    /// The workers.
     pub workers: Vec<Process>,
     api_addr: Option<SocketAddr>,
     sql: Client,
 }
 
 impl Installation {
-    /// Creates an empty database with the schema, and no daemon.
     pub async fn new() -> Self {
         Self::on(TestDatabase::new().await).await
     }
@@ -87,12 +80,10 @@ impl Installation {
         settings.iter().fold(launch, |launch, (name, value)| launch.env(name, value))
     }
 
-    /// Starts the API on a free port.
     pub async fn start_api(&mut self) {
         self.start_api_with(&[]).await;
     }
 
-    /// Starts the API on a free port with additional settings.
     pub async fn start_api_with(&mut self, settings: &[(&str, &str)]) {
         test_support::identity::install(&self.sql).await;
         let mut api = self.launch("sched-api", &[&[("API_PORT", "0")][..], settings].concat()).start();
@@ -136,8 +127,6 @@ impl Installation {
         self.workers.len() - 1
     }
 
-    /// The address of the API.
-    ///
     /// # Panics
     /// When the API was not started.
     #[must_use]
@@ -145,8 +134,6 @@ impl Installation {
         self.api_addr.expect("the API was started")
     }
 
-    /// Applies a manifest through the API.
-    ///
     /// # Panics
     /// When the API rejects the manifest.
     pub async fn apply(&self, manifest: &Value) {
@@ -154,7 +141,7 @@ impl Installation {
         assert_eq!(answer.status, 200, "{}", answer.json());
     }
 
-    /// Triggers a job through the API; returns the id of the dispatch.
+    /// Returns the id of the dispatch.
     ///
     /// # Panics
     /// When the API rejects the request.
@@ -165,8 +152,6 @@ impl Installation {
         answer.json()["run_id"].as_str().expect("the answer has a run id").to_owned()
     }
 
-    /// Reads from the API.
-    ///
     /// # Panics
     /// When the answer is not 200.
     pub async fn get(&self, path: &str) -> Value {
@@ -175,8 +160,6 @@ impl Installation {
         answer.json()
     }
 
-    /// Reads a single number with plain SQL.
-    ///
     /// # Panics
     /// When the statement fails.
     pub async fn count(&self, sql: &str) -> i64 {
@@ -188,8 +171,7 @@ impl Installation {
         row.get::<_, Option<i64>>(0).unwrap_or(0)
     }
 
-    /// Reads a single number with a fraction with plain SQL. An instant is read as seconds
-    /// (`extract(epoch FROM …)`).
+    /// Reads a number with a fraction. An instant is read as seconds (`extract(epoch FROM …)`).
     ///
     /// # Panics
     /// When the statement fails or gives NULL.
@@ -198,8 +180,6 @@ impl Installation {
         row.expect("the statement is sound").get(0)
     }
 
-    /// Reads a single text with plain SQL.
-    ///
     /// # Panics
     /// When the statement fails or gives NULL.
     pub async fn text(&self, sql: &str) -> String {
@@ -210,7 +190,7 @@ impl Installation {
             .get(0)
     }
 
-    /// Returns every row of every table as text.
+    /// Every row of every table as text.
     ///
     /// # Panics
     /// When a table cannot be read.
@@ -222,12 +202,12 @@ impl Installation {
             .await
     }
 
-    /// Reads the clock of the database, in seconds since the epoch.
+    /// The clock of the database, in seconds since the epoch.
     pub async fn now(&self) -> f64 {
         self.number("extract(epoch FROM clock_timestamp())").await
     }
 
-    /// Waits until a number, read with plain SQL, is at least `least`.
+    /// Waits until a number is at least `least`.
     pub async fn wait_count(&self, what: &str, sql: &str, least: i64) -> i64 {
         wait_for(what, PATIENCE, async || {
             let seen = self.count(sql).await;
@@ -236,15 +216,12 @@ impl Installation {
         .await
     }
 
-    /// Executes a statement.
-    ///
     /// # Panics
     /// When the statement fails.
     pub async fn execute(&self, sql: &str) {
         self.sql.batch_execute(sql).await.expect("the statement is sound");
     }
 
-    /// Waits for a leader among the schedulers; returns its position.
     pub async fn leader(&self) -> usize {
         wait_for("a leader among the schedulers", PATIENCE, async || {
             let pid = self.count("SELECT pid FROM scheduler_instances WHERE is_leader").await;
@@ -254,8 +231,7 @@ impl Installation {
         .await
     }
 
-    /// Waits for a term later than `term`. Returns the new term and its begin, in seconds since the
-    /// epoch.
+    /// Returns the next term and its begin, in seconds since the epoch.
     pub async fn wait_term_after(&self, term: i64) -> (i64, f64) {
         let next = format!("SELECT min(term) FROM leader_terms WHERE term > {term}");
         let next = self.wait_count("the next term", &next, term + 1).await;
@@ -263,12 +239,11 @@ impl Installation {
         (next, self.number(&began).await)
     }
 
-    /// The latest term.
     pub async fn term(&self) -> i64 {
         self.count("SELECT max(term) FROM leader_terms").await
     }
 
-    /// Reads the status of a scheduler from the scheduler itself, not from the database.
+    /// Reads the status from the scheduler itself, not from the database.
     ///
     /// # Panics
     /// When the scheduler does not answer.
@@ -278,8 +253,6 @@ impl Installation {
         answer.json()["status"].clone()
     }
 
-    /// The metrics of a scheduler.
-    ///
     /// # Panics
     /// When the scheduler does not answer.
     pub async fn scheduler_metrics(&mut self, position: usize) -> String {
@@ -287,8 +260,6 @@ impl Installation {
         http::get(health, "/metrics").await.expect("the scheduler answers").body
     }
 
-    /// Runs `schedctl` against the API.
-    ///
     /// # Panics
     /// When `schedctl` does not end.
     pub async fn schedctl(&self, arguments: &[&str]) -> Finished {
@@ -297,13 +268,12 @@ impl Installation {
         schedctl.env("SCHED_API_KEY", test_support::identity::api_key()).args(arguments).run(PATIENCE).await
     }
 
-    /// Reconnects to the database for plain SQL, after an outage of the database.
+    /// Reconnects for plain SQL, after an outage of the database.
     pub async fn reconnect(&mut self) {
         self.sql = self.database.client().await;
     }
 }
 
-/// Waits until a daemon reports its address and is ready.
 async fn ready(process: &mut Process) -> SocketAddr {
     let health = process.health_addr().await;
     wait_for("the daemon to be ready", PATIENCE, async || match http::get(health, "/health/ready").await {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// A manifest with `jobs` and one function, which runs a shell command. Each job uses the function.
+/// A manifest with `jobs`, all of which run a shell command.
 #[must_use]
 pub fn shell_jobs(command: &str, jobs: &[Value]) -> Value {
     let jobs: Vec<Value> = jobs
@@ -23,20 +23,18 @@ pub fn shell_jobs(command: &str, jobs: &[Value]) -> Value {
     })
 }
 
-/// A manual job.
 #[must_use]
 pub fn manual(name: &str) -> Value {
     json!({"name": name, "job_type": "manual"})
 }
 
-/// A manual job with concurrent runs. A failed run is retried at once, with at most 20 attempts.
+/// A manual job with concurrent runs and immediate retries, at most 20 attempts.
 #[must_use]
 pub fn retried(name: &str) -> Value {
     let policy = json!({"max_attempts": 20, "backoff_seconds": 0, "jitter_percent": 0});
     json!({"name": name, "job_type": "manual", "retry_policy": policy, "overlap_policy": "allow", "max_instances": 100})
 }
 
-/// A job that fires every `seconds` seconds.
 #[must_use]
 pub fn every(name: &str, seconds: u32) -> Value {
     json!({"name": name, "job_type": "interval", "schedule_config": {"seconds": seconds}})

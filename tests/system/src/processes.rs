@@ -1,10 +1,9 @@
-//! Facts about processes of workers and jobs, from `/proc`. Linux only.
+//! Facts about processes, from `/proc`. Linux only.
 
 use std::fs;
 
 use test_support::process_state;
 
-/// The ids of all processes.
 fn all() -> Vec<i32> {
     let entries = fs::read_dir("/proc").expect("/proc is readable").flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).collect()
@@ -16,7 +15,7 @@ fn all() -> Vec<i32> {
 /// When `/proc` cannot be read.
 #[must_use]
 pub fn marked(mark: &str) -> Vec<i32> {
-    // A process that has ended in the meantime has no such file.
+    // An ended process has no such file.
     let shows = |pid: i32, what: &str| {
         let text = fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
         text.windows(mark.len()).any(|window| window == mark.as_bytes())
@@ -27,7 +26,7 @@ pub fn marked(mark: &str) -> Vec<i32> {
     marked.filter(|pid| test_support::is_running(*pid)).collect()
 }
 
-/// The ids of the children of a process, including zombies.
+/// The children of a process, including zombies.
 ///
 /// # Panics
 /// When `/proc` cannot be read.
@@ -38,14 +37,11 @@ pub fn children_of(parent: i32) -> Vec<i32> {
     all().into_iter().filter(|pid| parent_of(*pid) == Some(parent)).collect()
 }
 
-/// The children of a process that have ended and were not reaped.
 #[must_use]
 pub fn zombies_of(parent: i32) -> Vec<i32> {
     children_of(parent).into_iter().filter(|pid| process_state(*pid) == Some('Z')).collect()
 }
 
-/// Number of open files of a process.
-///
 /// # Panics
 /// When the process has ended.
 #[must_use]
@@ -53,7 +49,7 @@ pub fn open_files(pid: i32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).expect("the process runs").count()
 }
 
-/// Peak memory of a process, in megabytes.
+/// In megabytes.
 ///
 /// # Panics
 /// When the process has ended.

@@ -1,11 +1,10 @@
 //! Checks the reason of each recorded skip against the data of the witness.
 //!
-//! A reason is a statement about the job at the instant of the decision: it was paused, so many of
-//! its dispatches were open, it was late. Read-only, and independent of the code that decides.
+//! A reason is a statement about the job at the decision: it was paused, so many of its dispatches
+//! were open, it was late. Read-only, and independent of the deciding code.
 
 use crate::invariant::Invariant;
 
-/// The rule; see [`crate::checks`].
 pub(crate) const TRUE_SKIPS: Invariant = Invariant {
     name: "2: the reason of every skip was true: paused, overlap, too late, disabled, excluded, over its quota, ended",
     checked: "SELECT count(*) FROM witness.skips",

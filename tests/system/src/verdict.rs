@@ -1,28 +1,21 @@
-//! The verdict of the checker about one invariant.
+//! The verdict about one invariant.
 //!
-//! An invariant without any data is undecided, and counts as violated: a run without events proves
+//! An invariant without data is undecided and counts as violated: a run without events proves
 //! nothing. Pure.
 
-/// Maximal number of shown rows of a violation.
 const SHOWN: usize = 5;
 
-/// The verdict about one invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// Name of the invariant.
     pub invariant: String,
-    /// Number of checked items.
     pub checked: i64,
-    /// Number of violations that a fault excuses.
     pub excused: i64,
-    /// Number of violations.
     pub violations: i64,
-    /// Some of the violations.
     pub rows: Vec<String>,
 }
 
 impl Verdict {
-    /// The verdict about an invariant with `checked` items, of which `rows` violate it.
+    /// `rows` are the violations among `checked` items.
     #[must_use]
     pub fn new(invariant: &str, checked: usize, mut rows: Vec<String>) -> Self {
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
@@ -31,19 +24,16 @@ impl Verdict {
         Self { invariant: invariant.to_owned(), checked: count(checked), excused: 0, violations, rows }
     }
 
-    /// Sets the number of excused violations.
     #[must_use]
     pub fn with_excused(self, excused: usize) -> Self {
         Self { excused: i64::try_from(excused).unwrap_or(i64::MAX), ..self }
     }
 
-    /// Whether the invariant was decided and holds.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.checked > 0 && self.violations == 0
     }
 
-    /// All verdicts as a table, followed by the violations.
     #[must_use]
     pub fn table(verdicts: &[Self]) -> String {
         let mut text =

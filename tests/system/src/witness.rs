@@ -1,15 +1,15 @@
-//! The witness: triggers that record facts that the tables do not keep. These are: every state of a
-//! dispatch; the commit time of each scheduled dispatch; whether a claim named the dispatches that
-//! it took; the process of each worker; every switch of a job. For every skip, the witness records
-//! the open dispatches and the policies of its job right before the commit. It also knows the jobs
-//! with constant settings, because rules about policies cover only these.
+//! The witness: triggers that record facts that the tables do not keep. These are every state of a
+//! dispatch, the commit time of scheduled dispatches, whether a claim named its dispatches, the
+//! process of each worker, and every switch of a job. For every skip, the witness records the open
+//! dispatches and policies of its job right before the commit. It also knows the jobs with constant
+//! settings, which rules about policies cover.
 //!
 //! A transaction that decides about a skip locks the row of the job, as does every transaction that
 //! opens, ends or switches something of that job. So at the commit, the witness sees the state of
 //! the decision and the changes of the transaction itself. Earlier switches have smaller numbers.
 //!
-//! The triggers write to a separate schema of the test database, as its owner, with any role of the
-//! program that sets them off. No program knows of them.
+//! The triggers write to a separate schema as its owner, with any role of the program that sets
+//! them off.
 
 use test_support::Client;
 
@@ -127,8 +127,6 @@ const TRIGGERS: &str = "
     CREATE VIEW witness.unchanged_jobs AS
     SELECT job_id FROM scheduled_job_versions GROUP BY job_id HAVING count(DISTINCT settings) = 1;";
 
-/// Installs the triggers.
-///
 /// # Panics
 /// When the triggers cannot be created.
 pub async fn install(sql: &Client) {

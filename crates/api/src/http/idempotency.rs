@@ -43,7 +43,7 @@ pub(crate) fn key(method: &Method, path: &str, headers: &HeaderMap) -> Result<Op
     let mut values = headers.get_all(IDEMPOTENCY_KEY);
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
-        return wrong("stands twice".to_owned());
+        return wrong("occurs twice".to_owned());
     }
     // Decoded as the router does it: one path can have many percent-encoded forms.
     let decoded = percent_decode_str(path).decode_utf8_lossy();

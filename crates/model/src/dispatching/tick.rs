@@ -325,7 +325,7 @@ pub async fn write(conn: &mut Conn, instance: InstanceId, term: Term, batch: &Ba
     if moved != batch.cursors.len() {
         return Err(DbError::Corrupt {
             what: "the cursor of a due job".into(),
-            reason: format!("{} of {} stood where they were read", moved, batch.cursors.len()),
+            reason: format!("{} of {} were unchanged since the tick read them", moved, batch.cursors.len()),
         });
     }
     let with_room: Vec<(TenantId, JobId)> =

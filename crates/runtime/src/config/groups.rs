@@ -77,7 +77,7 @@ pub const HEALTH: &[Setting] = &[
         "health-host",
         "HEALTH_HOST",
         "ADDRESS",
-        "Address the health and metrics listener binds; it asks for no password, so keep it off public networks",
+        "Address the health and metrics listener binds; it requires no password, so keep it off public networks",
     )
     .default("127.0.0.1"),
     Setting::new("health-port", "HEALTH_PORT", "PORT", "Port of the health and metrics listener; 0 takes a free one")
@@ -89,7 +89,7 @@ pub const SECRETS: &[Setting] = &[Setting::new(
     "secrets-key-file",
     "SECRETS_KEY_FILE",
     "FILE",
-    "Keys of the secrets, one a line: the first writes, all read. Closed to others, and the same for the API and all workers; \
+    "Keys of the secrets, one a line: the first writes, all read. Accessible only to its owner, and the same for the API and all workers; \
      without it nothing uses secrets",
 )];
 
@@ -98,7 +98,7 @@ pub const PROCESS: &[Setting] = &[Setting::new(
     "exit-with-parent",
     "SCHED_EXIT_WITH_PARENT",
     "PID",
-    "Stop when the parent process, which must be PID, ends for whatever reason",
+    "Stop when the parent process, which must be PID, ends for any reason",
 )
 .hidden()];
 

@@ -22,7 +22,7 @@ async fn unasked_end(task: impl Future<Output = Result<(), BoxError>> + Send + '
 
 #[tokio::test]
 async fn a_task_that_ends_unasked_ends_the_group_with_its_name() {
-    assert_eq!(unasked_end(async { Ok(()) }).await, "task odd ended although nobody asked it to");
+    assert_eq!(unasked_end(async { Ok(()) }).await, "task odd ended unexpectedly");
     assert_eq!(unasked_end(async { Err("no luck".into()) }).await, "task odd failed: no luck");
     assert_eq!(unasked_end(async { panic!("oh {}", "no") }).await, "task odd panicked: oh no");
 }

@@ -59,14 +59,14 @@ pub const TRACES: &[Setting] = &[
         "otel-traces-exporter",
         "OTEL_TRACES_EXPORTER",
         "EXPORTER",
-        "otlp, or none: then no traces are sent, whatever else says where",
+        "otlp, or none to send no traces; none overrides the endpoints",
     )
     .default("otlp"),
     Setting::new(
         "otel-sdk-disabled",
         "OTEL_SDK_DISABLED",
         "BOOL",
-        "Whether no traces are sent, whatever else says where",
+        "Whether to send no traces, regardless of the endpoints",
     )
     .switch(),
     Setting::new(
@@ -79,7 +79,7 @@ pub const TRACES: &[Setting] = &[
         "otel-resource-attributes",
         "OTEL_RESOURCE_ATTRIBUTES",
         "NAME=VALUE",
-        "What traces tell of this process besides, separated by commas, values percent-encoded",
+        "More attributes of this process in traces, separated by commas, values percent-encoded",
     ),
 ];
 

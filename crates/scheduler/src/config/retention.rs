@@ -33,7 +33,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "history-expiry",
         "HISTORY_EXPIRY",
         "HOW",
-        "What becomes of old months of history and events: drop, or detach, which keeps them in the schema history_archive until \
+        "Handling of old months of history and events: drop, or detach, which keeps them in the schema history_archive until \
          somebody archives and drops them",
     )
     .default("drop"),

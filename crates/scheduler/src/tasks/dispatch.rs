@@ -201,7 +201,7 @@ impl Dispatch {
                 }
                 Err(failed) if failed.is_of_the_batch() => {
                     if !self.batches.takes_another(&mut conn).await? {
-                        tracing::error!("Whatever is dispatched is refused, so no job is disabled for it.");
+                        tracing::error!("All dispatches are refused, so no job is disabled for it.");
                         return Err(failed.error);
                     }
                     self.batches.disable(&mut conn, &failed).await?;
@@ -272,7 +272,7 @@ async fn tell(conn: &mut Conn, done: &Done) {
     if let Err(error) = notify::cancellations(conn, &done.written.cancelled_on).await {
         tracing::debug!(
             error = error.with_causes(),
-            "Telling workers of cancelled work failed; they learn of it at their next heartbeat."
+            "Notifying workers of cancelled work failed; they read it with their next heartbeat."
         );
     }
 }

@@ -69,7 +69,7 @@ impl Waiting {
             {
                 tracing::debug!(
                     error = error.with_causes(),
-                    "Telling of ended jobs failed; they are found later."
+                    "Notifying about ended jobs failed; a later query finds them."
                 );
             }
             given_up.iter().for_each(tell_expired);
@@ -121,7 +121,7 @@ impl Waiting {
 fn tell_expired(expired: &Expired) {
     tracing::warn!(
         run.id = %expired.dispatch_id, job.name = expired.job_name, queue = expired.queue, error = expired.message,
-        "A dispatch is given up: nobody has begun it in time."
+        "A run has expired: no worker began it in time."
     );
     metrics::counter!("sched_dispatches_expired_total").increment(1);
 }

@@ -189,7 +189,7 @@ fn measure(done: &Stepped) {
     }
     if done.is_anew {
         tracing::warn!(
-            "The database is another server than before; what came with it and was not told yet is not told."
+            "The database is another server than before; its events that are not yet sent are not sent."
         );
     }
 }

@@ -59,7 +59,7 @@ impl Overdue {
         if let Err(error) = notify::jobs_ended(&mut conn).await {
             tracing::debug!(
                 error = error.with_causes(),
-                "Waking the task that runs dependents failed; it looks by itself."
+                "Waking the task that runs dependents failed; its next query finds the jobs."
             );
         }
         let report = Report::worked(json!({"attempts_overdue": ended.len()}));

@@ -59,7 +59,7 @@ impl Rezone {
         tracing::info!(
             jobs = moved,
             tzdata = tzdata_version(),
-            "Next fires were computed anew from new zone tables."
+            "Next fires were computed again from new zone tables."
         );
         Ok(Report::worked(json!({"recomputed": moved})))
     }

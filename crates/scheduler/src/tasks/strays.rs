@@ -104,7 +104,10 @@ impl Strays {
         }
         for told in [notify::dispatches_wait_again(&mut conn).await, notify::jobs_ended(&mut conn).await] {
             if let Err(error) = told {
-                tracing::debug!(error = error.with_causes(), "A hint is lost; they look by themselves.");
+                tracing::debug!(
+                    error = error.with_causes(),
+                    "A notification is lost; the next query finds the work."
+                );
             }
         }
         // More attempts may remain than one check takes.

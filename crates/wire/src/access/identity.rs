@@ -68,7 +68,7 @@ pub struct TenantSpec {
     /// Display name; the slug when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// E-mail address of a user who becomes its first owner.
+    /// E-mail address of the user that becomes its first owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
 }
@@ -282,7 +282,7 @@ pub struct ApiKeySpec {
     /// When it expires; never when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<DateTime<Utc>>,
-    /// Whether it belongs to the tenant instead of the user who creates it; such a key requires
+    /// Whether it belongs to the tenant instead of the user that creates it; such a key requires
     /// scopes.
     #[serde(default)]
     pub of_tenant: bool,

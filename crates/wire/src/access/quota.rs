@@ -4,7 +4,7 @@ use chrono::NaiveDate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// What a tenant may use. What is `null` has no limit.
+/// The quotas of a tenant. `null` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Quotas {
     /// Maximum number of jobs, without built-in and deleted ones.

@@ -1,8 +1,8 @@
 //! Memory of the API over ten minutes of load. It must stay constant.
 //!
-//! Eight clients read jobs and lists, explain, and trigger, without pauses. Resident memory is read
-//! every second. The median of the last minute is compared with that of the second minute, in which
-//! every connection, cache and pool is filled already.
+//! Eight clients read, explain and trigger without pauses. Resident memory is read every second.
+//! The median of the last minute is compared with that of the second minute, when all caches and
+//! pools are full.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,7 +15,6 @@ use super::trigger::prepare;
 use crate::figures::{Bar, Figure, Goal, Reference, largest, median};
 use crate::rows::Bench;
 
-/// Concurrent clients.
 const CLIENTS: usize = 8;
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {

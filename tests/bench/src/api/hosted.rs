@@ -1,8 +1,8 @@
-//! The real `sched-api`, as a process, and clients of it.
+//! The real `sched-api` as a process, and its clients.
 //!
 //! The program is beside the running program, so both come from one build. The process is killed
-//! when its handle is dropped, also by a panic, and by a guard when the benchmark itself is killed.
-//! It has one key, of an owner of the first tenant.
+//! when its handle is dropped, and by a guard when the benchmark is killed. Its one key belongs to
+//! an owner of the first tenant.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -21,24 +21,21 @@ use tokio::net::TcpStream;
 
 use crate::sql::Db;
 
-/// Time limit until an API reaches its database.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// The path of the program.
 pub(crate) fn program() -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name("sched-api");
     ensure!(path.is_file(), "{} is missing; scripts/bench builds it", path.display());
     Ok(path)
 }
 
-/// A running API.
 pub(super) struct Api {
     process: Process,
     address: SocketAddr,
 }
 
 impl Api {
-    /// Starts an API on a database with the first tenant of the benchmark.
+    /// Starts an API for the first tenant.
     pub(super) async fn start(db: &Db) -> anyhow::Result<Self> {
         db.install_key().await?;
         db.run(
@@ -67,7 +64,7 @@ impl Api {
         Ok(Self { process, address })
     }
 
-    /// Resident memory in MiB. Linux only.
+    /// MiB. Linux only.
     pub(super) fn memory(&self) -> anyhow::Result<f64> {
         let path = format!("/proc/{}/status", self.process.id());
         let status = fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))?;
@@ -78,7 +75,6 @@ impl Api {
         Ok(kib / 1024.0)
     }
 
-    /// Creates a client with one persistent connection.
     pub(super) async fn client(&self) -> anyhow::Result<Client> {
         let stream = TcpStream::connect(self.address).await.context("failed to connect to the API")?;
         stream.set_nodelay(true)?;
@@ -86,14 +82,13 @@ impl Api {
         Ok(Client { sender, connection, host: self.address.to_string() })
     }
 
-    /// Stops it normally.
     pub(super) async fn stop(mut self) {
         self.process.stop_gracefully(Duration::from_secs(30)).await;
     }
 }
 
-/// A client: a connection, and nothing more expensive than the request. The task that sends the
-/// request also drives the connection, so no other thread is woken, as in pgbench.
+/// A client with one connection. The task that sends the request also drives the connection, so no
+/// other thread is woken, as in pgbench.
 pub(super) struct Client {
     sender: SendRequest<Full<Bytes>>,
     connection: Connection<TokioIo<TcpStream>, Full<Bytes>>,
@@ -101,12 +96,11 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Reads a resource completely.
     pub(super) async fn get(&mut self, path: &str) -> anyhow::Result<Bytes> {
         self.send(Method::GET, path, "").await
     }
 
-    /// Sends a request for an action, with an empty object as the body.
+    /// The body is an empty object.
     pub(super) async fn post(&mut self, path: &str) -> anyhow::Result<Bytes> {
         self.send(Method::POST, path, "{}").await
     }

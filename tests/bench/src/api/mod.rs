@@ -1,8 +1,8 @@
 //! The rows of the API, each a module, and their common parts.
 //!
-//! One API process with default settings except the request rate, no scheduler and no worker.
-//! Clients are loops in this process, each with a persistent connection. They share the cores with
-//! the API and the database, and their cost is in every figure.
+//! One API process with default settings except the request rate, no scheduler and no worker. The
+//! clients run in this process and share the cores with the API and the database. Their cost is in
+//! every figure.
 
 mod endurance;
 mod hosted;
@@ -16,7 +16,6 @@ use crate::rows::Bench;
 
 pub(crate) use hosted::program;
 
-/// One row, or several that are measured together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Row {
     /// A job, and a page of 50 executions, with 10 million attempts, against the same query alone
@@ -28,7 +27,6 @@ pub(crate) enum Row {
 }
 
 impl Row {
-    /// Measures the row.
     pub(crate) async fn measure(self, bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         match self {
             Self::Reads => reads::measure(bench).await,

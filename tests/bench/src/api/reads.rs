@@ -1,10 +1,9 @@
-//! Time to read a job and a page of 50 executions with 10 million attempts in the tables, against
-//! the query alone.
+//! Time to read a job and a page of 50 executions with 10 million attempts, against the query
+//! alone.
 //!
-//! One client reads one job after the other over one connection. For comparison, the same process
-//! reads the same rows with a prepared statement over one connection. Series alternate. The figure
-//! is the median of the 99th percentiles of the series. Besides the query, the API has HTTP, the
-//! key, the permissions, a transaction with its tenant, row-level security, and JSON.
+//! One client reads over one connection. For comparison, the same process reads the same rows with
+//! a prepared statement. Series alternate. The figure is the median of the 99th percentiles of the
+//! series.
 
 use std::time::Duration;
 
@@ -16,11 +15,10 @@ use crate::rows::Bench;
 use crate::seed::{self, Jobs};
 use crate::sql::Db;
 
-/// Reads of a series that do not count: they open connections, prepare statements and fill caches.
+/// Reads before a series that do not count: they open connections, prepare statements and fill
+/// caches.
 const WARM_UP: usize = 200;
 
-/// A kind of read: its name, the path after that of the job, and the statement alone, with a
-/// placeholder for the id of the job.
 struct Read {
     name: &'static str,
     behind: &'static str,

@@ -1,10 +1,10 @@
 //! Triggers per second of 8 clients, against pgbench with 8 clients that insert the same row. Each
-//! trigger is durable when it is answered.
+//! trigger is durable before its response.
 //!
-//! A client triggers one job after the other, so that no client waits for the job of another
-//! client. pgbench inserts the row of a trigger into `job_dispatch`, with all set columns and the
-//! same keys, checks and indexes, and commits. It reads nothing, updates no counter of a job, sends
-//! no notification, and writes no audit event. Repetitions alternate on the same tables.
+//! A client triggers one job after the other, so that no client waits for the job of another.
+//! pgbench inserts the row into `job_dispatch` with the same columns, keys, checks and indexes, and
+//! commits. It reads nothing, updates no counter, sends no notification, and writes no audit event.
+//! Repetitions alternate on the same tables.
 
 use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,6 @@ use crate::rows::Bench;
 use crate::seed::{self, Jobs};
 use crate::sql::Db;
 
-/// Concurrent clients of both.
 const CLIENTS: usize = 8;
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
@@ -49,7 +48,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     Ok(vec![Figure::new("trigger", "1/s", &ours, Goal { reference, bar: Bar::RatioAtLeast(0.7) })])
 }
 
-/// Creates a tenant with jobs that allow any number of concurrent runs; returns their ids.
+/// Creates a tenant with jobs that allow any number of concurrent runs.
 pub(super) async fn prepare(db: &Db, count: usize) -> anyhow::Result<Vec<String>> {
     seed::tenants(db, 1).await?;
     seed::jobs(db, &Jobs { count, overlap: "allow", ..Jobs::default() }).await?;

@@ -1,8 +1,7 @@
-//! The measured worker: the standard one with three additional native handlers.
+//! The measured worker: `sched-worker` with three additional native handlers.
 //!
-//! `noop` does nothing, `stamp` returns its start time, `second` takes a second. Everything else is
-//! `sched-worker`; with `--crowd=N` it is N workers in one process. If the process dies, its
-//! attempts are recovered as those of any worker.
+//! `noop` does nothing, `stamp` returns its start time, `second` takes a second. With `--crowd=N`
+//! it is N workers in one process.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -17,7 +16,6 @@ use serde_json::{Value, json};
 #[path = "../stamp.rs"]
 mod stamp;
 
-/// The argument with the number of workers in one process.
 const CROWD: &str = "--crowd=";
 
 fn main() -> ExitCode {

@@ -2,8 +2,8 @@
 //! fairness between tenants.
 //!
 //! The wait of a tenant is the mean over its jobs of commit minus due time. The bar is about
-//! tenants of equal size. A further measurement has one tenant with four fifths of all jobs; the
-//! other tenants must not wait for it.
+//! tenants of equal size. In a further measurement, one tenant has four fifths of all jobs; the
+//! others must not wait for it.
 
 use anyhow::Context;
 
@@ -16,12 +16,11 @@ use crate::sql::instant;
 
 const TENANTS: usize = 20;
 
-/// The results of the bursts with one distribution of the jobs over tenants.
+/// The bursts with one distribution of the jobs over tenants.
 struct Crowd {
     walls: Vec<f64>,
-    /// Largest over smallest mean wait of a tenant.
     unfairness: Vec<f64>,
-    /// Mean wait of the first tenant over that of all other tenants together.
+    /// Mean wait of the first tenant over that of all others together.
     first_to_others: Vec<f64>,
 }
 

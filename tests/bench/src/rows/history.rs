@@ -3,11 +3,9 @@
 //!
 //! Two databases on one server, each with a leader. The first has only the jobs of the burst. The
 //! second has a hundred times as many jobs that are not due, and ten finished dispatches of every
-//! job. The plot also has the rate with one finished dispatch of every job. The bursts alternate,
-//! so that other load of the machine affects both. There are two further measurements without a
-//! bar. The first is the first burst after the start and a checkpoint: nothing is in memory, and
-//! the first change of every page logs the whole page. The second has due jobs that are spread over
-//! all pages of the table, so that each page is read and written for one job.
+//! job. The bursts alternate. Two further measurements have no bar. The first is a burst right
+//! after the start and a checkpoint: nothing is in memory, and the first change of every page logs
+//! the whole page. In the second, the due jobs are spread over all pages of the table.
 
 use anyhow::Context;
 
@@ -19,10 +17,8 @@ use crate::figures::{Bar, Figure, Goal, Reference, median};
 use crate::seed::{self, Jobs};
 use crate::sql::Db;
 
-/// Finished dispatches of each job.
 const EACH: usize = 10;
 
-/// A database with its leader.
 struct Side {
     db: Db,
     scheduler: Scheduler,
@@ -39,8 +35,7 @@ impl Side {
     }
 }
 
-/// The rate with the first part of the history, and the number of its rows. The leader of the
-/// database ends afterwards.
+/// The rate with the first part of the history, and the number of its rows. Stops the leader.
 async fn with_some(bench: &Bench<'_>, db: Db, flush: Flush) -> anyhow::Result<((f64, f64), Db)> {
     let finished = db.number("SELECT count(*) FROM job_dispatch").await?;
     let scheduler = daemon::start_leading(&db).await?;

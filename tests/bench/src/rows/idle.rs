@@ -1,9 +1,8 @@
 //! The cost of an idle leader: transactions per second with 100,000 jobs.
 //!
-//! PostgreSQL counts the transactions of the database; the count is read from another database.
-//! Autovacuum is off in the meantime: its commits after filling tables are not work of the leader,
-//! and their times are random. Each window is a minute, so that it contains the work that is done
-//! once a minute.
+//! The transaction count of the database is read from another database. Autovacuum is off: its
+//! commits after the fill are not work of the leader. A window of a minute contains the work that
+//! is done once a minute.
 
 use std::time::Duration;
 
@@ -27,8 +26,8 @@ async fn leader(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     seed::jobs(&db, &Jobs { count: bench.scale.pick(100_000, 1_000), ..Jobs::default() }).await?;
     seed::settle(&db).await?;
     let scheduler = daemon::start_leading(&db).await?;
-    // A new leader has more work than an old one. Sessions report their work at most once a second,
-    // and idle sessions only after ten seconds or with their next work.
+    // A new leader has more work. Sessions report their work at most once a second, idle sessions
+    // only after ten seconds or with their next work.
     tokio::time::sleep(Duration::from_secs(25)).await;
     let admin = &bench.place.admin;
     let count = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'bench'";

@@ -1,10 +1,10 @@
-//! Lateness at a steady 200 fires per second: 200 jobs that fire every second, at 200 offsets
-//! spread over the second.
+//! Lateness at a steady 200 fires per second: 200 jobs that fire every second, at offsets spread
+//! over the second.
 //!
-//! No worker runs, so dispatches stay open. The jobs have the overlap policy `allow`, because
-//! `skip` would skip every second fire. Lateness is commit minus fire time, plus the flush of a
-//! small commit, minus the round trip of an empty transaction, measured at the same time. The
-//! figure is the median over windows of equal length. A fire without a dispatch fails the row.
+//! No worker runs. The overlap policy is `allow`, because `skip` would skip every second fire.
+//! Lateness is commit minus fire time, plus the flush of a small commit, minus the round trip of an
+//! empty transaction, measured at the same time. The figure is the median over windows of equal
+//! length. A fire without a dispatch fails the row.
 
 use std::time::Duration;
 
@@ -18,9 +18,7 @@ use crate::figures::{Bar, Figure, Goal, Reference, largest, median, percentile};
 use crate::seed::{self, Jobs};
 use crate::sql::{Db, SECOND, instant};
 
-/// Fires per second.
 const JOBS: usize = 200;
-/// Number of windows.
 const WINDOWS: usize = 5;
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
@@ -46,7 +44,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     seed::jobs(&db, &jobs).await?;
     ensure!(db.now().await? < first, "creating {JOBS} jobs took longer than four seconds");
 
-    // The first seconds warm up and do not count.
+    // The first seconds do not count.
     let (from, until) = (first + 3 * SECOND, first + (3 + seconds) * SECOND);
     db.wait_until(from).await?;
     let trips = round_trips(&db).await?;

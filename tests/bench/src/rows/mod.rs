@@ -1,6 +1,6 @@
 //! The rows of the scheduler, each a module with its preparation, measurement and reference.
 //!
-//! Rows are independent: each uses a fresh database and starts its own schedulers.
+//! Each row uses a fresh database and starts its own schedulers.
 
 mod crowd;
 mod history;
@@ -18,7 +18,6 @@ use clap::ValueEnum;
 use crate::figures::Figure;
 use crate::place::Place;
 
-/// One row, or several that are measured together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Row {
     /// Rows per second of a burst of 10,000 jobs, against pgbench
@@ -39,37 +38,28 @@ pub(crate) enum Row {
     Idle,
 }
 
-/// Sizes and repetitions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
-    /// Whether this is a smoke run.
     pub(crate) is_quick: bool,
 }
 
 impl Scale {
-    /// The full size, or the one of a smoke run.
     pub(crate) const fn pick(self, full: usize, quick: usize) -> usize {
         if self.is_quick { quick } else { full }
     }
 
-    /// Number of repetitions.
     pub(crate) const fn repetitions(self) -> usize {
         self.pick(7, 2)
     }
 }
 
-/// The inputs of every row.
 pub(crate) struct Bench<'a> {
-    /// The server.
     pub(crate) place: &'a Place,
-    /// Sizes and repetitions.
     pub(crate) scale: Scale,
-    /// Folder for files.
     pub(crate) into: &'a Path,
 }
 
 impl Row {
-    /// Measures the row.
     pub(crate) async fn measure(self, bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         match self {
             Self::Rate => rate::measure(bench).await,

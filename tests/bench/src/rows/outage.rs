@@ -1,10 +1,9 @@
 //! The start of a scheduler after an outage of a day: 50,000 jobs that fire every minute, with
 //! `fire_once`.
 //!
-//! The benchmark simulates the outage by setting the cursors a day back while no scheduler runs.
-//! The start is shortly after a full minute, so that the next fire comes when the leader has caught
-//! up. Memory is constant if ten times the jobs need no more of it: the peak is compared with that
-//! of a tenth of the jobs.
+//! The benchmark sets the cursors a day back while no scheduler runs. The start is shortly after a
+//! full minute, so that the next fire comes after the leader has caught up. Memory is constant if
+//! the peak is that of a tenth of the jobs.
 
 use std::time::Duration;
 
@@ -20,9 +19,8 @@ use crate::sql::{Db, Micros, Polling, SECOND, instant, micros};
 
 const MINUTE: Micros = 60 * SECOND;
 
-/// The results of a start after the outage.
 struct Start {
-    /// Seconds from just before the process was started to the first dispatch on disk.
+    /// Seconds from just before the start of the process to the first dispatch on disk.
     first: f64,
     /// Seconds until the last one.
     last: f64,
@@ -124,7 +122,7 @@ async fn start(bench: &Bench<'_>, jobs: usize) -> anyhow::Result<Start> {
 }
 
 /// Counts the jobs with wrong records, and prints those of one job. The count of a range may be a
-/// lower bound, which the record then states; its ends must be exact.
+/// lower bound; its ends must be exact.
 async fn wrong(db: &Db, since: Micros, minute: Micros) -> anyhow::Result<f64> {
     let condition = format!(
         "(SELECT (count(*), min(scheduled_for)) FROM job_dispatch AS d WHERE d.job_id = j.id) IS DISTINCT FROM (1::bigint, {at})

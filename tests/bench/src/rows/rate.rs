@@ -1,9 +1,9 @@
 //! The dispatch rate of a burst, against pgbench with hand-written statements.
 //!
-//! The scheduler is the real program with one connection for dispatching, like pgbench. Its rate is
-//! the number of rows over the time from the due instant to the last commit on disk, which includes
-//! waking up, decisions, and notifications of workers. The rate of pgbench is rows over the time of
-//! its transactions. Repetitions alternate, so that other load of the machine affects both.
+//! The scheduler has one connection for dispatching, like pgbench. Its rate is the number of rows
+//! over the time from the due instant to the last commit on disk, including wake-up, decisions and
+//! notifications. The rate of pgbench is rows over the time of its transactions. Repetitions
+//! alternate.
 
 use anyhow::Context;
 
@@ -15,10 +15,10 @@ use crate::limit::{self, Script};
 use crate::seed::{self, Jobs};
 use crate::sql::Db;
 
-/// Jobs that fire before each burst: enough that the leader uses all of its connections.
+/// Jobs before each burst: enough that the leader uses all of its connections.
 const WARM: usize = 400;
 
-/// Fills a fresh database with jobs for bursts, and starts a leader that has dispatched them once.
+/// Fills a database with jobs for bursts, and starts a leader that has dispatched them once.
 pub(super) async fn prepare(bench: &Bench<'_>, jobs: usize) -> anyhow::Result<(Db, Scheduler, Flush)> {
     let db = bench.place.database().await?;
     due_jobs(&db, jobs).await?;
@@ -28,7 +28,6 @@ pub(super) async fn prepare(bench: &Bench<'_>, jobs: usize) -> anyhow::Result<(D
     Ok((db, scheduler, flush))
 }
 
-/// Creates jobs of one tenant for bursts.
 pub(super) async fn due_jobs(db: &Db, jobs: usize) -> anyhow::Result<()> {
     seed::tenants(db, 1).await?;
     seed::jobs(db, &Jobs { prefix: "due", count: jobs, ..Jobs::default() }).await?;
@@ -46,7 +45,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         defaults.push(jobs as f64 / burst.wall);
     }
     scheduler.stop().await;
-    // pgbench has one connection, so the scheduler also dispatches over one for the comparison.
+    // pgbench has one connection.
     let scheduler = daemon::start_leading_alone(&db).await?;
     let (mut ours, mut ticks, mut by_hand, mut one) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..bench.scale.repetitions() {

@@ -1,8 +1,8 @@
-//! The time without a leader, after a leader that stops normally, is killed, or freezes.
+//! The time without a leader, after a leader that stops, is killed, or freezes.
 //!
-//! Two schedulers with default settings. The time is from the clock of the database right before
-//! the signal to the begin of the next term. The signals have different offsets within the
-//! heartbeat interval. The bound must hold always, so the worst repetition decides.
+//! Two schedulers with default settings. The time is from the database clock right before the
+//! signal to the begin of the next term. The bound must hold always, so the worst repetition
+//! decides.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         for repetition in 0..bench.scale.pick(6, 1) {
             let standby = daemon::start(&db).await?;
             wait_registered(&db, &standby).await?;
-            // A different offset within the heartbeat interval of one second each time.
+            // A different offset within the heartbeat interval each time.
             tokio::time::sleep(Duration::from_millis(300 + 170 * u64::try_from(repetition)?)).await;
             runs.push(take_over(&db, leader, &standby, end).await?);
             leader = standby;

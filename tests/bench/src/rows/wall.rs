@@ -1,7 +1,5 @@
 //! Time from the due instant to the commit of the last dispatch, for 1,000 and 10,000 jobs due at
 //! one second.
-//!
-//! The jobs exist long before, and the leader runs, so the figure contains only the burst.
 
 use super::{Bench, rate};
 use crate::burst::{self, Earlier};

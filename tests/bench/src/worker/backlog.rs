@@ -1,9 +1,9 @@
-//! A backlog: waiting dispatches that a worker or pgbench drains, and the time of the drain.
+//! A backlog of waiting dispatches that a worker or pgbench drains.
 //!
-//! Both are timed in the same way, by the clock of the database: from right before the start of the
-//! process until the commit timestamp of the last end. So connecting, registering and reading
-//! settings are included for both. Afterwards every dispatch must be completed, and the history
-//! must have exactly one successful attempt of each; otherwise the measurement fails.
+//! The drain is timed by the database clock, from right before the start of the process until the
+//! commit timestamp of the last end. So connecting and registering are included. Afterwards the
+//! history must have exactly one successful attempt of each dispatch; otherwise the measurement
+//! fails.
 
 use std::time::Duration;
 
@@ -14,36 +14,26 @@ use super::hosted::{Hosted, Program};
 use crate::seed::{self, Jobs};
 use crate::sql::{Db, Micros, fill, micros};
 
-/// Number of jobs of a backlog.
 const JOBS: usize = 10_000;
-/// Time limit without progress of a worker.
 const STALLED_AFTER: Duration = Duration::from_secs(120);
 
-/// The rows in the tables besides the backlog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Earlier {
-    /// No rows.
     Nothing,
-    /// A history, which is kept.
     History,
 }
 
-/// The handler of the functions of the tenant.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Function<'a> {
-    /// Kind of handler.
     pub(super) handler_type: &'a str,
-    /// Its configuration, as JSON.
     pub(super) config: &'a str,
 }
 
 impl Function<'_> {
-    /// Does nothing.
     pub(super) const NOOP: Function<'static> =
         Function { handler_type: "native", config: r#"{"handler": "noop"}"# };
 }
 
-/// Fills a fresh database with a tenant, its function and the jobs of backlogs.
 pub(super) async fn prepare(db: &Db, function: Function<'_>) -> anyhow::Result<()> {
     seed::tenants(db, 1).await?;
     let Function { handler_type, config } = function;
@@ -55,13 +45,12 @@ pub(super) async fn prepare(db: &Db, function: Function<'_>) -> anyhow::Result<(
     seed::settle(db).await
 }
 
-/// Replaces the rows of an earlier measurement by a backlog of `count` dispatches that are
-/// claimable at once.
+/// Replaces the rows of an earlier measurement by `count` dispatches that are claimable at once.
 pub(super) async fn fill_with(db: &Db, count: usize, earlier: Earlier) -> anyhow::Result<()> {
     fill_claimable(db, count, earlier, "fire").await
 }
 
-/// The same, with the SQL of the instant from which they are claimable.
+/// The same, claimable from an instant given as SQL.
 pub(super) async fn fill_claimable(
     db: &Db,
     count: usize,
@@ -91,7 +80,7 @@ pub(super) async fn rate(db: &Db, count: usize, begun: Micros) -> anyhow::Result
     Ok(count as f64 * 1e6 / (last - begun) as f64)
 }
 
-/// Checks that each dispatch was completed once; returns the instant of the last end.
+/// Checks that each dispatch was completed once; returns the last end.
 pub(super) async fn check(db: &Db, count: usize) -> anyhow::Result<Micros> {
     let rows = db
         .rows(&format!(
@@ -126,7 +115,6 @@ pub(super) async fn drain(
     drain_by(db, count, Workers { number: 1, program, settings }).await
 }
 
-/// Workers with the same program and settings.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Workers<'a> {
     pub(super) number: u32,
@@ -134,24 +122,21 @@ pub(super) struct Workers<'a> {
     pub(super) settings: &'a [(&'a str, &'a str)],
 }
 
-/// Drains the backlog with several workers, which start together.
 pub(super) async fn drain_by(db: &Db, count: usize, workers: Workers<'_>) -> anyhow::Result<f64> {
     let Workers { number, program, settings } = workers;
     let begun = db.now().await?;
     let workers = try_join_all((0..number).map(|_| Hosted::start(program, db, settings))).await?;
     wait_executed(&workers, count).await?;
-    // Workers store their results when they stop. Results that are not stored show in the count.
+    // Workers store their results when they stop. Missing results show in the count.
     join_all(workers.into_iter().map(Hosted::stop)).await;
     rate(db, count, begun).await
 }
 
-/// Number of attempts that all of them have executed.
 async fn executed_by(workers: &[Hosted]) -> anyhow::Result<f64> {
     Ok(try_join_all(workers.iter().map(Hosted::executed)).await?.into_iter().sum())
 }
 
-/// Waits until the workers have executed this many attempts together. Fails if they make no
-/// progress.
+/// Waits until the workers have executed this many attempts. Fails without progress.
 pub(super) async fn wait_executed(workers: &[Hosted], count: usize) -> anyhow::Result<()> {
     let mut seen = (executed_by(workers).await?, sched_runtime::monotonic_clock::monotonic());
     while seen.0 < count as f64 {

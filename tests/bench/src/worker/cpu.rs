@@ -1,13 +1,13 @@
-//! The processor time of PostgreSQL: all processes of the server, including ended ones.
+//! The processor time of PostgreSQL, including ended processes. Linux only.
 //!
-//! It comes from `/proc`: for running processes from the scheduler of the kernel, in nanoseconds;
-//! for ended processes from the counters of their parent. Linux only.
+//! For running processes it comes from the scheduler of the kernel, in nanoseconds; for ended
+//! processes from the counters of their parent.
 
 use std::fs;
 
 use anyhow::Context;
 
-/// Ticks per second of the older counters of the kernel; the same for all programs.
+/// Ticks per second of the older counters of the kernel.
 const TICKS: f64 = 100.0;
 
 /// Processor seconds so far of the server with this process id.
@@ -16,7 +16,7 @@ pub(super) fn of_server(postmaster: i32) -> anyhow::Result<f64> {
     for entry in fs::read_dir("/proc").context("failed to read /proc")? {
         let name = entry?.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        // A process that ends now is counted with its parent the next time.
+        // A process that ends now is counted with its parent later.
         if (pid == postmaster || parent(pid) == Some(postmaster))
             && let Ok(counted) = fs::read_to_string(format!("/proc/{pid}/schedstat"))
         {
@@ -33,7 +33,7 @@ fn ended(pid: i32) -> anyhow::Result<f64> {
     let ticks = |position: usize| -> f64 {
         fields.get(position).and_then(|text| text.parse::<f64>().ok()).unwrap_or_default()
     };
-    // cutime and cstime, the 16th and 17th field of the line; the first two are cut off.
+    // cutime and cstime, fields 16 and 17; the first two are cut off.
     Ok((ticks(13) + ticks(14)) / TICKS)
 }
 
@@ -41,7 +41,7 @@ fn parent(pid: i32) -> Option<i32> {
     stat(pid)?.get(1)?.parse().ok()
 }
 
-/// The fields after the name; the name may contain any character.
+/// The fields after the name, which may contain any character.
 fn stat(pid: i32) -> Option<Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(')')?;

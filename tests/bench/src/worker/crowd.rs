@@ -1,12 +1,10 @@
 //! The cost of many workers: 10,000 jobs of one second on 1,000 workers, against ten.
 //!
-//! The thousand are worker instances in one process (`bench-worker --crowd`). Each has its own
-//! identity, registration, lease and heartbeat on a separate connection, its own poller and
-//! completer, and default settings. They share the pool of connections for their work, and the
-//! listener. The ten run in the same way. All are idle and registered when the jobs are written,
-//! which become claimable some seconds later. The figure is the processor time of all processes of
-//! PostgreSQL per job, from then until the last end. The benchmark counts every start of a handler;
-//! this count and the history show that no job ran twice.
+//! The workers are instances in one process (`bench-worker --crowd`), each with its own identity,
+//! registration, lease, heartbeat connection, poller and completer. They share the connection pool
+//! and the listener. All are idle when the jobs are written, which become claimable some seconds
+//! later. The figure is the processor time of PostgreSQL per job, from then until the last end. The
+//! count of handler starts and the history show that no job ran twice.
 
 use std::time::Duration;
 
@@ -53,7 +51,7 @@ struct Run {
     more_than_jobs: f64,
 }
 
-/// Wait after the last job, in which a wrong second attempt would start.
+/// A wrong second attempt would start within this wait.
 const AFTERWARDS: Duration = Duration::from_secs(3);
 
 async fn run(bench: &Bench<'_>, db: &Db, workers: usize, jobs: usize) -> anyhow::Result<Run> {

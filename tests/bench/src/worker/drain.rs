@@ -1,12 +1,11 @@
-//! Throughput of one worker process that drains 200,000 waiting no-op dispatches, against pgbench
-//! with the same statements.
+//! Throughput of one worker that drains 200,000 no-op dispatches, against pgbench with the same
+//! statements.
 //!
-//! The worker is the standard one with an additional native handler that does nothing; it writes
-//! history, counters and events as always. pgbench executes the claim and completion of the worker
-//! over the same number of connections, with batches of the same size, on a similar backlog.
-//! Repetitions alternate, so that other load of the machine affects both. The tuned worker has more
-//! slots and logs no line per attempt; with default settings it has ten slots. With `--peers`,
-//! graphile-worker and pg-boss drain their own backlogs on the same server in the same run.
+//! The standard worker has an additional native handler that does nothing. It writes history,
+//! counters and events as always. pgbench executes the claim and completion over the same number of
+//! connections with the same batch size. Repetitions alternate. The tuned worker has more slots and
+//! logs no line per attempt. With `--peers`, graphile-worker and pg-boss drain their own backlogs
+//! in the same run.
 
 use super::backlog::{self, Earlier, Function};
 use super::hosted::{Program, TUNED};

@@ -1,10 +1,7 @@
-//! Throughput of several worker processes that drain a backlog of no-op dispatches, against one
-//! process.
+//! Throughput of several worker processes that drain a backlog of no-op dispatches, against one.
 //!
-//! Each is the standard worker with an additional native handler, tuned as in the drain by one
-//! worker. All start together, and the time counts from right before that, as for one worker. On a
-//! machine with few cores, more processes cannot be faster. The bar requires that they are not much
-//! slower.
+//! The workers are tuned as in the drain by one worker, and start together. On a machine with few
+//! cores, more processes cannot be faster. The bar requires that they are not much slower.
 
 use super::backlog::{self, Earlier, Function, Workers};
 use super::hosted::{Program, TUNED};
@@ -12,7 +9,6 @@ use crate::curves::{Curve, Shown};
 use crate::figures::{Bar, Figure, Goal, Reference, median};
 use crate::rows::Bench;
 
-/// The numbers of workers.
 const SIZES: [u32; 4] = [1, 2, 4, 8];
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {

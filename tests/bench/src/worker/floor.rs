@@ -1,9 +1,8 @@
 //! The lower bound of the start time on this machine: a notification to another connection, which
 //! then commits one change.
 //!
-//! No code of sched takes part: bare connections of one process, an empty notification, one
-//! prepared update of one row. As in the compared row, the system is idle before each repetition,
-//! so that the receiver is asleep.
+//! No code of sched takes part: bare connections and one prepared update. The system is idle before
+//! each repetition, so the receiver is asleep.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use tokio_postgres::{AsyncMessage, Client, NoTls};
 
 use crate::sql::Db;
 
-/// Milliseconds from sending a notification to the answer of the commit that follows it.
+/// Milliseconds from a notification to the answer of the commit that follows it.
 pub(super) async fn measure(db: &Db, count: usize, apart: Duration) -> anyhow::Result<Vec<f64>> {
     db.run("CREATE TABLE bench.floor (n bigint NOT NULL); INSERT INTO bench.floor VALUES (0)").await?;
     let (told, mut notifications) = mpsc::unbounded_channel();
@@ -30,7 +29,7 @@ pub(super) async fn measure(db: &Db, count: usize, apart: Duration) -> anyhow::R
         sender.execute(&notify, &[]).await?;
         notifications.recv().await.context("the listening connection has ended")?;
         writer.execute(&change, &[]).await?;
-        // The first one is a warm-up.
+        // Position 0 is a warm-up.
         if position > 0 {
             waits.push(begun.elapsed().as_secs_f64() * 1e3);
         }
@@ -39,7 +38,6 @@ pub(super) async fn measure(db: &Db, count: usize, apart: Duration) -> anyhow::R
     Ok(waits)
 }
 
-/// A connection that forwards its notifications.
 async fn connect(db: &Db, told: Option<mpsc::UnboundedSender<()>>) -> anyhow::Result<Client> {
     let (client, mut connection) = tokio_postgres::connect(db.url(), NoTls).await?;
     #[expect(

@@ -1,9 +1,8 @@
-//! The drain with a long history: 10 million finished dispatches and their attempts, against the
-//! same backlog in empty tables.
+//! The drain with 10 million finished dispatches and their attempts, against the same backlog in
+//! empty tables.
 //!
-//! Two databases on one server. The first has only the jobs of the backlog. The second also has a
-//! hundred times as many jobs, and ten finished dispatches of every job, each with its row in the
-//! log of attempts. Drains alternate, so that other load of the machine affects both.
+//! Two databases on one server. The second also has a hundred times as many jobs, and ten finished
+//! dispatches of every job with their attempts. Drains alternate.
 
 use anyhow::Context;
 
@@ -14,7 +13,6 @@ use crate::figures::{Bar, Figure, Goal, Reference, median};
 use crate::rows::Bench;
 use crate::seed::{self, Jobs};
 
-/// Finished dispatches of each job.
 const EACH: usize = 10;
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
@@ -35,7 +33,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     for _ in 0..bench.scale.pick(5, 1) {
         backlog::fill_with(&empty, count, Earlier::Nothing).await?;
         without.push(backlog::drain(&empty, count, Program::Native, &TUNED).await?);
-        // The first time there is no mark: all rows are older than the measurement.
+        // Without a mark the first time: all rows are older than the measurement.
         backlog::fill_with(&full, count, Earlier::History).await?;
         with.push(backlog::drain(&full, count, Program::Native, &TUNED).await?);
     }

@@ -1,8 +1,7 @@
 //! A worker process: the standard program, or the one with the native handlers of the benchmark.
 //!
-//! Both programs are beside the running program, so that everything comes from one build. A worker
-//! is killed when its handle is dropped, also by a panic, and by a guard when the benchmark itself
-//! is killed.
+//! Both programs are beside the running program, so all come from one build. A worker is killed
+//! when its handle is dropped, and by a guard when the benchmark is killed.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,25 +12,19 @@ use test_support::{Process, http};
 
 use crate::sql::{Db, Polling};
 
-/// Time limit until a worker is registered.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// Settings of the tuned drain besides the defaults: slots for several full claims at once, and no
-/// log line per attempt.
+/// Settings of the tuned drain: slots for several full claims, and no log line per attempt.
 pub(super) const TUNED: [(&str, &str); 2] =
     [("WORKER_CONCURRENCY", "2000"), ("LOG_LEVEL", "info,sched_worker=warn")];
 
-/// The program of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Program {
-    /// `sched-worker`.
     Standard,
-    /// The worker with the native handlers of the benchmark.
     Native,
 }
 
 impl Program {
-    /// The path of the program.
     pub(crate) fn path(self) -> anyhow::Result<PathBuf> {
         let name = match self {
             Self::Standard => "sched-worker",
@@ -43,19 +36,16 @@ impl Program {
     }
 }
 
-/// A running worker.
 pub(super) struct Hosted {
     process: Process,
     health: SocketAddr,
 }
 
 impl Hosted {
-    /// Starts a worker without waiting for its registration.
     pub(super) async fn start(program: Program, db: &Db, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
         Self::start_with(program, db, settings, &[]).await
     }
 
-    /// Starts a worker with arguments.
     pub(super) async fn start_with(
         program: Program,
         db: &Db,
@@ -73,20 +63,18 @@ impl Hosted {
         Ok(Self { process, health })
     }
 
-    /// Number of attempts that it has executed, by its own metrics; 0 without the metric.
+    /// By its own metrics; 0 without the metric.
     pub(super) async fn executed(&self) -> anyhow::Result<f64> {
         let page = http::get(self.health, "/metrics").await.context("failed to read /metrics")?;
         let counts = page.body.lines().filter(|line| line.starts_with("sched_execution_seconds_count"));
         Ok(counts.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum())
     }
 
-    /// Stops it normally.
     pub(super) async fn stop(mut self) {
         self.process.stop_gracefully(Duration::from_secs(60)).await;
     }
 }
 
-/// Waits until this many workers are registered.
 pub(super) async fn wait_registered(db: &Db, workers: usize) -> anyhow::Result<()> {
     let registered = "SELECT count(*) FROM worker_registration WHERE status <> 'OFFLINE'";
     db.wait_count(

@@ -1,11 +1,9 @@
 //! Requests per second in 50 slots, against a bare loop of the same client with 50 concurrent
 //! requests.
 //!
-//! The standard worker with 50 slots drains a backlog of dispatches that post their arguments to an
-//! echo server on loopback, which is on its list of allowed targets. The loop posts the same number
-//! of bodies of the same size through one reqwest client, which uses the same HTTP implementation
-//! as the worker; both keep connections. The echo server answers both, on the same cores.
-//! Repetitions alternate.
+//! The standard worker drains dispatches that post their arguments to an echo server on loopback.
+//! The loop posts as many bodies of the same size through one reqwest client, the HTTP
+//! implementation of the worker. Both keep connections. Repetitions alternate.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +20,6 @@ use super::hosted::Program;
 use crate::figures::{Bar, Figure, Goal, Reference, median};
 use crate::rows::Bench;
 
-/// Concurrent requests.
 const SLOTS: usize = 50;
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
@@ -45,7 +42,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
 }
 
 async fn loop_bare(address: SocketAddr, count: usize) -> anyhow::Result<f64> {
-    // The client needs a provider even without TLS; a second call finds the provider of the first.
+    // The client needs a provider even without TLS; a second call fails and changes nothing.
     let (Ok(()) | Err(_)) = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().no_proxy().build()?;
     let url = format!("http://{address}/");
@@ -64,7 +61,6 @@ async fn loop_bare(address: SocketAddr, count: usize) -> anyhow::Result<f64> {
     Ok(count as f64 / started.elapsed().as_secs_f64())
 }
 
-/// An echo server on loopback that keeps connections open. It ends with the task.
 async fn serve_echo() -> anyhow::Result<(OwnedTask<()>, SocketAddr)> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("failed to open a port")?;
     let address = listener.local_addr()?;
@@ -77,7 +73,6 @@ async fn serve_echo() -> anyhow::Result<(OwnedTask<()>, SocketAddr)> {
     Ok((serving, address))
 }
 
-/// Answers every request of a connection with its own body, until the client disconnects.
 async fn echo(mut stream: TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut received = Vec::new();
@@ -100,7 +95,6 @@ async fn echo(mut stream: TcpStream) -> std::io::Result<()> {
     }
 }
 
-/// Lengths of the head and the body of a complete request.
 fn whole_request(received: &[u8]) -> Option<(usize, usize)> {
     let head = received.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let text = String::from_utf8_lossy(received.get(..head)?).to_ascii_lowercase();

@@ -1,9 +1,8 @@
-//! The cost of 100 idle workers: their transactions per second, including heartbeats.
+//! Transactions per second of 100 idle workers, including heartbeats.
 //!
-//! A hundred processes of the standard worker with default settings, each with its own connections,
-//! listener and heartbeat. The measurement begins when their poll intervals have grown to the
-//! maximum. PostgreSQL counts the transactions of the database; the count is read from another
-//! database. Autovacuum is off in the meantime.
+//! The workers are processes with default settings. The measurement begins when their poll
+//! intervals have grown to the maximum. The transaction count is read from another database.
+//! Autovacuum is off meanwhile.
 
 use std::time::Duration;
 
@@ -31,8 +30,7 @@ async fn fleet(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     )
     .await?;
     hosted::wait_registered(&db, count).await?;
-    // From one second to thirty, each half longer than the previous one, with jitter: less than a
-    // minute and a half.
+    // From one second to thirty, each half longer, with jitter: less than a minute and a half.
     tokio::time::sleep(Duration::from_secs(bench.scale.pick(100, 15) as u64)).await;
     let window = i64::try_from(bench.scale.pick(30, 5))?;
     let admin = &bench.place.admin;

@@ -1,7 +1,7 @@
 //! The rows of the worker, each a module, and their common parts.
 //!
-//! Rows are independent: each uses a fresh database and starts its own workers. No scheduler runs:
-//! dispatches are written by SQL, or triggered as by the API.
+//! Each row uses a fresh database and its own workers. No scheduler runs: dispatches are written by
+//! SQL, or triggered as by the API.
 
 mod backlog;
 mod cpu;
@@ -27,12 +27,10 @@ use crate::rows::Bench;
 
 pub(crate) use peers::Peers;
 
-/// The program whose version is in the results.
 pub(crate) fn program() -> anyhow::Result<std::path::PathBuf> {
     hosted::Program::Standard.path()
 }
 
-/// One row, or several that are measured together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Row {
     /// 200,000 no-op dispatches by one worker, against pgbench with the same statements
@@ -56,7 +54,6 @@ pub(crate) enum Row {
 }
 
 impl Row {
-    /// Measures the row.
     pub(crate) async fn measure(
         self,
         bench: &Bench<'_>,

@@ -1,9 +1,7 @@
-//! The peers, on request: graphile-worker and pg-boss, on the same server in the same run.
+//! The optional peers graphile-worker and pg-boss, on the same server in the same run.
 //!
-//! They are Node packages of fixed versions. `npm` installs them into a folder beside the results,
-//! with a suitable Node. `peers/*.mjs` uses their own interfaces with the settings that their
-//! documentation recommends. Each measurement has a fresh database. A peer that cannot be installed
-//! or run fails the row with the reason.
+//! `npm` installs fixed versions into a folder beside the results. `peers/*.mjs` uses the settings
+//! that their documentation recommends. A peer that cannot be installed or run fails the row.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -15,7 +13,7 @@ use tokio::process::Command;
 use crate::figures::{Reference, median, percentile, smallest};
 use crate::place::Place;
 
-/// The packages; the versions of their dependencies are not fixed.
+/// The versions of their dependencies are not fixed.
 const PACKAGES: [&str; 4] = ["node@22", "graphile-worker@0.18.0", "pg-boss@12.35.0", "pg@8.23.1"];
 
 const FILES: [(&str, &str); 3] = [
@@ -24,7 +22,6 @@ const FILES: [(&str, &str); 3] = [
     ("pg-boss.mjs", include_str!("../../peers/pg-boss.mjs")),
 ];
 
-/// A peer and its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Task {
     /// graphile-worker: `default` or `tuned`.
@@ -60,22 +57,18 @@ impl Task {
     }
 }
 
-/// A run of a peer: its settings and the number of its jobs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
     pub(super) task: Task,
-    /// Number of jobs.
     pub(super) count: usize,
 }
 
-/// The installed peers.
 #[derive(Debug)]
 pub(crate) struct Peers {
     folder: PathBuf,
 }
 
 impl Peers {
-    /// Installs them below `into`, unless they are installed.
     pub(crate) async fn install(into: &Path) -> anyhow::Result<Self> {
         let folder = into.join("peers");
         std::fs::create_dir_all(&folder)?;
@@ -115,8 +108,8 @@ impl Peers {
         Ok(Reference::value(load.task.what(), median(&rates)))
     }
 
-    /// The shortest 99th percentile of the wait for a handler, in milliseconds, with its peer. The
-    /// best run of each peer counts. The second value has every wait of each peer, of all runs.
+    /// The shortest 99th percentile of the wait for a handler, in milliseconds, over the best run
+    /// of each peer. The second value has every wait of each peer.
     pub(super) async fn best_start_p99(
         &self,
         place: &Place,

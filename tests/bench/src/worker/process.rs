@@ -1,9 +1,8 @@
 //! Programs per second in ten slots, against a bare loop that starts the same program and waits for
 //! it, ten at a time.
 //!
-//! The standard worker with default settings drains a backlog of dispatches that run `/bin/true`:
-//! claim, workspace, contained process, output, completion, history. The loop only starts the
-//! program through the same interface (that of tokio) and waits for its end. Repetitions alternate.
+//! The standard worker drains dispatches that run `/bin/true`. The loop only starts the program
+//! through the same interface of tokio and waits. Repetitions alternate.
 
 use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +16,7 @@ use super::hosted::Program;
 use crate::figures::{Bar, Figure, Goal, Reference, median};
 use crate::rows::Bench;
 
-/// Concurrent programs, the default of the worker.
+/// The default of the worker.
 const SLOTS: usize = 10;
 const TRUE: &str = "/bin/true";
 

@@ -1,9 +1,8 @@
 //! The limit of PostgreSQL: pgbench with the statements of the worker ([`super::statements`]) on
 //! the same tables.
 //!
-//! The number of dispatches per claim and of connections is that of the worker. Statements are
-//! prepared, and the backlog is similar. Nothing besides the statements happens: no handler, no
-//! decisions, no listener, no lease.
+//! Batch size and number of connections are those of the worker. There is no handler, decision,
+//! listener or lease.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -14,12 +13,10 @@ use super::{backlog, statements};
 use crate::place::Place;
 use crate::sql::Db;
 
-/// Dispatches per claim, as in a worker with enough slots.
 pub(super) const BATCH: usize = 500;
 /// Busy connections: one claims, two complete.
 pub(super) const CONNECTIONS: usize = 3;
 
-/// The worker id of pgbench.
 const WORKER: &str = "00000000-0000-7000-9000-00000000ffff";
 
 /// Drains the backlog; returns dispatches per second.
@@ -32,8 +29,7 @@ pub(super) async fn drain(place: &Place, db: &Db, count: usize, into: &Path) -> 
     let file = into.join("worker.sql");
     std::fs::write(&file, statements::script(WORKER, BATCH)?)
         .context("failed to write the script of pgbench")?;
-    // A few more than needed: an empty claim does not count, because the last commit that wrote is
-    // the end.
+    // A few more than needed: an empty claim writes nothing, so it does not move the end.
     let each = count.div_ceil(BATCH * CONNECTIONS) + 2;
     let (connections, each) = (CONNECTIONS.to_string(), each.to_string());
     let begun = db.now().await?;

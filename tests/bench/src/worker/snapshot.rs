@@ -1,10 +1,8 @@
-//! The drain while another session holds an old snapshot, like a forgotten transaction or a long
-//! report.
+//! The drain while another session holds an old snapshot.
 //!
-//! Until the session ends, vacuum cannot remove rows that were deleted or changed since its
-//! snapshot, so the index of waiting dispatches fills with dead entries. The session takes its
-//! snapshot when the backlog is written, and keeps it until the drain is over. Runs with and
-//! without it alternate.
+//! Vacuum cannot remove rows that were changed since that snapshot, so the index of waiting
+//! dispatches fills with dead entries. The session takes its snapshot when the backlog is written,
+//! and keeps it until the drain is over. Runs with and without it alternate.
 
 use super::backlog::{self, Earlier, Function};
 use super::hosted::{Program, TUNED};

@@ -1,13 +1,11 @@
 //! Time from the commit of a trigger to the start of its handler, on an idle system: 200 triggers,
 //! 50 ms apart.
 //!
-//! The benchmark triggers as the API does: with the same function of the model in one transaction,
-//! and a separate notification after its commit. The worker is another process with default
-//! settings, which has waited longer than its first pauses. Its handler stamps its first line with
-//! the monotonic clock of the machine; the stamp is the result of the attempt. A handler that
-//! starts before the benchmark has read the answer to COMMIT counts as 0. The figure is the median
-//! of the 50th percentiles of several series. With peers, the median of the 99th percentiles is
-//! compared with the best peer of the same run.
+//! The benchmark triggers as the API does: in one transaction with a notification after its commit.
+//! The worker process has waited longer than its first pauses. Its handler stamps its first line
+//! with the machine's monotonic clock. A handler that starts before the answer to COMMIT counts as
+//! 0. The figure is the median of the 50th percentiles of the series. With peers, the median of the
+//! 99th percentiles is compared with the best peer.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -28,7 +26,6 @@ use crate::seed::{self, Jobs};
 use crate::sql::{Db, Polling};
 use crate::stamp;
 
-/// Interval between two triggers.
 const APART: Duration = Duration::from_millis(50);
 /// Triggers before each series that do not count: they open connections and prepare statements.
 const WARM_UP: usize = 5;
@@ -108,7 +105,7 @@ async fn series(db: &Db, count: usize) -> anyhow::Result<Vec<f64>> {
     Ok(waits)
 }
 
-/// Triggers as the API does; returns the instant of the answer to COMMIT.
+/// Triggers as the API does; returns the dispatch and the instant of the answer to COMMIT.
 async fn trigger(conn: &mut Conn, tenant: TenantId, job: JobId) -> anyhow::Result<(String, i64)> {
     let id = job.to_string();
     let order = Order {

@@ -1,9 +1,9 @@
-//! The statements of the worker as scripts for pgbench: the text of the model, with parameters that
-//! pgbench fills in instead of the driver.
+//! The statements of the worker as scripts for pgbench: the text of the model, with parameters
+//! filled in by pgbench.
 //!
-//! The answer of the claim is converted to one row of arrays, which pgbench keeps and passes to the
-//! completion. Of the other columns of the answer (names, arguments, settings), only the number is
-//! sent. The server creates constant arrays. Both save work for pgbench that the worker has.
+//! The answer of the claim becomes one row of arrays, which pgbench keeps for the completion. Only
+//! the number of the other columns is sent, and the server creates constant arrays. Both save work
+//! for pgbench that the worker has.
 
 use anyhow::{Context, ensure};
 
@@ -13,18 +13,16 @@ const END: &str = include_str!("../../../../crates/model/src/running/attempts/at
 const RELEASE: &str =
     include_str!("../../../../crates/model/src/running/attempts/attempts_release_claims.sql");
 
-/// The first columns of the answer of the claim.
 const ANSWER: &str = "claim_id, dispatch_id, tenant_id, job_id, job_name, token, attempt, retry_count, lost_count, scheduled_for, \
     created_at, available_at, claimed_at";
 
-/// The values that pgbench keeps of an answer. The single row for an empty claim contains no
-/// dispatch.
+/// The values that pgbench keeps. The row of an empty claim contains no dispatch.
 const KEPT: &str = "coalesce(min(claim_id), 0) AS claim, count(dispatch_id) AS n, \
     array_remove(array_agg(dispatch_id), NULL) AS ids, array_remove(array_agg(tenant_id), NULL) AS tenants, \
     array_remove(array_agg(job_id), NULL) AS jobs, array_remove(array_agg(token), NULL) AS tokens, \
     array_remove(array_agg(claimed_at), NULL) AS started, count(job_name) AS named";
 
-/// The script: one claim of up to `batch` dispatches by `worker`, and their completion in one transaction.
+/// One claim of up to `batch` dispatches by `worker`, and their completion in one transaction.
 pub(super) fn script(worker: &str, batch: usize) -> anyhow::Result<String> {
     let claim = filled(
         CLAIM,
@@ -49,7 +47,7 @@ pub(super) fn script(worker: &str, batch: usize) -> anyhow::Result<String> {
             &same("0::bigint"),
             &same("false"),
             &same("'COMPLETED'::text"),
-            // A separate id that is as cheap as that of the worker: each dispatch has one attempt.
+            // As cheap as the id of the worker: each dispatch has one attempt.
             ":ids",
             ":started",
             &same("0::bigint"),
@@ -72,7 +70,6 @@ pub(super) fn script(worker: &str, batch: usize) -> anyhow::Result<String> {
     Ok(format!("{claim}\n\\gset\nBEGIN;\n{lock};\n{end};\n{release};\nCOMMIT;\n"))
 }
 
-/// A statement without comments, with its parameters filled in.
 fn filled(statement: &str, values: &[&str]) -> anyhow::Result<String> {
     let mut text: String = statement
         .lines()
@@ -88,7 +85,6 @@ fn filled(statement: &str, values: &[&str]) -> anyhow::Result<String> {
     Ok(text.trim().trim_end_matches(';').to_owned())
 }
 
-/// The position of the last SELECT outside of parentheses.
 fn last_select(statement: &str) -> Option<usize> {
     let (mut depth, mut quoted, mut found) = (0_i32, false, None);
     for (position, character) in statement.char_indices() {

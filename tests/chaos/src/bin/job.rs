@@ -1,9 +1,8 @@
-//! The program that jobs run. It logs its start, its heartbeats and its end, in the format of the
-//! checker.
+//! The program that jobs run. It logs its start, its heartbeats and its end for the checker.
 //!
-//! `chaos-job LOG MILLISECONDS MODE`: works for that time, then succeeds (`well`), fails (`badly`),
-//! or fails in every third attempt (`flaky`). Lines are appended whole, so the lines of a killed
-//! process stay valid. A program that cannot write its log fails, because its work would not count.
+//! `chaos-job LOG MILLISECONDS MODE` works for that time, then succeeds (`well`), fails (`badly`),
+//! or fails in every third attempt (`flaky`). Lines are appended whole, so those of a killed
+//! process stay valid. A program that cannot write its log fails.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -11,7 +10,6 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Interval of its heartbeats.
 const PULSE: Duration = Duration::from_millis(100);
 
 fn main() -> io::Result<ExitCode> {

@@ -1,7 +1,6 @@
 //! The daemons of a failover: all of them know both servers, and none is restarted.
 //!
-//! They end when the value is dropped, and also when the program is killed
-//! (`test_support::Process`).
+//! They end when the value is dropped, and when the program is killed (`test_support::Process`).
 
 use std::fs;
 use std::net::SocketAddr;
@@ -14,15 +13,11 @@ use test_support::{Process, free_port};
 use crate::fleet::{Station, launch, ready, word};
 use crate::plan::Kind;
 
-/// Number of daemons of each kind.
 const CREW: [(Kind, usize); 3] = [(Kind::Api, 2), (Kind::Scheduler, 2), (Kind::Worker, 3)];
-/// Time limit until a daemon is ready.
 const READY_LIMIT: Duration = Duration::from_secs(60);
-/// Time limit for a daemon to stop on request.
 const END_LIMIT: Duration = Duration::from_secs(40);
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A running daemon.
 #[derive(Debug)]
 struct Member {
     kind: Kind,
@@ -35,7 +30,6 @@ struct Member {
 pub(super) struct Crew(Vec<Member>);
 
 impl Crew {
-    /// Starts all daemons on the database at `url`; returns when they are ready.
     pub(super) async fn start(url: &str, folder: &Path) -> anyhow::Result<Self> {
         let mut crew = Vec::new();
         for (kind, count) in CREW {
@@ -54,18 +48,15 @@ impl Crew {
         self.0.len()
     }
 
-    /// The addresses of the daemons of a kind.
     pub(super) fn addresses(&self, kind: Kind) -> Vec<SocketAddr> {
         self.0.iter().filter(|member| member.kind == kind).map(|member| member.address).collect()
     }
 
-    /// The same with the names of the daemons.
     pub(super) fn named(&self, kind: Kind) -> Vec<(String, SocketAddr)> {
         let of_kind = self.0.iter().filter(|member| member.kind == kind);
         of_kind.map(|member| (member.name.clone(), member.address)).collect()
     }
 
-    /// Waits until all are ready.
     pub(super) async fn ready(&self) -> anyhow::Result<()> {
         for member in &self.0 {
             ensure!(
@@ -77,7 +68,6 @@ impl Crew {
         Ok(())
     }
 
-    /// The daemons that have ended without a request.
     pub(super) fn gone(&mut self) -> Vec<String> {
         let gone = self.0.iter_mut().filter_map(|member| {
             let status = member.process.exited()?;
@@ -86,8 +76,7 @@ impl Crew {
         gone.collect()
     }
 
-    /// Stops all daemons normally and keeps their output; returns those that failed to stop
-    /// cleanly.
+    /// Stops all daemons and keeps their output; returns those that failed to stop cleanly.
     pub(super) async fn end(mut self, logs: &Path) -> anyhow::Result<Vec<String>> {
         fs::create_dir_all(logs)?;
         for member in &mut self.0 {

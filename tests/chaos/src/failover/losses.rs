@@ -1,7 +1,5 @@
 //! Losses of a failover: acknowledged requests that are missing on the promoted server, and work
-//! whose record was lost with the first server.
-//!
-//! It counts and decides nothing.
+//! whose record was lost. It only counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +9,7 @@ use anyhow::Context as _;
 use serde_json::Value;
 use test_support::Client;
 
-/// Times of the events of a failover, in seconds since the epoch.
+/// In seconds since the epoch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moments {
     pub(super) killed: f64,
@@ -19,24 +17,22 @@ pub(super) struct Moments {
     pub(super) promoted: f64,
 }
 
-/// The losses, each with its total.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
-    /// Acknowledged triggers, and the missing ones among them.
+    /// Acknowledged triggers, and the missing ones.
     pub(super) triggers: (usize, usize),
-    /// Time between the acknowledgement of the earliest missing trigger and the end of the first
-    /// server, in seconds.
+    /// Seconds from the acknowledgement of the earliest missing trigger to the end of the first
+    /// server.
     pub(super) reach: f64,
-    /// Dispatches with an executed job, and the missing ones among them.
+    /// Dispatches with an executed job, and the missing ones.
     pub(super) ran: (usize, usize),
     /// Attempts that two programs executed, each as if it were the only one.
     pub(super) run_again: usize,
-    /// Dispatches that are running on the promoted server because it lost their end: they are open
-    /// until their time-out expires.
+    /// Dispatches whose end the promoted server lost: they run until their time-out expires.
     pub(super) held_up: i64,
     /// Open dispatches without such a reason.
     pub(super) stuck: Vec<String>,
-    /// Time of the first acknowledged write after the promotion, in seconds since the epoch.
+    /// First acknowledged write after the promotion, in seconds since the epoch.
     pub(super) first_write: Option<f64>,
 }
 
@@ -47,7 +43,6 @@ const STUCK: &str = "SELECT d.id::text FROM job_dispatch d WHERE d.completed_at 
     SELECT FROM job_dispatch h WHERE h.status = 'IN_PROGRESS' AND h.claimed_at < to_timestamp($1)
        AND (h.job_id = d.job_id OR (h.queue = d.queue AND h.queue = 'narrow')))";
 
-/// Searches for every acknowledged trigger and every executed dispatch.
 pub(super) async fn count(
     sql: &Client,
     answers: &Path,
@@ -89,7 +84,6 @@ pub(super) async fn count(
     })
 }
 
-/// The ids without a dispatch.
 async fn missing(sql: &Client, ids: &[String]) -> anyhow::Result<Vec<String>> {
     let question = "SELECT wanted.id FROM unnest($1::text[]) AS wanted (id)
         WHERE NOT EXISTS (SELECT FROM job_dispatch d WHERE d.id = wanted.id::uuid)";

@@ -24,15 +24,14 @@ use super::crew::Crew;
 use super::losses::{self, Losses, Moments};
 use super::{Cli, Mode, probe};
 
-/// Rules that every run must exercise, however short: without any data they count as broken.
+/// Rules that every run must exercise: without any data they count as broken.
 const DECIDED: [&str; 2] =
     ["11: every accepted trigger is a dispatch", "effects: an attempt ran more than once"];
 
-/// Time for which the WAL of an asynchronous standby is held back before the primary is killed.
+/// The WAL of an asynchronous standby is held back this long before the primary is killed.
 const HELD: Duration = Duration::from_millis(1500);
-/// Time until the loss of the primary is noticed.
 const UNNOTICED: Duration = Duration::from_secs(1);
-/// Time that a woken worker may need to act on a busy machine, in seconds.
+/// Seconds that a woken worker may need on a busy machine.
 const WAKE: f64 = 5.0;
 /// Rules about effects outside the database, which an asynchronous standby does not guarantee.
 const OUTSIDE: [&str; 3] = ["11:", "effects:", "8: no dispatch is open"];
@@ -40,14 +39,12 @@ const OUTSIDE: [&str; 3] = ["11:", "effects:", "8: no dispatch is open"];
 /// The columns of [`Outcome::line`].
 pub(super) const HEAD: &str = "REPLICATION    PROMOTION  FIRST WRITE  FIRST DISPATCH  FIRST START   ACKNOWLEDGED    LOST  REACHING BACK     RAN  UNKNOWN  RUN AGAIN  HELD UP";
 
-/// The result of a round.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) holds: bool,
     pub(super) line: String,
 }
 
-/// Runs a round in `folder`, which is created again.
 pub(super) async fn run(cli: &Cli, folder: &Path, mode: Mode, seed: u64) -> anyhow::Result<Outcome> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
@@ -59,7 +56,7 @@ pub(super) async fn run(cli: &Cli, folder: &Path, mode: Mode, seed: u64) -> anyh
         Way::to(Server::Socket(socket_of(url).context("no socket")?), DATABASE).await
     };
     let to_primary = way_of(pair.primary_url()).await?;
-    // Replication traffic uses a separate proxy.
+    // A separate proxy for replication.
     let replication = way_of(pair.primary_url()).await?;
     let their_bearer = setup::arrange(&connect(pair.primary_url()).await?).await?;
     pair.follow(Some(replication.address())).await?;
@@ -125,7 +122,6 @@ pub(super) async fn run(cli: &Cli, folder: &Path, mode: Mode, seed: u64) -> anyh
     Judgement { mode, verdicts, losses, moments }.outcome(&sql).await
 }
 
-/// Kills the primary and promotes the standby.
 async fn fail_over(pair: &mut Pair, replication: &Way, mode: Mode) -> anyhow::Result<Moments> {
     let mut moments = None;
     let work = async {
@@ -150,7 +146,6 @@ async fn fail_over(pair: &mut Pair, replication: &Way, mode: Mode) -> anyhow::Re
     moments.context("the failover did not complete")
 }
 
-/// The data that decide whether a round passes.
 struct Judgement {
     mode: Mode,
     verdicts: Vec<Verdict>,
@@ -163,7 +158,7 @@ impl Judgement {
         let Self { mode, verdicts, losses, moments } = self;
         let mode = *mode;
         let is_outside = |verdict: &Verdict| OUTSIDE.iter().any(|rule| verdict.invariant.starts_with(rule));
-        // A run this short has no data for some rules.
+        // A short run has no data for some rules.
         let decided: Vec<Verdict> = verdicts
             .iter()
             .filter(|verdict| verdict.checked > 0 || verdict.violations > 0)
@@ -217,7 +212,6 @@ impl Judgement {
     }
 }
 
-/// Shown for an event that did not happen.
 const NEVER: &str = "never";
 
 fn since(from: f64, at: Option<f64>) -> String {

@@ -1,9 +1,8 @@
 //! Drains a worker and revokes the drain later, through any API that answers.
 //!
-//! The drain belongs to a registration. A worker that loses its lease in between carries the drain
-//! over to its next registration, so the revocation covers all registrations of the process that
-//! have one. A drain without a revocation would leave work undone: a revocation that fails now is
-//! repeated when the faults are over.
+//! A worker that loses its lease carries the drain over to its next registration. So the revocation
+//! covers all registrations of the process. A revocation that fails is repeated after the faults,
+//! because a remaining drain would leave work undone.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,14 +14,10 @@ use tokio::time::sleep;
 
 use crate::place::Place;
 
-/// Number of attempts to revoke.
 const TRIES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Drains the worker that runs as `process`; returns its id.
-///
-/// # Errors
-/// When no such worker is registered, or no API accepts the request.
+/// Drains the worker with this `process`; returns its id.
 pub(crate) async fn ask(place: &Place, apis: &[SocketAddr], process: i32) -> anyhow::Result<String> {
     let worker = "SELECT worker_id::text FROM worker_registration WHERE process_id = $1 AND status <> 'OFFLINE' AND drain_requested_at IS NULL
                   ORDER BY started_at DESC LIMIT 1";
@@ -32,7 +27,7 @@ pub(crate) async fn ask(place: &Place, apis: &[SocketAddr], process: i32) -> any
     Ok(worker)
 }
 
-/// Revokes all drains of a process, or of all processes; false when some may remain.
+/// Revokes all drains of a process, or of all; false when some may remain.
 pub(crate) async fn take_back(place: &Place, apis: &[SocketAddr], process: Option<i32>) -> bool {
     for _ in 0..TRIES {
         if once(place, apis, process).await.is_ok_and(|left| left == 0) {
@@ -43,7 +38,6 @@ pub(crate) async fn take_back(place: &Place, apis: &[SocketAddr], process: Optio
     false
 }
 
-/// Revokes the existing drains; returns their number.
 async fn once(place: &Place, apis: &[SocketAddr], process: Option<i32>) -> anyhow::Result<usize> {
     let asked = "SELECT worker_id::text FROM worker_registration
                  WHERE process_id = coalesce($1, process_id) AND status <> 'OFFLINE' AND drain_requested_at IS NOT NULL";

@@ -1,7 +1,6 @@
-//! A session that holds an old snapshot of the database: rows deleted since then stay, and vacuum
-//! removes nothing.
+//! A session that holds an old snapshot: vacuum removes no rows deleted since then.
 //!
-//! The transaction only reads. It ends with the connection, in any case.
+//! The transaction only reads. It ends with the connection.
 
 use std::time::Duration;
 
@@ -10,14 +9,9 @@ use tokio::time::sleep;
 
 use crate::place::Place;
 
-/// Interval of the session's keep-alive statements.
 const SIGN: Duration = Duration::from_secs(1);
 
-/// Holds a snapshot for this time, or until the database ends it; calls `held` as soon as it
-/// exists.
-///
-/// # Errors
-/// When the database is down, or goes down before the end.
+/// Holds a snapshot for this time, or until the database ends it; calls `held` once it exists.
 pub(crate) async fn hold(place: &Place, lasts: Duration, held: impl FnOnce()) -> anyhow::Result<()> {
     let sql = place.client().await?;
     sql.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM scheduled_jobs").await?;

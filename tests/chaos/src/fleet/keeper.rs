@@ -1,5 +1,5 @@
-//! The keeper of a daemon: it executes orders one after the other, and restarts the daemon when it
-//! has ended, as an init system would. Its actions are in the timeline.
+//! The keeper of a daemon: it executes orders one after the other, restarts a daemon that has
+//! ended, and logs this to the timeline.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -17,34 +17,29 @@ use super::clocks;
 use super::launch::ready;
 use crate::timeline::{EXIT, FaultRecord, Lines, RENEW, now};
 
-/// Time limit for a daemon to stop on request, work in flight included.
+/// Time limit for a stop on request, work in flight included.
 pub(super) const END_LIMIT: Duration = Duration::from_secs(40);
-/// Wait before the restart of a daemon that ended without an order.
+/// Wait before the restart of a daemon.
 const AGAIN: Duration = Duration::from_millis(500);
-/// Interval at which a keeper checks its daemon.
 const LOOK: Duration = Duration::from_millis(200);
-/// Number of output lines that are shown when a daemon does not become ready.
+/// Output lines shown when a daemon does not become ready.
 const SHOWN: usize = 20;
 
-/// An order to a keeper.
 #[derive(Debug)]
 pub(crate) enum Order {
     Kill(Duration),
     Term(Duration),
     Freeze(Duration),
-    /// Stops the daemon normally and starts its other build, if there is one. Once it is ready, the
-    /// reply contains whether the daemon ran before.
+    /// Stops the daemon and starts its other build, if there is one. Replies, once it is ready,
+    /// whether the daemon ran before.
     Renew(oneshot::Sender<bool>),
-    /// Stops the daemon normally and permanently; replies with its exit code.
+    /// Stops the daemon permanently; replies with its exit code.
     End(oneshot::Sender<Option<i32>>),
-    /// Replies with its state and its last output.
     Show(oneshot::Sender<String>),
 }
 
-/// The result of a process that was ordered to end.
 #[derive(Debug, Default)]
 struct End {
-    /// Its exit code, if it has one.
     code: Option<i32>,
     word: String,
 }
@@ -72,7 +67,7 @@ impl Keeper {
                         if let Some(ended) = self.process.take() {
                             clocks::forget(ended.id());
                         }
-                        // The receiver of the reply may have ended.
+                        // The receiver may have ended.
                         let _ = answer.send(end.code);
                         return;
                     }
@@ -107,7 +102,7 @@ impl Keeper {
                 self.tell_end(process, self.record("term", began, &detail), &end);
             }
             Order::Freeze(lasts) => {
-                // The time of execution: the order may have waited in the queue.
+                // The order may have waited in the queue.
                 let began = now();
                 if let (Some(_), Some(running)) = (process, &mut self.process) {
                     running.pause();
@@ -125,7 +120,7 @@ impl Keeper {
                 self.start_again(Duration::ZERO).await;
                 ready(self.address, Duration::from_secs(10)).await;
                 self.tell_end(process, self.record(RENEW, began, &end.word), &end);
-                // The receiver of the reply may have ended.
+                // The receiver may have ended.
                 let _ = answer.send(process.is_some());
             }
             Order::Show(answer) => drop(answer.send(self.show())),
@@ -133,7 +128,6 @@ impl Keeper {
         }
     }
 
-    /// Whether it runs, and the end of its output.
     fn show(&mut self) -> String {
         self.keep_log();
         let state = self.running().map_or_else(
@@ -147,18 +141,16 @@ impl Keeper {
         format!("{state} and wrote last:\n{}", end.join("\n"))
     }
 
-    /// The id of the process, if it runs.
     fn running(&mut self) -> Option<i32> {
         let process = self.process.as_mut()?;
         process.exited().is_none().then(|| process.id())
     }
 
-    /// A fault of this daemon.
     fn record<'a>(&'a self, kind: &'a str, began: f64, detail: &'a str) -> FaultRecord<'a> {
         FaultRecord { kind, target: &self.name, began, detail }
     }
 
-    /// Logs a fault of a process, or that there was no process.
+    /// Logs a fault, or that there was no process.
     fn tell(&self, process: Option<i32>, fault: FaultRecord<'_>) {
         match process {
             Some(_) => self.timeline.fault_of(process, fault),
@@ -166,7 +158,7 @@ impl Keeper {
         }
     }
 
-    /// Logs that a process was ordered to end and its result, or that there was no process.
+    /// Logs the end of an ordered process, or that there was no process.
     fn tell_end(&self, process: Option<i32>, fault: FaultRecord<'_>, end: &End) {
         match process {
             Some(process) => self.timeline.end_of(process, fault, end.code),
@@ -174,7 +166,6 @@ impl Keeper {
         }
     }
 
-    /// Restarts the daemon if it has ended without an order.
     async fn look_after(&mut self) {
         let Some(process) = &mut self.process else { return };
         if let Some(status) = process.exited() {

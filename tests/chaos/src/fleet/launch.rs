@@ -10,7 +10,6 @@ use tokio::time::sleep;
 
 use crate::plan::Kind;
 
-/// Waits until a daemon is ready, up to `limit`; returns whether it is.
 pub(crate) async fn ready(address: SocketAddr, limit: Duration) -> bool {
     let ask = async || http::get(address, "/health/ready").await.is_ok_and(|answer| answer.status == 200);
     let waiting = async {
@@ -29,7 +28,6 @@ pub(crate) const fn word(kind: Kind) -> &'static str {
     }
 }
 
-/// The database, the address and the folder of a daemon.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Station<'a> {
     pub(crate) url: &'a str,
@@ -74,14 +72,12 @@ pub(super) fn launch_in(folder: Option<&Path>, kind: Kind, station: &Station<'_>
     Ok(settings.iter().fold(launch, |launch, (name, value)| launch.env(name, value)))
 }
 
-/// A program of the same build as this one.
 pub(crate) fn program(name: &str) -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name(name);
     ensure!(path.is_file(), "{} is missing; scripts/chaos builds it", path.display());
     Ok(path)
 }
 
-/// A program of another build.
 pub(crate) fn program_in(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let path = folder.canonicalize().with_context(|| format!("no folder {}", folder.display()))?.join(name);
     ensure!(path.is_file(), "{} is missing", path.display());

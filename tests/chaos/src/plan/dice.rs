@@ -1,16 +1,15 @@
-//! Repeatable randomness: the same seed gives the same numbers, on every machine and with every
-//! release of every library. Pure.
+//! Repeatable randomness: the same seed gives the same numbers on every machine and with every
+//! library release. Pure.
 
 use std::time::Duration;
 
-/// A stream of numbers (`SplitMix64`).
+/// `SplitMix64`.
 #[derive(Debug, Clone)]
 pub(crate) struct Dice {
     state: u64,
 }
 
 impl Dice {
-    /// The stream with this number, of a seed.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
         let mut dice = Self { state: seed };
         dice.state = dice.next() ^ stream.wrapping_mul(0xD1B5_4A32_D192_ED03);
@@ -24,12 +23,12 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from `least` up to and including `most`.
+    /// Both bounds included.
     pub(crate) fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.next() % (most - least + 1)
     }
 
-    /// A number below `count`, which is at least one.
+    /// `count` is at least one.
     pub(crate) fn below(&mut self, count: usize) -> usize {
         let most = u64::try_from(count).unwrap_or(u64::MAX) - 1;
         usize::try_from(self.between(0, most)).unwrap_or(0)

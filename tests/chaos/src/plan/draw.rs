@@ -1,6 +1,6 @@
 //! Draws the plan from the seed before anything runs, so that a run can be repeated.
 //!
-//! Faults and the actions of each client are separate streams; none depends on results. Pure.
+//! Faults and each client have separate streams, which do not depend on results. Pure.
 
 use std::time::Duration;
 
@@ -10,10 +10,9 @@ use super::{
     count_of,
 };
 
-/// Time at the end in which no fault or request begins.
+/// No fault or request begins in this time at the end.
 const LAST: Duration = Duration::from_secs(3);
 
-/// The faults of a seed.
 pub(crate) fn faults(seed: u64, length: Duration, intensity: Intensity) -> Vec<Fault> {
     let mut dice = Dice::new(seed, 0);
     let (least, most) = match intensity {
@@ -27,7 +26,7 @@ pub(crate) fn faults(seed: u64, length: Duration, intensity: Intensity) -> Vec<F
         faults.push(Fault { at, what: fault(&mut dice) });
         at += dice.span(least, most);
     }
-    // Each rare fault occurs at least once, early enough for its consequences to show.
+    // Each rare fault occurs once, early enough for its consequences to show.
     for (fault, band) in faults.iter_mut().skip(1).step_by(3).zip(RARE) {
         fault.what = what(&mut dice, band);
     }
@@ -43,8 +42,8 @@ pub(crate) fn faults(seed: u64, length: Duration, intensity: Intensity) -> Vec<F
 /// Faults of every run except short ones, as positions within a hundred.
 const RARE: [u64; 4] = [95, 96, 98, 93];
 
-/// The few, light faults of a long run: some per minute. The first daemon of each kind is never
-/// stopped, so that growth in it is visible.
+/// Some light faults per minute, for a long run. The first daemon of each kind is never stopped, so
+/// that growth in it is visible.
 pub(crate) fn light_faults(seed: u64, length: Duration) -> Vec<Fault> {
     let mut dice = Dice::new(seed, 0);
     let mut faults = Vec::new();
@@ -60,7 +59,6 @@ pub(crate) fn light_faults(seed: u64, length: Duration) -> Vec<Fault> {
     faults
 }
 
-/// The longest duration of a light fault.
 const LIGHT: Duration = Duration::from_secs(5);
 
 fn lightened(what: What) -> What {
@@ -73,15 +71,15 @@ fn lightened(what: What) -> What {
         What::DiskFull(_) => What::Terminate(4),
         What::Rolling(kind) => What::Term(Target { kind, number: 1 }, Duration::ZERO),
         What::Drain(number, lasts) => What::Drain(number, lasts.min(LIGHT)),
-        // A long run has its own snapshot, and no wrong clocks.
+        // A long run has one snapshot and no wrong clocks.
         What::Snapshot(_) => What::Terminate(2),
         What::Clock(kind, ..) => What::Cut(Target { kind, number: 1 }),
         What::Cut(_) | What::Crash(_) | What::Restart(_) | What::Terminate(_) | What::Pooler(_) => what,
     }
 }
 
-/// The actions of a client in a long run: fewer of them, and none that creates jobs with a
-/// schedule, because their number would grow without limit.
+/// Fewer actions, for a long run. None creates jobs with a schedule, whose number would grow
+/// without limit.
 pub(crate) fn light_deeds(seed: u64, client: u64, length: Duration) -> Vec<Planned> {
     let mut dice = Dice::new(seed, client + 1);
     let mut deeds = Vec::new();
@@ -145,7 +143,6 @@ fn what(dice: &mut Dice, band: u64) -> What {
     }
 }
 
-/// The actions of a client.
 pub(crate) fn deeds(seed: u64, client: u64, length: Duration) -> Vec<Planned> {
     let mut dice = Dice::new(seed, client + 1);
     let mut deeds = Vec::new();

@@ -1,8 +1,6 @@
-//! Checks a kept run folder again, after changes to the checker or manual changes to the folder
-//! that the checker should detect.
+//! Checks a kept run folder again, after changes to the checker or to the folder.
 //!
-//! Only the contents of the folder are checked. How the daemons ended, and which of their job
-//! processes remained, was checked during the run.
+//! The ends of daemons and remaining job processes were checked during the run only.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,7 +16,7 @@ use crate::place::{BUSY, Place};
 /// The inputs of the first verdict.
 const KNOWN: &str = "SELECT extract(epoch FROM at)::double precision, ARRAY(SELECT name FROM run.pooled ORDER BY name) FROM run.quiet";
 
-/// Checks the run in `folder`, on a separate server; 0 when everything holds, 1 when not.
+/// Checks the run in `folder`, on a separate server.
 pub(crate) async fn check(cli: &Cli, folder: &Path) -> anyhow::Result<ExitCode> {
     let dump = folder.join("database.sql");
     ensure!(dump.is_file(), "{} is not the folder of a run: it has no database.sql", folder.display());

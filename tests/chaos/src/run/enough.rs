@@ -10,17 +10,16 @@ use system_tests::Verdict;
 use crate::plan::{Fault, Intensity};
 use crate::timeline::{EXIT, LEFT_OUT, RENEW, START};
 
-/// A run of at least this length has its full number of faults, of every kind.
+/// A run of at least this length has its full number of faults of every kind.
 const LONG: Duration = Duration::from_secs(300);
-/// A kind that was planned only once may have met a daemon that had ended, or a server that was
-/// down.
+/// A kind planned only once may have met a daemon or server that was down.
 const OFTEN: usize = 2;
-/// A kind of request with fewer responses may have met a fault, or an occasion with nothing to do.
+/// With fewer responses, a kind of request may have met only faults or occasions with nothing to
+/// do.
 const ANSWERED: usize = 5;
 /// Texts in the timeline for faults that are impossible on this machine.
 const IMPOSSIBLE: [&str; 2] = ["is not allowed here", "is not installed here"];
 
-/// The planned faults and requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     pub(crate) planned: &'a [Fault],
@@ -29,8 +28,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) has_other_build: bool,
 }
 
-/// Minimum number of faults a minute, in a long run and in a short one, which begins and ends with
-/// some seconds without faults.
+/// Minimum faults a minute, in a long run and in a short one, which begins and ends without faults.
 const fn least_per_minute(intensity: Intensity) -> (f64, f64) {
     match intensity {
         Intensity::Low => (7.0, 5.0),
@@ -39,8 +37,7 @@ const fn least_per_minute(intensity: Intensity) -> (f64, f64) {
     }
 }
 
-/// Compares the lines of the timeline with the plan, and the requests of clients with their
-/// responses.
+/// Compares the timeline with the plan, and requests with their responses.
 pub(crate) fn verdicts(wanted: &Wanted<'_>, timeline: &[Value], answers: &[Value]) -> Vec<Verdict> {
     let mut took = BTreeMap::<&str, usize>::new();
     for kind in timeline.iter().filter_map(|line| line["kind"].as_str()) {
@@ -68,8 +65,8 @@ pub(crate) fn verdicts(wanted: &Wanted<'_>, timeline: &[Value], answers: &[Value
     verdicts
 }
 
-/// Checks that each kind of request with enough responses was accepted at least once: a request
-/// that is always rejected tests nothing.
+/// A kind of request with enough responses must be accepted at least once: a request that is always
+/// rejected tests nothing.
 fn of_each_request(answers: &[Value]) -> Verdict {
     let mut kinds = BTreeMap::<String, (usize, usize)>::new();
     for answer in answers.iter().filter(|answer| answer["action"] != "roles") {
@@ -118,7 +115,6 @@ mod tests {
     use super::*;
     use crate::plan::{self, What};
 
-    /// The verdicts for a run of this many minutes with this timeline.
     fn said(minutes: u64, timeline: &[Value]) -> Vec<(bool, i64)> {
         let length = Duration::from_secs(minutes * 60);
         let planned = plan::draw::faults(1, length, Intensity::Normal);

@@ -1,22 +1,18 @@
 //! Ways to break the product from below, each with the expected finding of the checker: a checker
 //! that never fails proves nothing.
 //!
-//! A mutant is a trigger or an index in the run's own database that undoes the product's work, as a
-//! bug in the product would. The programs are the ordinary ones and do not know of it.
-//! (`scripts/break-it` removes guards from the programs themselves.) Mutants are statements only;
-//! they are removed with the database.
+//! A mutant is a trigger or an index that undoes the product's work, as a bug would. The programs
+//! are unchanged. (`scripts/break-it` removes guards from the programs.)
 
-/// A way to break the product.
 #[derive(Debug)]
 pub(crate) struct Mutant {
     pub(crate) name: &'static str,
-    /// Description of the change.
     pub(crate) what: &'static str,
     /// Executed before the faults begin.
     pub(crate) install: &'static str,
-    /// Executed after a third of the run.
+    /// Executed after a sixth of the run.
     pub(crate) then: &'static str,
-    /// Prefix of a finding that the checker must report.
+    /// Prefix of the finding that the checker must report.
     pub(crate) finding: &'static str,
 }
 

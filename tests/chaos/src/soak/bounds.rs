@@ -1,42 +1,39 @@
 //! The bounds of a soak, each with its source. Pure.
 //!
-//! The sources are the reliability goals of the project: I12 and I20 are invariants of their list,
-//! §7 contains their figures for soaks. A bound without any data counts as violated. Bounds on
-//! growth compare a late part of the run with an early part after the start. They use medians over
-//! samples, so that single faults do not decide. Bounds on times without faults use only samples
-//! without a fault during the sample or shortly before it.
+//! I12 and I20 are invariants of the project's reliability goals; §7 contains their figures for
+//! soaks. A bound without data counts as violated. Bounds on growth compare medians of a late part
+//! with those of an early part. Bounds on times without faults use samples without a fault during
+//! or shortly before the sample.
 
 use super::meters::Histogram;
 use super::samples::{HOT, Process, Sample, Table};
 use crate::fleet::word;
 use crate::plan::Kind;
 
-/// Parts of the run, as shares of its length.
+/// Shares of the run.
 const EARLY: (f64, f64) = (0.10, 0.40);
 const LATE: (f64, f64) = (0.75, 1.00);
-/// Time after a fault in which its effects continue, in seconds.
+/// Seconds after a fault in which its effects continue.
 const FELT: f64 = 3.0;
-/// I20: upper bound of the drift of the claim's 99th percentile over a soak; §7: also while an old
-/// snapshot is held.
+/// I20: drift of the claim's 99th percentile over a soak; §7: also while an old snapshot is held.
 const CLAIM_DRIFT: f64 = 2.0;
-/// §7: fire lateness without faults, 50th, 99th and 99.9th percentile, in seconds.
+/// §7: fire lateness without faults, in seconds.
 const LATENESS: [(f64, &str, f64); 3] = [(0.5, "p50", 0.05), (0.99, "p99", 0.25), (0.999, "p99.9", 1.0)];
 /// §7: bloat is at most twofold; I20: dead tuples stay bounded.
 const BLOAT: f64 = 2.0;
-/// Tables up to this size, in bytes, are exempt from the bound on bloat, for any kind of rows.
+/// Smaller tables, in bytes, are exempt from the bound on bloat.
 const SMALL: f64 = 4.0 * 1024.0 * 1024.0;
-/// Exempt number of dead rows: below it autovacuum may not run.
+/// Dead rows below which autovacuum may not run.
 const FEW: f64 = 10_000.0;
 /// I12: memory and open files of a daemon return to their earlier level, within this factor.
 const GROWTH: f64 = 1.05;
-/// Bytes that an allocator may keep or return without any leak; and the files of the sessions that
-/// a scheduler has while it leads.
+/// Bytes that an allocator may keep without a leak; and the files of the sessions of a leading
+/// scheduler.
 const MEMORY_SLACK: f64 = 4.0 * 1024.0 * 1024.0;
 const FILES_SLACK: f64 = 8.0;
 /// Minimum number of samples of a process for a bound on its growth.
 const LEAST_LIFE: usize = 12;
 
-/// The result of one bound.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Finding {
     pub(super) what: String,
@@ -47,7 +44,6 @@ pub(super) struct Finding {
     pub(super) is_kept: bool,
 }
 
-/// An upper bound.
 #[derive(Debug, Clone, Copy)]
 struct Bound {
     source: &'static str,
@@ -58,19 +54,18 @@ struct Bound {
 impl Finding {
     fn at_most(what: impl Into<String>, measured: f64, bound: Bound) -> Self {
         let Bound { source, most: bound, unit } = bound;
-        // A failed measurement violates the bound: NaN is not less than or equal to anything.
+        // NaN violates the bound: it is not less than or equal to anything.
         Self { what: what.into(), source, measured, bound, unit, is_kept: measured <= bound }
     }
 }
 
-/// The results of retention.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Retained {
     /// Dispatches that were due for removal ten minutes ago and still existed.
     pub(super) overdue: f64,
 }
 
-/// Decides every bound. `faults` are pairs of begin and end, in seconds since the epoch.
+/// `faults` are pairs of begin and end, in seconds since the epoch.
 pub(super) fn decide(samples: &[Sample], faults: &[(f64, f64)], retained: Retained) -> Vec<Finding> {
     let mut findings = claims(samples).to_vec();
     findings.extend(lateness(samples, faults));
@@ -90,7 +85,6 @@ pub(super) fn decide(samples: &[Sample], faults: &[(f64, f64)], retained: Retain
     findings
 }
 
-/// The samples of a part of the run.
 fn part(samples: &[Sample], (from, until): (f64, f64)) -> impl Iterator<Item = &Sample> + Clone {
     let length = samples.last().map_or(0.0, |last| last.seconds);
     samples.iter().filter(move |sample| sample.seconds > from * length && sample.seconds <= until * length)
@@ -141,7 +135,7 @@ fn lateness(samples: &[Sample], faults: &[(f64, f64)]) -> Vec<Finding> {
     LATENESS.into_iter().map(of).collect()
 }
 
-/// The size per row including indexes, late over early; and dead rows over live ones.
+/// The size per row with indexes, late over early; and dead rows over live ones.
 fn bloat(samples: &[Sample], name: &str) -> Vec<Finding> {
     let of = move |sample: &Sample| sample.tables.iter().find(|table| table.name == name).cloned();
     let each = |table: Table| table.bytes / table.rows.max(1.0);
@@ -167,8 +161,7 @@ fn bloat(samples: &[Sample], name: &str) -> Vec<Finding> {
     ]
 }
 
-/// Resource use of the longest-lived process of a kind, the last quarter of its life over the
-/// second.
+/// Resource use of the longest-lived process, the last quarter of its life over the second.
 fn growth(samples: &[Sample], kind: Kind) -> [Finding; 2] {
     let life = longest_life(samples, kind);
     let quarter = life.len() / 4;
@@ -208,14 +201,13 @@ fn longest_life(samples: &[Sample], kind: Kind) -> Vec<&Process> {
     lives.into_iter().map(|(_, life)| life).max_by_key(Vec::len).unwrap_or_default()
 }
 
-/// The median; NaN of nothing. NaN values do not count.
+/// NaN of nothing. NaN values do not count.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// All findings as a Markdown table.
 pub(super) fn table(findings: &[Finding]) -> String {
     let mut text = "| bound | from | measured | at most | |\n|---|---|---|---|---|\n".to_owned();
     for finding in findings {
@@ -273,7 +265,6 @@ mod tests {
         samples
     }
 
-    /// The violated bounds.
     fn broken(samples: &[Sample], faults: &[(f64, f64)]) -> Vec<String> {
         let findings = decide(samples, faults, Retained { overdue: 0.0 });
         findings.into_iter().filter(|finding| !finding.is_kept).map(|finding| finding.what).collect()

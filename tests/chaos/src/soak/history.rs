@@ -1,23 +1,21 @@
-//! The history of a long-running installation: finished dispatches that are past retention or will
-//! be soon, at the same rate as new ones.
+//! The history of a long-running installation: finished dispatches that expire before or during the
+//! soak, at the rate of new ones.
 //!
-//! Retention counts in days and removes expired dispatches at a whole hour, while a soak may take
-//! minutes. Therefore this module writes dispatches that ended a day (or the days that the soak
-//! takes, and one more) before the present hour. They cover a period as long as the soak before
-//! that time, which retention removes while the soak begins. They also cover an equal period after
-//! it, which expires as the hours pass and makes room for new dispatches. The dispatches of the run
-//! itself never expire, so that the checker finds all of them. The history is written with plain
-//! SQL and without triggers. Its rest is removed in the same way before the checker runs.
+//! Retention counts in days and removes expired dispatches at a whole hour. Therefore this module
+//! writes dispatches that ended the retention time before the present hour. They cover a period as
+//! long as the soak before that time, removed while the soak begins. They also cover an equal
+//! period after it, which expires as the hours pass. The dispatches of the run itself never expire,
+//! so that the checker finds all of them. The history is written and cleared with plain SQL and
+//! without triggers.
 
 use std::time::Duration;
 
 use anyhow::Context as _;
 use test_support::Client;
 
-/// The job of these dispatches.
 pub(super) const JOB: &str = "older";
-/// Time after its hour for which an expired dispatch may remain: the leader checks every five
-/// minutes, and removes one page after the other.
+/// An expired dispatch may remain this long: the leader checks every five minutes, and removes page
+/// after page.
 pub(super) const LEFT_FOR: Duration = Duration::from_secs(600);
 
 const FILL: &str = "
@@ -33,12 +31,11 @@ const FILL: &str = "
     SET session_replication_role = origin;
     VACUUM ANALYZE job_dispatch; VACUUM ANALYZE scheduled_jobs;";
 
-/// The retention of the schedulers, in days.
 pub(super) fn days(length: Duration) -> u64 {
     length.as_secs() / 86_400 + 1
 }
 
-/// Writes the history: `rate` dispatches a second for twice the length of the soak.
+/// `rate` dispatches a second for twice the length of the soak.
 pub(super) async fn fill(sql: &Client, length: Duration, rate: f64) -> anyhow::Result<()> {
     let count = ((2 * length).as_secs_f64() * rate) as u64;
     let fill = FILL
@@ -53,8 +50,8 @@ pub(super) async fn fill(sql: &Client, length: Duration, rate: f64) -> anyhow::R
     Ok(())
 }
 
-/// The number of dispatches that expired at least [`LEFT_FOR`] ago and still exist, and the number
-/// of all that exist.
+/// Dispatches that expired at least [`LEFT_FOR`] ago and still exist, and the number of all that
+/// exist.
 pub(super) async fn look(sql: &Client, length: Duration) -> anyhow::Result<(i64, i64)> {
     let statement = format!(
         "SELECT count(*) FILTER (WHERE d.completed_at < date_trunc('hour', now() - interval '{} seconds') - interval '{} days'), count(*)
@@ -66,7 +63,6 @@ pub(super) async fn look(sql: &Client, length: Duration) -> anyhow::Result<(i64,
     Ok((row.get(0), row.get(1)))
 }
 
-/// Removes the remaining dispatches.
 pub(super) async fn clear(sql: &Client) -> anyhow::Result<()> {
     sql.batch_execute(&format!(
         "SET session_replication_role = replica;

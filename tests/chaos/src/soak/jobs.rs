@@ -1,5 +1,4 @@
-//! The many jobs of a soak: from minutely to yearly, each with a different offset in its period, so
-//! that the load is even. Pure, except for their creation.
+//! The jobs of a soak: from minutely to yearly, with different offsets, so that the load is even.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -8,18 +7,16 @@ use anyhow::{bail, ensure};
 use serde_json::{Value, json};
 use test_support::http;
 
-/// Number of jobs per request: even a debug build responds in time.
+/// Jobs per request: even a debug build responds in time.
 const BATCH: usize = 25;
-/// Number of attempts of a request without a response; the request is idempotent.
+/// Attempts of a request without a response; it is idempotent.
 const TRIES: usize = 5;
 const MONTHS: [&str; 12] =
     ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const DAYS: [&str; 7] = ["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"];
 
-/// The period of a job, and the share of jobs in a hundred that have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Period {
-    /// Every this number of seconds.
     Seconds(usize),
     Hourly,
     Daily,
@@ -39,7 +36,6 @@ const SHARES: [(usize, Period); 8] = [
     (3, Period::Yearly),
 ];
 
-/// Creates `count` jobs, and the job whose earlier dispatches retention removes.
 pub(super) async fn populate(
     api: SocketAddr,
     program: &Path,
@@ -73,7 +69,6 @@ async fn apply(api: SocketAddr, manifest: &Value) -> anyhow::Result<()> {
     bail!("the jobs cannot be applied")
 }
 
-/// The fires per second of this number of jobs.
 pub(super) fn rate(count: usize) -> f64 {
     let of = |(share, period): &(usize, Period)| {
         let seconds = match period {

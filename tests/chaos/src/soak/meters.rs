@@ -1,14 +1,13 @@
-//! The metrics of daemons: Prometheus histograms and counters of the time between two samples.
-//! Pure.
+//! Prometheus histograms and counters of the time between two samples. Pure.
 
 use std::collections::BTreeMap;
 
-/// A histogram: the number of values up to each bound, the last of which is infinite.
+/// The number of values up to each bound, the last of which is infinite.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Histogram(Vec<(f64, f64)>);
 
 impl Histogram {
-    /// The histogram of a metric, over all its labels; empty when it is missing.
+    /// Over all labels; empty when the metric is missing.
     pub(super) fn read(text: &str, metric: &str) -> Self {
         let mut buckets = Vec::<(f64, f64)>::new();
         let start = format!("{metric}_bucket{{");
@@ -16,7 +15,7 @@ impl Histogram {
             let Some((_, rest)) = line.split_once("le=\"") else { continue };
             let Some((bound, rest)) = rest.split_once('"') else { continue };
             let count = rest.rsplit(' ').next().and_then(|count| count.parse::<f64>().ok());
-            // Rust parses "+Inf" as a number as well.
+            // Rust parses "+Inf" as a number.
             let (Ok(bound), Some(count)) = (bound.parse::<f64>(), count) else { continue };
             match buckets.iter_mut().find(|(known, _)| *known == bound) {
                 Some((_, sum)) => *sum += count,
@@ -27,12 +26,11 @@ impl Histogram {
         Self(buckets)
     }
 
-    /// How many values there are.
     pub(super) fn count(&self) -> f64 {
         self.0.last().map_or(0.0, |(_, count)| *count)
     }
 
-    /// The increase since `before`; the whole histogram when the process has restarted.
+    /// The increase since `before`; the whole histogram after a restart.
     fn since(&self, before: &Self) -> Self {
         if self.count() < before.count() {
             return self.clone();
@@ -44,7 +42,6 @@ impl Histogram {
         Self(counts.collect())
     }
 
-    /// Adds another one with the same bounds.
     pub(super) fn add(&mut self, other: &Self) {
         if self.0.is_empty() {
             self.0.clone_from(&other.0);
@@ -55,8 +52,8 @@ impl Histogram {
         }
     }
 
-    /// The quantile, with linear interpolation between two bounds; NaN of nothing, and the last
-    /// finite bound beyond that.
+    /// Linear interpolation between two bounds; NaN of nothing, and the last finite bound beyond
+    /// that.
     pub(super) fn quantile(&self, share: f64) -> f64 {
         let wanted = self.count() * share;
         if wanted == 0.0 {
@@ -76,7 +73,6 @@ impl Histogram {
     }
 }
 
-/// The metrics of the daemons so far.
 #[derive(Debug, Default)]
 pub(super) struct Meters {
     last: BTreeMap<(String, &'static str), Histogram>,
@@ -84,7 +80,7 @@ pub(super) struct Meters {
 }
 
 impl Meters {
-    /// The increase of a daemon's histogram since the last read; nothing the first time.
+    /// The increase since the last read; nothing the first time.
     pub(super) fn histogram(&mut self, daemon: &str, metric: &'static str, text: &str) -> Histogram {
         let now = Histogram::read(text, metric);
         match self.last.insert((daemon.to_owned(), metric), now.clone()) {
@@ -93,7 +89,7 @@ impl Meters {
         }
     }
 
-    /// The increase of a counter, over all its labels.
+    /// The increase over all labels.
     pub(super) fn counter(&mut self, daemon: &str, metric: &str, text: &str) -> f64 {
         let of = |line: &str| {
             let rest = line.strip_prefix(metric)?;

@@ -10,7 +10,6 @@ use crate::plan::{Kind, count_of};
 
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// Writes all plots into a folder; returns their names.
 pub(super) fn write(samples: &[Sample], into: &Path) -> Result<Vec<String>, PlotError> {
     let mut written = Vec::new();
     for (name, plot) in all(samples) {
@@ -82,7 +81,6 @@ fn all(samples: &[Sample]) -> Vec<(String, Plot)> {
     plots
 }
 
-/// Shades the time of the old snapshot.
 fn shaded(plot: Plot, samples: &[Sample]) -> Plot {
     let held = || samples.iter().filter(|sample| sample.has_old_snapshot).map(|sample| sample.seconds / 60.0);
     match (held().next(), held().next_back()) {

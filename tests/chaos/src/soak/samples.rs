@@ -1,8 +1,7 @@
-//! Samples the installation periodically while it runs, and writes a line of JSON and a line of CSV
-//! for each sample.
+//! Samples the installation periodically, and writes a line of JSON and of CSV for each sample.
 //!
-//! Values that are unavailable at the moment (a daemon or the database is down) are missing from
-//! the sample. Written lines survive a crash of the program.
+//! Unavailable values (a daemon or the database is down) are missing. Written lines survive a
+//! crash.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -22,7 +21,6 @@ use crate::faults::Victims;
 use crate::plan::Kind;
 use crate::timeline::{Lines, now};
 
-/// The tables with continuous changes.
 pub(super) const HOT: [&str; 8] = [
     "job_dispatch",
     "scheduled_jobs",
@@ -33,7 +31,6 @@ pub(super) const HOT: [&str; 8] = [
     "queues",
     "skipped_fires",
 ];
-/// Timeout of a query.
 const LIMIT: Duration = Duration::from_secs(2);
 
 const TABLES: &str = "
@@ -45,11 +42,11 @@ const SESSIONS: &str = "SELECT count(*) FROM pg_stat_activity WHERE backend_type
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sample {
-    /// Time in seconds since the epoch.
+    /// Seconds since the epoch.
     pub(super) at: f64,
-    /// Time in seconds since the start.
+    /// Seconds since the start.
     pub(super) seconds: f64,
-    /// Duration of claims of all workers since the previous sample.
+    /// Claims of all workers since the previous sample.
     pub(super) claims: Histogram,
     /// Lateness of dispatches created since then.
     pub(super) lateness: Histogram,
@@ -57,49 +54,40 @@ pub(super) struct Sample {
     pub(super) pruned: f64,
     pub(super) daemons: Vec<Process>,
     pub(super) tables: Vec<Table>,
-    /// Sessions of the database.
     pub(super) sessions: Option<i64>,
-    /// Whether a session held an old snapshot.
     pub(super) has_old_snapshot: bool,
 }
 
-/// Resource use of a daemon's process.
 #[derive(Debug, Clone)]
 pub(super) struct Process {
     pub(super) name: String,
     pub(super) kind: Kind,
     pub(super) pid: i32,
-    /// Resident memory in bytes.
+    /// Bytes.
     pub(super) resident: f64,
     pub(super) files: f64,
 }
 
-/// The size of a table.
 #[derive(Debug, Clone)]
 pub(super) struct Table {
     pub(super) name: String,
-    /// The table itself and its indexes, in bytes.
+    /// Including indexes.
     pub(super) bytes: f64,
     pub(super) index_bytes: f64,
-    /// Live rows, as of the last vacuum or analysis.
+    /// As of the last vacuum or analysis.
     pub(super) rows: f64,
     pub(super) dead: f64,
 }
 
-/// Takes and writes samples.
 #[derive(Debug)]
 pub(super) struct Sampler {
     pub(super) victims: Arc<Victims>,
-    /// Whether a session holds an old snapshot.
     pub(super) has_old_snapshot: Arc<AtomicBool>,
-    /// Receives each sample.
     pub(super) seen: tokio::sync::mpsc::UnboundedSender<Sample>,
-    /// Folder of the files.
     pub(super) into: std::path::PathBuf,
 }
 
 impl Sampler {
-    /// Takes a sample every `period`, until it is dropped.
     pub(super) async fn run(self, period: Duration) -> anyhow::Result<()> {
         let Self { victims, has_old_snapshot, seen, into } = self;
         let lines = into.join("samples.jsonl");
@@ -134,7 +122,7 @@ async fn look(victims: &Victims, meters: &mut Meters) -> Sample {
             Kind::Api => continue,
             Kind::Scheduler | Kind::Worker => timeout(LIMIT, http::get(daemon.address, "/metrics")).await,
         };
-        // A daemon that is down or frozen reports it the next time.
+        // A daemon that is down reports the values the next time.
         let Ok(Ok(page)) = page else { continue };
         sample.claims.add(&meters.histogram(name, "sched_claim_seconds", &page.body));
         sample.lateness.add(&meters.histogram(name, "sched_fire_lateness_seconds", &page.body));
@@ -162,8 +150,7 @@ async fn look(victims: &Victims, meters: &mut Meters) -> Sample {
     sample
 }
 
-/// Resident memory and open files of a process; `None` where the kernel does not report them (only
-/// Linux does) or the process has ended.
+/// Resident memory and open files; `None` if the process has ended, or on systems other than Linux.
 fn process(pid: i32) -> Option<(f64, f64)> {
     let folder = Path::new("/proc").join(pid.to_string());
     let status = fs::read_to_string(folder.join("status")).ok()?;
@@ -189,7 +176,6 @@ impl Sample {
     }
 }
 
-/// The figures as CSV, a line for each sample.
 #[derive(Debug)]
 struct Csv {
     file: File,
@@ -217,7 +203,7 @@ impl Csv {
     }
 }
 
-/// Every sample has the same columns, even when a part was down.
+/// The same columns for every sample, even when a part was down.
 fn cells(sample: &Sample) -> Vec<(String, f64)> {
     let mut cells = vec![
         ("seconds".to_owned(), sample.seconds),

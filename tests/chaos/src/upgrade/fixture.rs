@@ -1,5 +1,5 @@
-//! A database of the previous release: the release runs for some seconds, and its database is
-//! dumped as SQL, so that later releases can be tested on it.
+//! A database of the previous release, dumped as SQL after some seconds of work, for tests of later
+//! releases.
 //!
 //! Names of the machine are replaced. Jobs run shell commands, so that the dump contains no paths
 //! of a build.
@@ -24,19 +24,18 @@ use crate::plan::Kind;
 use crate::setup;
 use crate::timeline::Lines;
 
-/// Time limit for jobs to create rows of each kind.
+/// Time limit for rows of each kind.
 const LIMIT: Duration = Duration::from_secs(90);
-/// The required rows before the dump.
 const ENOUGH: &str =
     "SELECT (SELECT count(*) FROM job_execution_log) >= 25 AND (SELECT count(*) FROM dead_letters) >= 2
     AND (SELECT count(*) FROM skipped_fires WHERE reason IN ('overlap', 'paused_job', 'calendar')) >= 3
     AND (SELECT count(*) FROM job_dispatch WHERE triggered_by = 'dependency') >= 2";
-/// Replacement for this machine's host name in the dump.
+/// Replacement for this machine's host name.
 const HOST: &str = "host-1";
-/// The master key of the fixture's secret; test data, as the secret is.
+/// The master key of the fixture's secret; both are test data.
 const KEY: &str = "keys";
 
-/// Runs the release in `old` on an empty database, and dumps the database to `file`.
+/// Runs the release in `old` on an empty database, and dumps it to `file`.
 pub(super) async fn write(place: &Arc<Place>, old: &Path, file: &Path) -> anyhow::Result<()> {
     super::migrate(&program_in(old, "schedctl")?, place).await?;
     let keys = place.file(KEY);
@@ -70,7 +69,6 @@ pub(super) async fn write(place: &Arc<Place>, old: &Path, file: &Path) -> anyhow
     Ok(())
 }
 
-/// Sends requests of every kind.
 async fn use_it(api: SocketAddr) -> anyhow::Result<()> {
     let manifest = json!({
         "calendars": [{"name": "never", "timezone": "UTC", "weekly": [{"days": ["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"], "from": "00:00", "until": "23:59"}]}],
@@ -113,7 +111,6 @@ async fn use_it(api: SocketAddr) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Retries one dead letter and closes another.
 async fn run_again(api: SocketAddr) -> anyhow::Result<()> {
     let page = http::get(api, "/api/v1/dead-letters?limit=2").await?.json();
     for (number, how) in ["retry", "discard"].into_iter().enumerate() {
@@ -135,7 +132,6 @@ fn every(name: &str, seconds: u64, function: &str) -> Value {
            "retry_policy": {"max_attempts": 2, "backoff_seconds": 1}})
 }
 
-/// Number of rows of each table.
 async fn counts(sql: &test_support::Client) -> anyhow::Result<BTreeMap<String, i64>> {
     let tables = "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')";
     let mut counts = BTreeMap::new();
@@ -155,7 +151,7 @@ async fn dump(place: &Arc<Place>, file: &Path) -> anyhow::Result<()> {
     let dump = String::from_utf8(output.stdout)?;
     let hostname = fs::read_to_string("/proc/sys/kernel/hostname")?;
     let is_told = |line: &&str| {
-        // Lines that a newer pg_dump writes for psql, and lines that differ in each dump.
+        // Lines for psql from a newer pg_dump, and lines that differ in each dump.
         !line.starts_with('\\') && !line.starts_with("-- Dumped") && !line.is_empty() && *line != "--"
     };
     let lines: Vec<String> =

@@ -1,29 +1,24 @@
-//! Each guard is taken away from the real programs, and what it prevents is provoked: with it the checker finds nothing, without it
-//! the right thing. A checker that cannot fail proves nothing.
+//! Each guard is removed from the real programs, and the fault that it prevents is provoked. With
+//! the guard the checker finds nothing; without it, the expected violation.
 //!
-//! Only programs that are built with the feature `broken-fences` can do without a guard, so these run under `scripts/break-it` alone.
-//! Each provocation is made to hit: by locks that this test holds, a network that it stops, or a process that it freezes.
+//! Only programs with the feature `broken-fences` can work without a guard, so `scripts/break-it`
+//! runs these tests. Locks, a stopped network or a frozen process make each provocation certain.
 
 mod leaders;
 mod workers;
 
-/// What is expected of one fence.
 struct Case<'a> {
-    /// Its name.
     fence: &'a str,
-    /// In words, what was done.
     provoked_by: &'a str,
-    /// How one of the findings without it begins.
+    /// Prefix of a finding without the fence.
     finding: &'a str,
 }
 
 impl Case<'_> {
-    /// With the fence, nothing may have been found.
     fn holds(&self, found: &[String]) {
         assert!(found.is_empty(), "{} stands, and still: {found:#?}", self.fence);
     }
 
-    /// Without it, the right thing must have been.
     fn is_found(&self, found: &[String]) {
         let finding = found.iter().find(|found| found.starts_with(self.finding));
         let Some(finding) = finding else {

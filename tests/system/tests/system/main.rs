@@ -1,4 +1,4 @@
-//! The real programs, together, with and without faults. Each test asserts what the tables and the API say afterwards.
+//! The real programs together, with and without faults.
 
 #![expect(
     clippy::unwrap_used,

@@ -91,10 +91,10 @@ impl Condition {
                 return Err(ApiError::OtherTag { kind, found: found.to_owned() });
             }
             (Self::Exists | Self::Tag(_), None) => {
-                format!("there is no such {kind}, and If-Match asks for one")
+                format!("there is no such {kind}, and If-Match requires one")
             }
             (Self::Absent, Some(_)) => {
-                format!("there is such a {kind} already, and If-None-Match asks for none")
+                format!("the {kind} exists already, and If-None-Match requires that it does not")
             }
         };
         Err(ApiError::Precondition(message))

@@ -49,7 +49,7 @@ fn parse<T: DeserializeOwned>(query: &str) -> Result<T, ApiError> {
     }
     let mut seen = HashSet::new();
     if let Some((name, _)) = pairs().find(|(name, _)| !seen.insert(name.clone())) {
-        return Err(ApiError::parameter(&name, "stands twice"));
+        return Err(ApiError::parameter(&name, "occurs twice"));
     }
     let source = serde_urlencoded::Deserializer::new(pairs());
     serde_path_to_error::deserialize(source).map_err(|error| {

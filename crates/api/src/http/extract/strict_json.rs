@@ -105,7 +105,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
             if map.contains_key(&key) {
-                return Err(A::Error::custom(format_args!("the key {key:?} stands twice in one object")));
+                return Err(A::Error::custom(format_args!("the key {key:?} occurs twice in one object")));
             }
             let Strict(value) = entries.next_value()?;
             map.insert(key, value);
@@ -129,7 +129,7 @@ mod tests {
     fn a_key_that_stands_twice_is_refused_at_any_depth() {
         for text in [r#"{"a":1,"a":1}"#, r#"{"x":[{"a":1,"b":2,"a":3}]}"#] {
             let ApiError::Malformed(message) = parse(text.as_bytes()).unwrap_err() else { panic!("{text}") };
-            assert!(message.contains("\"a\" stands twice") && message.contains("line 1"), "{message}");
+            assert!(message.contains("\"a\" occurs twice") && message.contains("line 1"), "{message}");
         }
     }
 

@@ -68,7 +68,7 @@ impl Known {
 
 #[derive(Debug, thiserror::Error)]
 enum FetchError {
-    #[error("the issuer cannot be asked")]
+    #[error("the issuer cannot be reached")]
     Request(#[from] reqwest::Error),
     #[error("the issuer answers with status {0}")]
     Status(u16),

@@ -48,7 +48,7 @@ pub(in crate::identity) async fn look_up(
         // One error for both cases: a holder of a token must not learn which tenants and users
         // exist.
         ApiError::Unauthenticated(Some(
-            "whom the token names is no active member of the tenant it names".to_owned(),
+            "the user of the token is not an active member of its tenant".to_owned(),
         ))
     })?;
     let permissions = permissions(&found, &subject);

@@ -269,12 +269,12 @@ fn past() -> ApiError {
 }
 
 fn over() -> ApiError {
-    let message = "the key is revoked or has expired, and stays so; make a new one".to_owned();
+    let message = "the key is revoked or has expired, which cannot be undone; create a new key".to_owned();
     ApiError::Refused(vec![FieldError { reason: Reason::Inactive, pointer: String::new(), message }])
 }
 
 fn wider(scope: Permission) -> ApiError {
-    let message = format!("the key does not have {scope} and never comes to do more; make a new one");
+    let message = format!("the key does not have {scope} and a key never gains scopes; create a new key");
     ApiError::Refused(vec![FieldError::invalid("/scopes", message)])
 }
 

@@ -192,7 +192,7 @@ impl SessionStart<'_> {
         let made = sessions::create(conn, new).await.map_err(|error| match error.constraint() {
             // The membership ended after it was read.
             Some("sessions_membership_fkey") => {
-                ApiError::SignInFailed("you are no member of the tenant any more")
+                ApiError::SignInFailed("you are not a member of the tenant any more")
             }
             _ => error.into(),
         })?;

@@ -189,7 +189,9 @@ pub(crate) async fn delete(call: Call, email: web::Path<String>) -> Result<HttpR
             let deleted = deleted.ok_or_else(|| no_such("user", &email))?;
             condition.check("user", Some(&version_of(deleted.updated_at).to_string()))?;
             if own == Some(deleted.id) {
-                let message = "this is who asks; have another operator of the installation do it".to_owned();
+                let message =
+                    "you cannot do this to your own account; another operator of the installation can"
+                        .to_owned();
                 let pointer = String::new();
                 return Err(ApiError::Refused(vec![FieldError { reason: Reason::InUse, pointer, message }]));
             }

@@ -413,8 +413,9 @@ impl Work<'_> {
     fn refused(&self, error: SaveError) -> ApiError {
         let at = self.at.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let concurrent = |what: &str| {
-            let message =
-                format!("{what} of this name was made by another request at the same moment; send it again");
+            let message = format!(
+                "another request created {what} of this name at the same moment; send the request again"
+            );
             let pointer = format!("{at}/name");
             ApiError::Refused(vec![FieldError { reason: Reason::Concurrent, pointer, message }])
         };

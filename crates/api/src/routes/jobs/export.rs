@@ -71,7 +71,7 @@ pub(crate) async fn export(
     let bytes = serde_json::to_vec(&manifest).map_err(ApiError::Unwritten)?.len();
     if items > MOST_ITEMS || bytes > MAX_BODY_BYTES {
         let message = format!(
-            "is needed: this is more than the {MOST_ITEMS} items, or {MAX_BODY_BYTES} bytes, that can be applied at once; ask for the jobs of one project, or of a \
+            "is needed: this is more than the {MOST_ITEMS} items, or {MAX_BODY_BYTES} bytes, that can be applied at once; request the jobs of one project, or of a \
              name_prefix, with what they name, and for the rest without_jobs"
         );
         return Err(ApiError::parameter("project", message));

@@ -53,7 +53,7 @@ pub(crate) async fn version(
 ) -> Answer<JobVersion> {
     let (tenant, (job, text)) = (identity.tenant(), path.into_inner());
     let number: i64 =
-        text.parse().map_err(|error| ApiError::parameter("version", format!("is no number: {error}")))?;
+        text.parse().map_err(|error| ApiError::parameter("version", format!("is not a number: {error}")))?;
     let found = state
         .read(&identity, "show_job_version", async |conn: &mut Conn| {
             let id = find(conn, tenant, &job).await?;

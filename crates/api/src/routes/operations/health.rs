@@ -67,7 +67,7 @@ pub(crate) async fn metrics(
     match counted {
         // A client that chose no range has nothing to correct, and tries again.
         Err(ApiError::Busy(_)) if query.hours.is_some_and(|hours| hours > 1) => {
-            let message = format!("of {hours} hours there is too much to count at once; ask for fewer");
+            let message = format!("there is too much to count within {hours} hours; request fewer hours");
             Err(ApiError::parameter("hours", message))
         }
         counted => Ok(web::Json(counted?)),

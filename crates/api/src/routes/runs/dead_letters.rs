@@ -198,7 +198,7 @@ fn command(body: Body) -> Result<DeadLettersCommand, ApiError> {
         &command.until,
     ];
     let message = match (filters.iter().any(|filter| filter.is_some()), command.all) {
-        (false, false) => "must be true when no filter says which dead letters are meant",
+        (false, false) => "must be true when no filter selects dead letters",
         (true, true) => "must not be given beside a filter",
         (true, false) | (false, true) => return Ok(command),
     };

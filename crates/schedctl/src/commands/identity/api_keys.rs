@@ -71,7 +71,7 @@ pub(crate) struct CreateArgs {
     /// Expiry, such as 2027-01-31T00:00:00Z; default: never
     #[arg(long, value_name = "TIME", value_parser = instant)]
     expires_at: Option<DateTime<Utc>>,
-    /// Create a key of the tenant, which survives the user who creates it; requires --scope
+    /// Create a key of the tenant, which survives the user that creates it; requires --scope
     #[arg(long, requires = "scopes")]
     of_tenant: bool,
     /// File for the key, with access only for its owner; the key is not printed then

@@ -22,7 +22,7 @@ pub(crate) enum TenantsCommand {
         /// Display name; default: the slug
         #[arg(long, value_name = "TEXT")]
         name: Option<String>,
-        /// E-mail address of a user who becomes its first owner
+        /// E-mail address of the user that becomes its first owner
         #[arg(long, value_name = "EMAIL")]
         owner: Option<String>,
         #[command(flatten)]

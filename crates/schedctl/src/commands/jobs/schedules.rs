@@ -135,7 +135,7 @@ fn stream(settings: &question::Settings) -> CommandResult {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a person asks about schedules that nobody runs; only their default instant comes from here"
+    reason = "a user previews schedules that no daemon runs; only their default instant comes from here"
 )]
 fn present() -> DateTime<Utc> {
     Utc::now()

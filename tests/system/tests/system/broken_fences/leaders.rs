@@ -1,4 +1,5 @@
-//! Guards of the leader: the key of fires, the fence of the term, the compare-and-set of the cursor, the trust in the lease.
+//! Guards of the leader: the key of fires, the fence of the term, the compare-and-set of the
+//! cursor, the trust in the lease.
 
 use serde_json::{Value, json};
 use system_tests::{Installation, PATIENCE, every, shell_jobs};
@@ -8,20 +9,19 @@ use super::Case;
 
 const COMPLETED: &str = "SELECT count(*) FROM job_execution_log WHERE status = 'COMPLETED'";
 
-/// A session of a scheduler waits to insert dispatches: it is in the middle of a tick.
+/// A scheduler is in the middle of a tick: it waits to insert dispatches.
 const IN_TICK: &str = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'sched-scheduler'
     AND wait_event_type = 'Lock' AND query LIKE '%INSERT INTO job_dispatch%'";
 
-/// For a tick that waits for longer than leases last.
+/// For a tick that waits longer than leases last.
 const PATIENT: (&str, &str) = ("DATABASE_LOCK_TIMEOUT", "20s");
 
-/// Jobs that fire every second.
 fn pulses(count: usize) -> Value {
     let jobs: Vec<Value> = (0..count).map(|n| every(&format!("job-{n}"), 1)).collect();
     shell_jobs("true", &jobs)
 }
 
-/// The cursor of a job is set back behind its last fire, as a careless restore would.
+/// Sets the cursor of a job behind its last fire, as a careless restore would.
 async fn set_back(is_key_dropped: bool) -> Vec<String> {
     let system = Installation::with(1, 1).await;
     let job = json!({"name": "a", "job_type": "interval", "schedule_config": {"seconds": 1}, "overlap_policy": "allow",
@@ -29,7 +29,7 @@ async fn set_back(is_key_dropped: bool) -> Vec<String> {
     system.apply(&shell_jobs("true", &[job])).await;
     system.wait_count("fires", COMPLETED, 3).await;
     if is_key_dropped {
-        // Fires have no trigger_id, and NULL is distinct from NULL in this one: a key that refuses nothing.
+        // Fires have no trigger_id, and NULLs are distinct: this key rejects nothing.
         system
             .execute(
                 "ALTER TABLE job_dispatch DROP CONSTRAINT job_dispatch_job_id_scheduled_for_key;
@@ -46,7 +46,7 @@ async fn set_back(is_key_dropped: bool) -> Vec<String> {
     let before = system.count(COMPLETED).await;
     system.wait_count("fires go on", COMPLETED, before + 3).await;
     let broken = system.broken_invariants().await;
-    // The last link of the ledger was made by hand here.
+    // The test itself wrote the last link of the ledger.
     broken.into_iter().filter(|found| !found.starts_with("2: the ledger")).collect()
 }
 
@@ -62,7 +62,7 @@ async fn unique_key() {
     case.is_found(&set_back(true).await);
 }
 
-/// A leader freezes in the middle of its tick for longer than its lease, then wakes and commits.
+/// A leader freezes in its tick for longer than its lease, then wakes and commits.
 async fn commit_late(broken: &str) -> Vec<String> {
     let mut system = Installation::with(0, 1).await;
     system.apply(&pulses(10)).await;
@@ -75,7 +75,8 @@ async fn commit_late(broken: &str) -> Vec<String> {
     blocker.batch_execute("BEGIN; LOCK TABLE job_dispatch IN SHARE ROW EXCLUSIVE MODE").await.unwrap();
     system.wait_count("the leader to be inside its tick", IN_TICK, 1).await;
     system.schedulers[first].pause();
-    // With the fence nobody takes over while the tick lasts; without, somebody does as soon as the lease is over.
+    // With the fence no scheduler takes over during the tick; without it, one does when the lease
+    // is over.
     let over = format!(
         "SELECT greatest((SELECT count(*) FROM leader_terms WHERE term > {term}),
             (SELECT count(*) FROM scheduler_instances WHERE is_leader AND last_heartbeat < clock_timestamp() - interval '4 seconds'))"
@@ -101,14 +102,15 @@ async fn leader_term() {
     case.is_found(&commit_late("leader_term").await);
 }
 
-/// While the leader is between reading a cursor and moving it, another leader decides about the same fires. The lock of the row,
-/// which would keep it from that, is taken away in any case: the compare-and-set is what is left.
+/// Between a leader's read and write of a cursor, another leader decides about the same fires. The
+/// row lock that would prevent this is removed in both cases, so that only the compare-and-set
+/// remains.
 async fn decide_in_between(broken: &str) -> Vec<String> {
     let mut system = Installation::with(0, 0).await;
     system.apply(&pulses(1)).await;
     system.start_scheduler(&[("SCHED_BREAK", broken), PATIENT, ("LEADER_LEASE", "10s")]).await;
     system.wait_count("a fire", "SELECT count(*) FROM scheduled_jobs WHERE fired_count > 0", 1).await;
-    // Nothing overlaps with a dispatch that nobody runs, and the skips below have their reason.
+    // No fire overlaps, because no worker runs, and the skips below have their reason.
     let settings =
         "overlap_policy = 'allow', max_instances = 1000, misfire_policy = 'skip', misfire_grace_seconds = 1";
     system.execute(&format!("UPDATE scheduled_jobs SET {settings}")).await;
@@ -117,7 +119,7 @@ async fn decide_in_between(broken: &str) -> Vec<String> {
     system.wait_count("the leader to be inside its tick", IN_TICK, 1).await;
     let late = "SELECT (next_run_at < clock_timestamp() - interval '3 seconds')::integer FROM scheduled_jobs";
     system.wait_count("three more fires to be due", late, 1).await;
-    // What a tick would write that skips three fires.
+    // The writes of a tick that skips three fires.
     other
         .batch_execute(
             "INSERT INTO skipped_fires (tenant_id, job_id, first_fire_at, last_fire_at, fire_count, reason, follows)
@@ -145,7 +147,8 @@ async fn cursor_cas() {
     case.is_found(&decide_in_between("cursor_lock,cursor_cas").await);
 }
 
-/// The network of the leader is stuck for longer than its lease. The database holds one leader; who believes to be one is asked.
+/// The network of the leader is stuck for longer than its lease. The database holds one leader; the
+/// schedulers report their own belief.
 async fn lose_the_network(broken: &str) -> Vec<String> {
     let mut system = Installation::with(0, 1).await;
     system.apply(&pulses(5)).await;

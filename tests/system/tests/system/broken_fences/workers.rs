@@ -1,5 +1,5 @@
-//! Guards of the worker: the status that a claim tests again, the token of what an attempt writes, the end of work whose
-//! lease is lost, and of work whose time is up.
+//! Guards of the worker: the status check of a claim, the token of an attempt's writes, the end of
+//! work after a lost lease, and the end of work at its time-out.
 
 use serde_json::json;
 use system_tests::{Effects, Frozen, Installation, PATIENCE, manual, retried, shell_jobs};
@@ -12,7 +12,8 @@ const LOST: &str = "SELECT count(*) FROM job_execution_log WHERE status = 'LOST'
 const REFUSED: &str = "results rejected because their claims were taken away";
 const KILLED: &str = "killed attempt";
 
-/// Waits until one of two workers has ended what it has lost: by itself, and reported in vain; or because a heartbeat told it.
+/// Waits until one of two workers has ended its lost work: by itself with a rejected report, or
+/// after a heartbeat.
 async fn loser_ended(system: &Installation) {
     wait_for("one of them to be refused or killed", PATIENCE, async || {
         let logs = [system.workers[0].stderr(), system.workers[1].stderr()];
@@ -22,8 +23,8 @@ async fn loser_ended(system: &Installation) {
     .await;
 }
 
-/// Two workers claim the same dispatch at the same time: both have picked it before either writes. The lock that would make one of
-/// them skip it is taken away in any case: the status that is tested again is what is left.
+/// Two workers claim the same dispatch: both select it before either writes. The lock that would
+/// make one skip it is removed in both cases, so that only the status check remains.
 async fn claim_at_once(broken: &str) -> Vec<String> {
     let mut system = Installation::with(1, 0).await;
     let effects = Effects::new();
@@ -47,7 +48,7 @@ async fn claim_at_once(broken: &str) -> Vec<String> {
     system.wait_count("two claims of one dispatch", both, 2).await;
     holder.batch_execute("ROLLBACK").await.unwrap();
     system.wait_count("the run", COMPLETED, 1).await;
-    // Without the guard there are two.
+    // Two without the guard.
     let claims = usize::try_from(system.count("SELECT sum(attempt) FROM job_dispatch").await).unwrap();
     effects.wait("begin", claims).await;
     if claims > 1 {
@@ -68,7 +69,8 @@ async fn claim_status() {
     case.is_found(&claim_at_once("claim_lock,claim_status").await);
 }
 
-/// Two workers claim from a queue in which one may run: each is held in the middle of its claim until the other has come.
+/// Two workers claim from a queue with a limit of one: each is held in its claim until the other
+/// has come.
 async fn claim_under_a_limit(broken: &str) -> Vec<String> {
     let mut system = Installation::with(1, 0).await;
     let effects = Effects::new();
@@ -79,7 +81,7 @@ async fn claim_under_a_limit(broken: &str) -> Vec<String> {
                                updated_at = clock_timestamp()",
         )
         .await;
-    // Whoever claims first makes it, and the others wait for them that once.
+    // The first claim inserts this row, and other claims would wait for it.
     system.execute("INSERT INTO queue_usage (tenant_id, queue) SELECT tenant_id, name FROM queues").await;
     let eager = [
         ("SCHED_BREAK", broken),
@@ -94,7 +96,8 @@ async fn claim_under_a_limit(broken: &str) -> Vec<String> {
     system.trigger("one").await;
     system.trigger("other").await;
     let holder = system.database.client().await;
-    // What a claim locks first, and without the guard writes last, for the rate, when it has counted what runs.
+    // The first lock of a claim. Without the guard it is the last write, for the rate, after the
+    // count of running dispatches.
     holder.batch_execute("BEGIN; SELECT FROM queue_usage FOR UPDATE").await.unwrap();
     system.execute("UPDATE queues SET is_paused = false").await;
     let held = if broken.is_empty() {
@@ -124,8 +127,8 @@ async fn limit_lock() {
     case.is_found(&claim_under_a_limit("limit_lock").await);
 }
 
-/// The network of a worker is stuck when its work ends, and fair again when another runs the second attempt: the result of the first
-/// comes late.
+/// The network of a worker is stuck when its work ends, and works again during the second attempt:
+/// the first result comes late.
 async fn report_late(broken: &str) -> Vec<String> {
     let mut system = Installation::with(1, 0).await;
     let effects = Effects::new();
@@ -153,14 +156,15 @@ async fn claim_token() {
     let case = Case {
         fence: "claim_token",
         provoked_by: "a worker whose network is stuck when its work ends, and fair during the next attempt",
-        // The result of the first is taken for the second's, which goes on.
+        // The first result is taken for that of the second attempt, which continues.
         finding: "effects: an attempt is COMPLETED without a complete effect",
     };
     case.holds(&report_late("").await);
     case.is_found(&report_late("claim_token").await);
 }
 
-/// A worker is frozen past its lease, while its child goes on, and wakes when another has taken over.
+/// A worker is frozen past its lease while its child continues, and wakes during the second attempt
+/// on another worker.
 async fn freeze_past_the_lease(broken: &str) -> Vec<String> {
     let mut system = Installation::with(1, 0).await;
     let effects = Effects::new();
@@ -196,7 +200,7 @@ async fn worker_lease() {
     case.is_found(&freeze_past_the_lease("worker_lease").await);
 }
 
-/// The network of a worker is stuck past its lease while its work goes on.
+/// The network of a worker is stuck past its lease while its work continues.
 async fn work_without_a_network(broken: &str) -> Vec<String> {
     let mut system = Installation::with(1, 0).await;
     let effects = Effects::new();
@@ -227,7 +231,7 @@ async fn trust_window_of_a_worker() {
 
 const OVER: &str = "SELECT count(*) FROM job_dispatch WHERE completed_at IS NOT NULL";
 
-/// A program would take twelve seconds and is given one, and one more of grace.
+/// A program takes twelve seconds, with a time-out of one second and a grace of one more.
 async fn run_past_its_time(broken: &str, prepare: &str) -> Vec<String> {
     let mut system = Installation::with(1, 0).await;
     let effects = Effects::new();

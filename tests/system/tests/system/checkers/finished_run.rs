@@ -1,6 +1,7 @@
-//! The checker of a whole run can fail: for each of its invariants something is done to a sound run, and has to be found.
+//! The checker of a whole run can fail: each invariant is broken in a sound run, and the checker
+//! must report it.
 //!
-//! In place of the oracle and of the clients stands what the run itself says, so that it is sound at first.
+//! The data of the run itself replaces the oracle and the clients, so that it is sound at first.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,7 @@ use serde_json::json;
 use system_tests::{Installation, PATIENCE, every, shell_jobs};
 use test_support::{OwnServer, wait_for};
 
-/// What the oracle, the clients and the timeline would say of the run.
+/// The data of the oracle, the clients and the timeline.
 const SOUND: &str = "
     INSERT INTO run.fires SELECT job_id, scheduled_for, 1, false FROM job_dispatch WHERE trigger_id IS NULL
         UNION SELECT s.job_id, f.at, 1, false FROM skipped_fires s
@@ -16,7 +17,8 @@ const SOUND: &str = "
         UNION SELECT id, next_run_at, 1, false FROM scheduled_jobs WHERE scope = 'project' AND next_run_at IS NOT NULL;
     INSERT INTO run.quiet SELECT min(next_run_at) FROM scheduled_jobs WHERE scope = 'project'";
 
-/// An invariant, by the beginning of its name, and what breaks it; `{d}` is a dispatch, `{j}` its job.
+/// An invariant, by the beginning of its name, and a statement that breaks it; `{d}` is a dispatch,
+/// `{j}` its job.
 const DAMAGES: &[(&str, &str)] = &[
     ("2: every fire time of the oracle has exactly", "INSERT INTO run.fires SELECT job_id, scheduled_for + interval '1 ms' FROM job_dispatch WHERE id = '{d}'"),
     ("2: every dispatch of a schedule has a fire time", "DELETE FROM run.fires WHERE (job_id, at) = (SELECT job_id, scheduled_for FROM job_dispatch WHERE id = '{d}')"),
@@ -36,7 +38,7 @@ const DAMAGES: &[(&str, &str)] = &[
         "10: a job is disabled only",
         "UPDATE scheduled_jobs SET is_enabled = false WHERE id = '{j}'; UPDATE scheduled_jobs SET is_enabled = true WHERE id = '{j}'",
     ),
-    // Somebody asked for a version, which says nothing of it.
+    // A request changed the version, which does not explain the disabling.
     ("10: a job is disabled only", "UPDATE scheduled_jobs SET is_enabled = false, version = version + 1 WHERE id = '{j}'"),
     (
         "8: attempts that ran at the end of the faults",
@@ -61,7 +63,7 @@ const DAMAGES: &[(&str, &str)] = &[
     ("11: every run that an answer calls cancelled", "INSERT INTO run.answers (action, id, state) VALUES ('cancel', '{d}', 'cancelled')"),
     ("11: every retried dead letter names", "INSERT INTO run.answers (action, status, id, target) VALUES ('retry', 202, gen_random_uuid(), '{d}')"),
     ("12: no answer contains data", "INSERT INTO run.answers (action, status, state, is_foreign) VALUES ('peek', 200, 'items', true)"),
-    // That it may not be seen tells that it is there.
+    // The status 403 reveals that the resource exists.
     ("12: no answer contains data", "INSERT INTO run.answers (action, status, state, is_foreign) VALUES ('peek', 403, 'foreign', false)"),
     ("12: dispatches, attempts and skips", "UPDATE job_execution_log SET tenant_id = gen_random_uuid() WHERE dispatch_id = '{d}'"),
     (
@@ -69,7 +71,7 @@ const DAMAGES: &[(&str, &str)] = &[
         "INSERT INTO run.answers (at, action, target, state, is_foreign) VALUES (now(), 'roles', '[1, 2]', 'scheduler-0,scheduler-1', true)",
     ),
     ("8: attempts are lost only", "{lost}"),
-    // Another worker was killed, this one was long before, and a clock is no cause.
+    // Another worker was killed, this one was killed long before, and a clock is no cause.
     ("8: attempts are lost only", "{lost}; {fault}'kill', 'worker-1', l.started_at, l.started_at FROM run.lost l"),
     ("8: attempts are lost only", "{lost}; {fault}'kill', 'worker-0', l.started_at - interval '1 minute', l.started_at - interval '50 seconds' FROM run.lost l"),
     ("8: attempts are lost only", "{lost}; {fault}'clock', 'worker-0', l.started_at, l.started_at FROM run.lost l"),
@@ -86,7 +88,7 @@ const DAMAGES: &[(&str, &str)] = &[
     ("events: the stream continues", "INSERT INTO run.stream (message) VALUES ('reset')"),
 ];
 
-/// What breaks nothing: attempts that were lost for a reason.
+/// Attempts that were lost for a valid reason.
 const NO_DAMAGES: &[&str] = &[
     "{lost}; {fault}'kill', 'worker-0', l.completed_at, l.completed_at + interval '1 second' FROM run.lost l",
     "{lost}; {fault}'crash', 'postgres', l.started_at - interval '9 seconds', l.started_at - interval '8 seconds' FROM run.lost l",
@@ -98,7 +100,7 @@ const LOST: &str = "UPDATE job_execution_log SET status = 'LOST' WHERE dispatch_
     SELECT 'start', 'worker-0', l.started_at - interval '1 hour', l.started_at - interval '1 hour', l.process_id FROM run.lost l";
 const FAULT: &str = "INSERT INTO run.faults (kind, target, began, ended) SELECT ";
 
-/// Each damage is done in a transaction that is rolled back, so the next one finds a sound run again.
+/// Each damage is rolled back, so the next one finds a sound run.
 #[tokio::test(flavor = "multi_thread")]
 async fn checks_of_a_finished_run_can_fail_each_of_them() {
     let mut system = Installation::with(1, 1).await;
@@ -149,8 +151,9 @@ async fn checks_of_a_finished_run_can_fail_each_of_them() {
     assert!(never.is_empty(), "nothing shows that these checks can fail: {never:#?}");
 }
 
-/// A skip is held against the switches that a tick could see: one that was committed while it ran may have been seen or not, whenever it was written; one
-/// that was committed a second before it began was seen.
+/// A skip is checked against the switches that its tick could see. A switch committed during the
+/// tick may have been seen or not, whenever it was written. A switch committed a second before the
+/// tick was seen.
 #[tokio::test(flavor = "multi_thread")]
 async fn checks_of_skips_excuse_a_switch_for_a_second_after_its_commit_and_no_longer() {
     let mut server = OwnServer::start().await;
@@ -175,7 +178,7 @@ async fn checks_of_skips_excuse_a_switch_for_a_second_after_its_commit_and_no_lo
     let written_now = format!("SELECT witness.may_be_new(xmin, now())::integer {latest}");
     assert_eq!(system.count(&written_now).await, 0, "what counts is the commit");
 
-    // Where nobody notes commits, the instant at which it was written has to do.
+    // Without commit timestamps, the time of the write counts.
     let system = Installation::new().await;
     for (age, is_excused) in [("1 second", 1), ("1001 milliseconds", 0)] {
         let asked = format!("SELECT witness.may_be_new('3', now() - interval '{age}')::integer");

@@ -1,7 +1,8 @@
-//! The checker of the invariants can fail: what the product prevents is done behind its back, and has to be found.
+//! The checker of the invariants can fail: each invariant is broken behind the product's back, and
+//! the checker must report it.
 //!
-//! A check that passes on everything proves nothing. So guards are taken away beneath the running programs where SQL can do it,
-//! and for each invariant there is at least one row that breaks it.
+//! Where SQL can do it, guards are removed beneath the running programs. Each invariant has at
+//! least one row that breaks it.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +15,8 @@ fn is_among(name: &str, broken: &[String]) -> bool {
     broken.iter().any(|found| found.starts_with(name))
 }
 
-/// Without the fence and the election there are two leaders at once. The checker finds their terms, and nothing else: the unique key
-/// and the compare-and-set keep every fire single even then.
+/// Without the fence and the election there are two leaders at once. The checker finds only their
+/// terms: the unique key and the compare-and-set still keep every fire single.
 #[tokio::test(flavor = "multi_thread")]
 async fn failover_without_a_fence_is_found_and_still_doubles_no_fire() {
     let mut system = Installation::with(0, 1).await;
@@ -24,7 +25,8 @@ async fn failover_without_a_fence_is_found_and_still_doubles_no_fire() {
     system.execute("CREATE SCHEMA apart; CREATE TABLE apart.scheduler_instances (LIKE public.scheduler_instances INCLUDING ALL)").await;
     let one_by_one = ("SCHEDULER_BATCH_SIZE", "1");
     system.start_scheduler(&[one_by_one]).await;
-    // The second one sees a table of its own: no leader there but itself, and no fence that anybody else would wait for.
+    // The second scheduler sees a separate table: no other leader, and no fence for which another
+    // session would wait.
     let apart = format!("{}?options=-csearch_path%3Dapart,public", system.database.url());
     system.start_scheduler(&[one_by_one, ("DATABASE_URL", &apart)]).await;
     let busy = "SELECT count(*) FROM (SELECT term FROM job_dispatch GROUP BY term HAVING count(*) >= 20) t";
@@ -36,7 +38,8 @@ async fn failover_without_a_fence_is_found_and_still_doubles_no_fire() {
     assert!(others.is_empty(), "leadership is not what keeps fires single: {others:#?}");
 }
 
-/// With the unique key, a cursor that is set back does nothing; without it, fires are doubled and found.
+/// With the unique key, a cursor that is set back does nothing; without it, fires are doubled and
+/// found.
 #[tokio::test(flavor = "multi_thread")]
 async fn failover_without_the_unique_key_is_found() {
     const DOUBLED: &str = "3: no fire time twice";
@@ -53,7 +56,7 @@ async fn failover_without_the_unique_key_is_found() {
     let broken = system.broken_invariants().await;
     assert!(!is_among(DOUBLED, &broken), "the unique key did not hold: {broken:#?}");
 
-    // Fires have no trigger_id, and NULL is distinct from NULL in this one: a key that refuses nothing.
+    // Fires have no trigger_id, and NULLs are distinct: this key rejects nothing.
     system
         .execute(
             "ALTER TABLE job_dispatch DROP CONSTRAINT job_dispatch_job_id_scheduled_for_key;
@@ -67,9 +70,10 @@ async fn failover_without_the_unique_key_is_found() {
     assert!(is_among(DOUBLED, &broken), "{broken:#?}");
 }
 
-/// What is done to a sound history, and what is to be found then. `{d}` is a completed dispatch, `{j}` its job.
+/// Damages to a sound history, and the expected findings. `{d}` is a completed dispatch, `{j}` its
+/// job.
 const DAMAGES: &[(&str, &str)] = &[
-    // A deposed leader's write that nothing refused.
+    // The write of a deposed leader.
     (
         "1: no dispatch was committed after the end of its term",
         "INSERT INTO leader_terms (term, instance_id, hostname, pid, started_at, ended_at, end_reason)
@@ -113,7 +117,7 @@ const DAMAGES: &[(&str, &str)] = &[
         "INSERT INTO dead_letters (dispatch_id, tenant_id, job_id, queue, died_at)
          SELECT id, tenant_id, job_id, queue, now() FROM job_dispatch WHERE id = '{d}'",
     ),
-    // A blind write in place of the compare-and-set: it overtakes fires that nobody has dispatched.
+    // A blind write in place of the compare-and-set skips undispatched fires.
     (
         "2: every fire time up to settled_until",
         "UPDATE scheduled_jobs SET next_run_at = settled_until + interval '11 seconds', settled_until = settled_until + interval '10 seconds'
@@ -128,7 +132,8 @@ const DAMAGES: &[(&str, &str)] = &[
         "INSERT INTO skipped_fires (tenant_id, job_id, first_fire_at, last_fire_at, fire_count, reason)
          SELECT tenant_id, job_id, scheduled_for, scheduled_for, 1, 'misfire' FROM job_dispatch WHERE id = '{d}'",
     ),
-    // Skips whose reason was not true: nobody paused the job, nothing of it was open, it was not late, nothing is excluded, it goes on.
+    // Skips with a false reason: the job was not paused, had no open dispatch, was not late,
+    // excludes nothing, continues.
     ("2: the reason of every skip was true", "{skip}'paused_job'{end}"),
     ("2: the reason of every skip was true", "UPDATE scheduled_jobs SET max_instances = 50 WHERE id = '{j}'; {skip}'overlap'{end}"),
     ("2: the reason of every skip was true", "{skip}'misfire'{end}"),
@@ -145,7 +150,7 @@ const DAMAGES: &[(&str, &str)] = &[
     ),
     ("3: no claim token twice", "UPDATE job_execution_log SET claim_token = 1"),
     ("3: attempts are 1..n", "UPDATE job_execution_log SET attempt = 2 WHERE dispatch_id = '{d}'"),
-    // As many as the last number says, and yet a gap: 1, 1, 3.
+    // The count equals the last number, but there is a gap: 1, 1, 3.
     (
         "3: attempts are 1..n",
         "INSERT INTO job_execution_log SELECT (jsonb_populate_record(l, jsonb_build_object('id', gen_random_uuid(), 'attempt', n.n, 'claim_token', -n.n))).*
@@ -173,7 +178,7 @@ const DAMAGES: &[(&str, &str)] = &[
         "8: every running dispatch is named",
         "UPDATE job_dispatch SET status = 'IN_PROGRESS', completed_at = NULL WHERE id = '{d}'",
     ),
-    // It ran without a claim, and has ended since.
+    // It ran without a claim, and has ended.
     (
         "8: every running dispatch is named",
         "UPDATE job_dispatch SET status = 'IN_PROGRESS', completed_at = NULL WHERE id = '{d}';
@@ -213,18 +218,18 @@ const DAMAGES: &[(&str, &str)] = &[
     ("10: the cursor", "UPDATE scheduled_jobs SET next_run_at = NULL WHERE id = '{j}'"),
 ];
 
-/// Puts a dispatch's place in the books under a skip, for the reason that follows.
+/// Replaces a dispatch in the ledger by a skip, with the reason that follows.
 const SKIP: &str = "CREATE TEMPORARY TABLE gone ON COMMIT DROP AS SELECT tenant_id, job_id, clock_timestamp() - interval '1 second' AS at FROM job_dispatch
      WHERE id = '{d}';
      INSERT INTO skipped_fires (tenant_id, job_id, first_fire_at, last_fire_at, fire_count, reason) SELECT tenant_id, job_id, at, at, 1, ";
 
-/// Each damage is done in a transaction that is rolled back, so the next one finds a sound history again.
+/// Each damage is rolled back, so the next one finds a sound history.
 #[tokio::test(flavor = "multi_thread")]
 async fn failover_checks_can_fail_each_of_them() {
     let mut system = Installation::with(1, 1).await;
     system.apply(&shell_jobs("true", &[every("a", 1)])).await;
     system.wait_count("runs", COMPLETED, 5).await;
-    // Nothing may happen any more while the history is damaged and mended.
+    // No process may write during the damages.
     for mut process in system.schedulers.drain(..).chain(system.workers.drain(..)) {
         process.pause();
         process.kill9().await;
@@ -235,7 +240,7 @@ async fn failover_checks_can_fail_each_of_them() {
     let (dispatch, job): (String, String) = (row.get(0), row.get(1));
     let mut shown = BTreeSet::new();
     for (invariant, damage) in DAMAGES {
-        // What is written down when a transaction commits is written down at once.
+        // Constraints and triggers at commit are executed at once.
         let damage =
             damage.replace("{skip}", SKIP).replace("{end}", " FROM gone; SET CONSTRAINTS ALL IMMEDIATE");
         let damage = damage.replace("{d}", &dispatch).replace("{j}", &job);

@@ -1,4 +1,4 @@
-//! What people do about work that is there: stopping it, and running again what was given up.
+//! Commands on existing work: cancelling it, and retrying dead letters.
 
 use std::path::Path;
 
@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use system_tests::{Installation, PATIENCE, manual, shell_jobs};
 use test_support::wait_for;
 
-/// What was printed as JSON.
 #[track_caller]
 fn printed(finished: &test_support::Finished) -> Value {
     assert_eq!(finished.status.code(), Some(0), "{finished:?}");
@@ -15,12 +14,12 @@ fn printed(finished: &test_support::Finished) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_process_is_cancelled_from_the_command_line_with_all_its_children() {
-    // A lease and a poll interval that will not be what ends it.
+    // Neither the lease nor the poll interval may end it.
     let mut system = Installation::with(1, 0).await;
     system.start_worker(&[("WORKER_OFFLINE_THRESHOLD", "600s"), ("WORKER_HEARTBEAT_INTERVAL", "60s")]).await;
     let folder = tempfile::tempdir().unwrap();
     let pids = folder.path().join("pids");
-    // It does not hear the soft signal, so only the end of the grace ends it, with the child that it has.
+    // It ignores SIGTERM, so only the end of the grace ends it and its child.
     let command = format!(
         "trap '' TERM; sleep 600 & echo $$ $! > {0}.new; mv {0}.new {0}; wait; sleep 600",
         pids.display()
@@ -208,7 +207,7 @@ async fn files_are_rehearsed_applied_exported_and_pruned_from_the_command_line()
     );
     let unchanged = "SELECT count(*) FROM scheduled_jobs WHERE schedule_config->>'seconds' = '60'";
     assert_eq!((system.count(jobs).await, system.count(unchanged).await), (3, 1));
-    // The one that comes first by name cannot go before the other, which runs after it.
+    // The first by name cannot be removed before the other, which runs after it.
     let pruned = printed(&system.schedctl(&[&prune[..], &["--yes", "-o", "json"]].concat()).await);
     let names: Vec<_> = pruned["deleted"].as_array().unwrap().iter().map(|job| &job["name"]).collect();
     assert_eq!(names, ["late", "early"]);

@@ -1,4 +1,4 @@
-//! `schedctl dev`: a whole installation in one folder, which leaves no process behind.
+//! `schedctl dev`: a whole installation in one folder, without remaining processes.
 
 use std::path::Path;
 use std::time::Duration;
@@ -173,7 +173,6 @@ async fn a_queue_that_is_made_meanwhile_is_served_without_a_new_start() {
 async fn the_example_of_a_worker_with_its_own_functions_runs_its_jobs() {
     let folder = tempfile::tempdir().unwrap();
     let jobs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/examples/native.yaml");
-    // Beside the tests' folder, as all programs.
     let test = std::env::current_exe().unwrap();
     let worker = test.parent().and_then(Path::parent).unwrap().join("native-worker");
     let done = dev(folder.path()).arg("--worker-program").arg(worker).arg("--apply").arg(jobs).arg("--once");
@@ -185,7 +184,6 @@ async fn the_example_of_a_worker_with_its_own_functions_runs_its_jobs() {
     wait_until_gone(folder.path()).await;
 }
 
-/// The block of the README that shows the API with `curl`.
 fn curl_of_the_readme() -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
     let text = std::fs::read_to_string(file).unwrap();
@@ -213,8 +211,8 @@ async fn the_requests_of_the_readme_run_a_job_and_show_what_became_of_it() {
     let block = curl_of_the_readme();
     assert!(block.contains("http://127.0.0.1:8080/api/v1"), "{block}");
     let script = block.replace("http://127.0.0.1:8080", &url);
-    // As a whole and as it stands, so that what the first lines set is there for the others. The execution may end after the five seconds
-    // that the stream is followed; sent again, the lines do nothing twice.
+    // As a whole, so that the first lines set variables for the others. The execution may end after
+    // the five seconds of the stream; repeated lines have no second effect.
     wait_for("the lines of the README to show a run that succeeded", LIMIT, async || {
         let done = tokio::process::Command::new("bash")
             .args(["-u", "-c", &script])

@@ -1,4 +1,4 @@
-//! `schedctl migrate` on a database that has been used.
+//! `schedctl migrate` on a used database.
 
 use std::process::Command;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use test_support::{Process, server_program};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The schema as `pg_dump` writes it, without the lines that differ from run to run.
+/// The schema by `pg_dump`, without the lines that differ in each dump.
 fn schema_dump(url: &str) -> String {
     let pg_dump = server_program("pg_dump");
     let output = Command::new(pg_dump).args(["--schema-only", "--dbname", url]).output().unwrap();
@@ -20,7 +20,6 @@ fn schema_dump(url: &str) -> String {
         .join("\n")
 }
 
-/// Runs `schedctl migrate`.
 pub(crate) async fn migrate(url: &str, arguments: &[&str]) {
     let done = Process::program("schedctl")
         .arg("migrate")
@@ -40,7 +39,7 @@ async fn down_all_and_up_leave_the_same_schema_on_a_used_database() {
     for process in system.schedulers.iter_mut().chain(&mut system.workers).chain(&mut system.api) {
         process.stop_gracefully(LIMIT).await;
     }
-    // Triggers of the tests' own, which are not the schema's.
+    // These triggers belong to the tests.
     system.execute("DROP SCHEMA witness CASCADE").await;
     let url = system.database.url();
     let before = schema_dump(url);

@@ -1,4 +1,5 @@
-//! Notifications, from the command line to a server that is told: once for each failure, and once when it is over.
+//! Notifications, from the command line to the receiving server: one for each failure, and one when
+//! it is over.
 
 use scripted_http::{Request, Response, Server};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Secrets, from the command line into a program's environment, and into nothing else.
+//! Secrets reach the environment of a program from the command line, and nothing else.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use system_tests::Installation;
 use test_support::Process;
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// With characters that every encoding changes.
+/// Every encoding changes some of these characters.
 const CANARY: &str = "cänary/value+\"42\" &";
 
-/// An installation with a key file, of which every daemon logs all it can.
+/// An installation with a key file and the finest log level.
 async fn installation(folder: &Path) -> Installation {
     let keys = folder.join("keys");
     let made = Process::program("schedctl").args(["secrets", "keygen", "--file"]).arg(&keys).run(LIMIT).await;
@@ -44,7 +44,6 @@ fn function(command: &str, env: &Value) -> Value {
     })
 }
 
-/// Runs the job `job` to its end; gives its execution.
 async fn run(installation: &Installation) -> Value {
     let dispatch = installation.trigger("job").await;
     let ended = format!("SELECT count(*) FROM job_execution_log WHERE dispatch_id = '{dispatch}'");
@@ -81,7 +80,7 @@ async fn a_secret_reaches_its_program_and_appears_nowhere_else() {
     assert!(told.contains("out [secret token] out") && told.contains("err [secret token]"), "{told}");
     assert_eq!(execution["result"], json!({"token": ["[secret token]"]}), "{execution}");
 
-    // The rows are looked at as text and as JSON would write them, with what the daemons logged at the finest level.
+    // The rows are searched as text and as JSON, with the logs of the daemons.
     let escaped = CANARY.replace('"', "\\\"");
     let encoded: Vec<String> = [CANARY, &escaped]
         .iter()

@@ -1,4 +1,4 @@
-//! Starts that cannot succeed: each a clear message and its exit code.
+//! Starts that fail with a clear message and an exit code.
 
 use std::net::TcpListener;
 use std::time::Duration;

@@ -7,7 +7,7 @@ use test_support::Process;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The variables of an example, the commented ones included: each stands alone as `NAME=value`.
+/// The variables of an example, including commented ones: each stands alone as `NAME=value`.
 fn variables(daemon: &str) -> Vec<(String, String)> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../deploy/env/{daemon}.env"));
     let text = std::fs::read_to_string(file).unwrap();
@@ -40,7 +40,7 @@ async fn example_environments_list_every_variable_and_are_accepted() {
             );
         }
         let check = Process::program(&program).arg("--check-config");
-        // The last goes with another algorithm than the one of the example.
+        // The last requires another algorithm than that of the example.
         let files = ["SCHED_CONFIG", "DATABASE_CA_FILE", "JWT_SECRET_FILE"];
         let check = listed
             .iter()

@@ -1,4 +1,4 @@
-//! The daemons through a real pgbouncer: what works is shown to work, what does not is refused.
+//! The daemons through a real pgbouncer: supported modes work, others are rejected.
 
 use system_tests::{Installation, PATIENCE, every, manual, shell_jobs};
 use test_support::{Pooler, Process, TestDatabase, http, wait_for};
@@ -12,7 +12,7 @@ async fn through_a_pooler_in_session_mode_everything_works_notifications_too() {
     let url = ("DATABASE_URL", pooler.url());
     system.start_api_with(&[url]).await;
     system.start_scheduler(&[url]).await;
-    // Only a notification brings work to this one before the minute is over.
+    // Only a notification brings work to this worker within the minute.
     let patient = [url, ("WORKER_POLL_INTERVAL", "60s"), ("WORKER_MAX_POLL_INTERVAL", "60s")];
     system.start_worker(&patient).await;
     let health = system.workers[0].health_addr().await;
@@ -27,7 +27,7 @@ async fn through_a_pooler_in_session_mode_everything_works_notifications_too() {
     system.wait_count("runs of both jobs", COMPLETED, 4).await;
     let took = system.now().await - began;
     assert!(took < 30.0, "notified work took {took} seconds");
-    // A session that goes back to the pooler takes nothing along for the next.
+    // A session that returns to the pooler keeps no state for the next client.
     let leader = system.leader().await;
     system.schedulers[leader].kill9().await;
     system.start_scheduler(&[url]).await;
@@ -36,8 +36,8 @@ async fn through_a_pooler_in_session_mode_everything_works_notifications_too() {
     system.check_invariants().await;
 }
 
-/// pgbouncer 1.18 keeps no prepared statements in this mode, and no release of it keeps the time-outs of sessions. With or
-/// without notifications, a daemon does not begin.
+/// pgbouncer 1.18 keeps no prepared statements in this mode, and no release keeps session
+/// time-outs. A daemon does not start, with or without notifications.
 #[tokio::test(flavor = "multi_thread")]
 async fn through_a_pooler_in_transaction_mode_no_daemon_starts_and_each_says_why() {
     let database = TestDatabase::new().await;

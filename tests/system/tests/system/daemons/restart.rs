@@ -1,4 +1,4 @@
-//! Daemons and the database that die and come back while jobs run.
+//! Daemons and the database that die and restart while jobs run.
 
 use system_tests::processes::children_of;
 use system_tests::{Installation, PATIENCE, every, manual, shell_jobs};
@@ -15,7 +15,7 @@ async fn restart_of_a_killed_worker_is_noticed_and_its_work_retried_by_another()
     let private_directories = || std::fs::read_dir(folder.path()).unwrap().count();
     system.start_worker(&temp_dir).await;
     let files = system.files_of_workers();
-    // The first attempt runs for ever; the second finds that it is the second.
+    // The first attempt never ends.
     let policy = serde_json::json!({"max_attempts": 3, "backoff_seconds": 0, "jitter_percent": 0});
     let job = serde_json::json!({"name": "survivor", "job_type": "manual", "retry_policy": policy});
     system.apply(&shell_jobs("test $SCHED_ATTEMPT -gt 1 || sleep 600", &[job])).await;
@@ -39,21 +39,20 @@ async fn restart_of_a_killed_worker_is_noticed_and_its_work_retried_by_another()
     system.check_invariants().await;
 }
 
-/// Each daemon is killed in turn while jobs run: the others go on, and restarted it continues.
+/// Each daemon is killed in turn while jobs run: the others continue, and the restarted one
+/// resumes.
 #[tokio::test(flavor = "multi_thread")]
 async fn restart_of_each_daemon_in_turn_while_jobs_run() {
     let mut system = Installation::with(1, 1).await;
     system.apply(&shell_jobs("true", &[every("pulse", 1), manual("by-hand")])).await;
     system.wait_count("the first runs", COMPLETED, 2).await;
 
-    // Without the API, jobs go on.
     system.api.take().unwrap().kill9().await;
     let before = system.count(COMPLETED).await;
     system.wait_count("runs without the API", COMPLETED, before + 2).await;
     system.start_api().await;
     assert_eq!(system.get("/api/v1/jobs/pulse").await["name"], "pulse");
 
-    // Without the scheduler, what is triggered still runs.
     system.schedulers[0].kill9().await;
     system.trigger("by-hand").await;
     let by_hand = "SELECT count(*) FROM job_execution_log l JOIN scheduled_jobs j ON j.id = l.job_id WHERE j.name = 'by-hand' AND l.status = 'COMPLETED'";
@@ -62,7 +61,6 @@ async fn restart_of_each_daemon_in_turn_while_jobs_run() {
     let before = system.count(COMPLETED).await;
     system.wait_count("runs of the new scheduler", COMPLETED, before + 2).await;
 
-    // Without a worker, the API still takes triggers, and a new worker runs them.
     system.workers[0].kill9().await;
     system.trigger("by-hand").await;
     system.start_worker(&[]).await;
@@ -102,7 +100,7 @@ async fn restart_with_term_lets_running_work_finish() {
     let command = format!("touch {}; sleep 2", begun.display());
     system.apply(&shell_jobs(&command, &[manual("short")])).await;
     system.trigger("short").await;
-    // Not only claimed: what a worker has not begun when it is told to stop it hands back.
+    // Not only claimed: a stopping worker hands back work that has not begun.
     wait_for("the program", PATIENCE, async || if begun.exists() { Ok(()) } else { Err("not begun".into()) })
         .await;
     let status = system.workers[0].stop_gracefully(PATIENCE).await;
@@ -116,7 +114,6 @@ async fn restart_with_term_lets_running_work_finish() {
     system.check_invariants().await;
 }
 
-/// A worker that is frozen past its lease must not report when it wakes.
 #[tokio::test(flavor = "multi_thread")]
 async fn restart_is_not_needed_by_a_worker_that_froze_past_its_lease() {
     let mut system = Installation::with(1, 1).await;
@@ -130,7 +127,7 @@ async fn restart_is_not_needed_by_a_worker_that_froze_past_its_lease() {
     system.start_worker(&[]).await;
     system.workers[0].resume();
     system.wait_count("the second attempt", COMPLETED, 1).await;
-    // The frozen worker lost its identity, and works again under a new one.
+    // The frozen worker lost its identity, and works under a new one.
     let alive = "SELECT count(*) FROM worker_registration WHERE status <> 'OFFLINE'";
     wait_for("both workers", PATIENCE, async || match system.count(alive).await {
         2 => Ok(()),
@@ -157,7 +154,8 @@ async fn restart_of_every_database_session_is_ridden_out() {
     system.check_invariants().await;
 }
 
-/// TERM strikes while dispatches are being claimed: what was claimed and not started is handed back, and nothing is lost.
+/// SIGTERM arrives during claims: claimed dispatches that have not started are handed back, and
+/// nothing is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn restart_with_term_during_claims_loses_no_attempt() {
     let mut system = Installation::with(1, 0).await;
@@ -184,7 +182,8 @@ async fn restart_with_term_during_claims_loses_no_attempt() {
     system.check_invariants().await;
 }
 
-/// A server that is being failed over refuses writes for a while: results are kept until it takes them.
+/// During a failover the server rejects writes for some time: results are kept until it accepts
+/// them.
 #[tokio::test(flavor = "multi_thread")]
 async fn restart_read_only_keeps_the_results_of_finished_work() {
     let mut system = Installation::new().await;
@@ -209,7 +208,8 @@ async fn restart_read_only_keeps_the_results_of_finished_work() {
     system.check_invariants().await;
 }
 
-/// Work that is killed because the lease was lost leaves neither processes nor zombies, escapees included.
+/// Work killed after a lost lease leaves neither processes nor zombies, including escaped
+/// processes.
 #[tokio::test(flavor = "multi_thread")]
 async fn restart_after_a_lost_lease_leaves_no_process_and_no_zombie() {
     let mut system = Installation::with(1, 1).await;
@@ -237,7 +237,7 @@ async fn restart_after_a_lost_lease_leaves_no_process_and_no_zombie() {
     system.check_invariants().await;
 }
 
-/// What is dispatched is done without a scheduler, also when its worker dies.
+/// Dispatched work is done without a scheduler, also when its worker dies.
 #[tokio::test(flavor = "multi_thread")]
 async fn restart_of_a_killed_worker_is_noticed_by_another_where_nobody_leads() {
     let mut system = Installation::with(0, 0).await;

@@ -1,7 +1,7 @@
-//! A database whose clock jumps, as after a fail-over to a server that is set differently.
+//! A database whose clock jumps, as after a failover to a server with another clock.
 //!
-//! The jump is made for the sessions of the schedulers only: their search path finds another `clock_timestamp` before the
-//! server's own.
+//! Only the sessions of the schedulers see the jump: their search path finds another
+//! `clock_timestamp` first.
 
 use system_tests::{Installation, PATIENCE};
 use test_support::wait_for;
@@ -12,7 +12,7 @@ const CLOCK: &str = "
     CREATE FUNCTION skewed.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
         'SELECT pg_catalog.clock_timestamp() + ahead FROM skewed.clock'";
 
-/// What the metrics of a scheduler say: the value of the line that begins so.
+/// The value of the metric line with this prefix.
 fn value_of(metrics: &str, name: &str) -> Option<f64> {
     metrics.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
@@ -28,7 +28,8 @@ async fn failover_after_a_jump_of_the_databases_clock_is_in_order() {
         let jumps =
             value_of(&system.scheduler_metrics(leader).await, "sched_clock_jumps_total").unwrap_or(0.0);
         system.execute(&format!("UPDATE skewed.clock SET ahead = '{ahead}'")).await;
-        // The leader cannot tell what is left of its lease, so that term ends; somebody leads again soon.
+        // The leader cannot know the rest of its lease, so the term ends and a scheduler leads
+        // again soon.
         let (next, _) = system.wait_term_after(term).await;
         wait_for("the leader to refuse the heartbeat", PATIENCE, async || {
             let metrics = system.scheduler_metrics(leader).await;

@@ -6,8 +6,8 @@ use test_support::{OwnServer, http, wait_for};
 
 const COMPLETED: &str = "SELECT count(*) FROM job_execution_log WHERE status = 'COMPLETED'";
 
-/// `stop -m immediate`, again and again: what was committed is there, terms only grow, no fire is lost or doubled, and what the API has
-/// accepted is done.
+/// Repeated `stop -m immediate`: committed data is there, terms only grow, no fire is lost or
+/// doubled, and accepted work is done.
 #[tokio::test(flavor = "multi_thread")]
 async fn failover_across_crashes_of_the_database_loses_and_doubles_nothing() {
     let mut server = OwnServer::start().await;

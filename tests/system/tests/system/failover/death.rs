@@ -1,4 +1,4 @@
-//! Leaders that die. Those that stop, freeze, or lose sight of the database are in the files beside this one.
+//! Leaders that die.
 
 use serde_json::{Value, json};
 use system_tests::{Installation, every, shell_jobs};
@@ -40,7 +40,7 @@ async fn failover_without_any_standby_fires_are_made_good_when_one_comes() {
     system.check_invariants().await;
 }
 
-/// Scheduler processes on one host, all started in the moment in which many jobs fall due: the identity of each is its own, one of them
+/// Schedulers that start on one host while many jobs become due: each has its own identity, one
 /// leads, and every job is dispatched once.
 #[tokio::test(flavor = "multi_thread")]
 async fn failover_between_schedulers_started_at_once_when_everything_is_due() {

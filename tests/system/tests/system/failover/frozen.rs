@@ -1,4 +1,4 @@
-//! Leaders that freeze where they stand, and wake when somebody else leads.
+//! Leaders that freeze, and wake when another scheduler leads.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use test_support::wait_for;
 
 const COMPLETED: &str = "SELECT count(*) FROM job_execution_log WHERE status = 'COMPLETED'";
 
-/// More than the lease; what a machine under load may need besides. An open transaction of the frozen leader adds nothing, because
+/// Time above the lease for a busy machine. An open transaction of the frozen leader adds nothing:
 /// the server ends it after half a lease.
 const MARGIN: f64 = 2.0;
 
-/// Some jobs that fire every second, so that a leader is often in the middle of something.
+/// Jobs that fire every second, so that a leader is often busy.
 fn busy() -> Value {
     let jobs: Vec<Value> = (0..20).map(|n| every(&format!("job-{n}"), 1)).collect();
     shell_jobs("true", &jobs)
@@ -31,7 +31,7 @@ async fn failover_of_leaders_frozen_at_random_points_lets_no_stale_write_through
         let before = system.count(COMPLETED).await;
         system.wait_count("fires", COMPLETED, before + 20).await;
         let (leader, term) = (system.leader().await, system.term().await);
-        // The fault strikes at any point of a second; nothing is waited for here.
+        // The fault may occur at any point of a second.
         tokio::time::sleep(Duration::from_millis(random.random_range(0..1000))).await;
         let frozen_at = system.now().await;
         system.schedulers[leader].pause();
@@ -52,15 +52,15 @@ async fn failover_of_leaders_frozen_at_random_points_lets_no_stale_write_through
     system.check_invariants().await;
 }
 
-/// The leader freezes in the middle of its tick, with its fence held: the take-over waits until the server ends that transaction,
-/// and nothing of it is left.
+/// The leader freezes in its tick with its fence held: the take-over waits until the server ends
+/// that transaction, and nothing of it remains.
 #[tokio::test(flavor = "multi_thread")]
 async fn failover_of_a_leader_frozen_inside_its_tick_waits_for_the_server_to_end_it() {
     let system = Installation::with(2, 1).await;
     system.apply(&busy()).await;
     system.wait_count("fires", COMPLETED, 20).await;
     let (leader, term) = (system.leader().await, system.term().await);
-    // The tick's INSERT has to wait for this; its fence and its jobs are locked by then.
+    // The tick's INSERT waits for this lock; its fence and its jobs are locked by then.
     let blocker = system.database.client().await;
     blocker.batch_execute("BEGIN; LOCK TABLE job_dispatch IN SHARE ROW EXCLUSIVE MODE").await.unwrap();
     let in_tick = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'sched-scheduler'
@@ -83,7 +83,8 @@ async fn failover_of_a_leader_frozen_inside_its_tick_waits_for_the_server_to_end
     system.check_invariants().await;
 }
 
-/// What a frozen tick holds is the leader's row; a session of ours holds it just so, for longer than any server would let it.
+/// A frozen tick holds the leader's row. A session of the test holds it too, longer than a server
+/// would permit.
 #[tokio::test(flavor = "multi_thread")]
 async fn failover_waits_for_a_transaction_that_was_begun_under_the_old_term() {
     let mut system = Installation::with(2, 1).await;

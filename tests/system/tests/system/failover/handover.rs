@@ -1,11 +1,11 @@
-//! Leaders that give way in order: stopped, or asked to step down.
+//! Leaders that stop in order, or step down on request.
 
 use serde_json::Value;
 use system_tests::{Installation, PATIENCE, every, shell_jobs};
 
 const COMPLETED: &str = "SELECT count(*) FROM job_execution_log WHERE status = 'COMPLETED'";
 
-/// A lease that nobody could mistake for a hand-over.
+/// Long enough to distinguish its expiry from a hand-over.
 const LONG_LEASE: [(&str, &str); 2] = [("LEADER_LEASE", "12s"), ("LEADER_HEARTBEAT_INTERVAL", "2s")];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -30,7 +30,7 @@ async fn failover_of_a_stopped_leader_is_handed_over_at_once() {
         system.start_scheduler(&LONG_LEASE).await;
     }
     println!("graceful hand-over, from the signal to the next term: {longest:.3} s at most of 3");
-    // The standby was told; a machine under load may take its time, but not a quarter of the lease.
+    // The standby was notified; a busy machine may need time, but not a quarter of the lease.
     assert!(longest < 3.0, "the hand-over took {longest:.3} s");
     let gap = "SELECT max(extract(epoch FROM b.started_at - a.ended_at)) FROM leader_terms a JOIN leader_terms b ON b.term = a.term + 1";
     println!("without a leader: {:.3} s at most", system.number(gap).await);
@@ -59,7 +59,7 @@ async fn failover_on_request_hands_over_at_once_and_says_so() {
     assert_eq!(done.status.code(), Some(0), "{}", done.stderr);
     let (next, began) = system.wait_term_after(term).await;
     println!("hand-over on request, from the command to the next term: {:.3} s", began - asked_at);
-    // Much less than a heartbeat and a lease: the leader and the standby were told.
+    // Much less than a heartbeat and a lease: the leader and the standby were notified.
     assert!(began - asked_at < 2.0, "it took {:.3} s", began - asked_at);
     let printed: Value = serde_json::from_str(&done.stdout).unwrap();
     assert_eq!(printed["stepped_down"]["pid"], system.schedulers[first].id());
@@ -71,7 +71,6 @@ async fn failover_on_request_hands_over_at_once_and_says_so() {
         format!("SELECT (end_reason = 'stepped_down')::integer FROM leader_terms WHERE term = {term}");
     assert_eq!(system.count(&reason).await, 1);
 
-    // The one that stepped down stands by, and its status says so.
     let status = system.scheduler_status(first).await;
     assert_eq!((&status["role"], &status["term"]), (&"standby".into(), &Value::Null), "{status}");
     let status = system.scheduler_status(second).await;
@@ -97,7 +96,8 @@ async fn failover_on_request_hands_over_at_once_and_says_so() {
     system.check_invariants().await;
 }
 
-/// Alone, it is not asked unless somebody insists; then after a while it leads again, and the command says that nobody took over.
+/// A single scheduler receives the request only with force. It leads again after a while, and the
+/// command reports that no other took over.
 #[tokio::test(flavor = "multi_thread")]
 async fn failover_on_request_without_a_standby_returns_to_the_same_leader() {
     let system = Installation::with(1, 1).await;

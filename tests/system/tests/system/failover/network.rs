@@ -1,4 +1,4 @@
-//! Leaders whose way to the database is bad: slow, stuck, cut.
+//! Leaders whose network to the database is slow, stuck or cut.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use test_support::{Proxy, wait_for};
 
 const COMPLETED: &str = "SELECT count(*) FROM job_execution_log WHERE status = 'COMPLETED'";
 
-/// One worker, and two schedulers of which the first leads and reaches the database through a proxy.
+/// One worker and two schedulers, of which the first leads through a proxy.
 async fn behind_a_proxy() -> (Installation, Proxy) {
     let mut system = Installation::with(0, 1).await;
     let jobs: Vec<Value> = (0..10).map(|n| every(&format!("job-{n}"), 1)).collect();
@@ -21,7 +21,8 @@ async fn behind_a_proxy() -> (Installation, Proxy) {
     (system, proxy)
 }
 
-/// The leader stops trusting itself before a standby leads; when the network is fair again it stands by.
+/// The leader stops trusting its lease before a standby leads, and stands by when the network works
+/// again.
 async fn gives_way_before_another_leads(system: &mut Installation, proxy: &Proxy) {
     let term = system.term().await;
     let (next, began) = system.wait_term_after(term).await;
@@ -48,7 +49,8 @@ async fn gives_way_before_another_leads(system: &mut Installation, proxy: &Proxy
     system.check_invariants().await;
 }
 
-/// When the log says that the leader of `term` stood down, in seconds; daemons and database share a clock here.
+/// Log time at which the leader of `term` stood down, in seconds; daemons and database share a
+/// clock.
 fn stood_down_at(log: &str, term: i64) -> Option<f64> {
     let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut stood_down =
@@ -60,7 +62,7 @@ fn stood_down_at(log: &str, term: i64) -> Option<f64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn failover_of_a_leader_whose_renewals_arrive_too_late() {
     let (mut system, proxy) = behind_a_proxy().await;
-    // Longer than the lease of 2 s: a renewal that arrives says nothing about the present.
+    // Longer than the lease of 2 s: a renewal that arrives is outdated.
     proxy.delay_requests(Duration::from_millis(2_500));
     gives_way_before_another_leads(&mut system, &proxy).await;
 }

@@ -1,4 +1,4 @@
-//! A database server that dies, and one that stood by and takes its place.
+//! A database server that dies, and a standby that replaces it.
 
 use serde_json::Value;
 use system_tests::{Installation, PATIENCE, every, manual, shell_jobs};
@@ -6,7 +6,8 @@ use test_support::{Pair, http, wait_for};
 
 const COMPLETED: &str = "SELECT count(*) FROM job_execution_log WHERE status = 'COMPLETED'";
 
-/// The URL of the daemons names both servers and nothing more. Commits wait for the standby, so nothing that was accepted is missing afterwards.
+/// The URL of the daemons names both servers. Commits wait for the standby, so no accepted write is
+/// missing afterwards.
 #[tokio::test(flavor = "multi_thread")]
 async fn failover_to_a_standby_loses_and_doubles_nothing_and_needs_no_new_settings() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,8 @@
-//! The alert rules and the dashboard in `deploy` ask for metrics that the daemons show, with labels that they have.
+//! The alert rules and the dashboard in `deploy` use only metrics and labels that the daemons
+//! export.
 //!
-//! Asked of the daemons themselves, after each has done a little of everything: a name or a label that nobody exports makes an alert that never fires.
+//! The test compares them with the daemons' metrics after each has done a little of everything. An
+//! alert on an unknown name or label never fires.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,19 +11,18 @@ use serde_json::{Value, json};
 use system_tests::{Installation, PATIENCE, every, shell_jobs};
 use test_support::{http, wait_for};
 
-/// Labels that Prometheus and those who set it up give, with all their values.
+/// Labels from Prometheus and its configuration, with all values.
 const GIVEN: [&str; 3] = ["instance", "job", "installation"];
 
-/// What is shown: for each series its labels, each with its values.
+/// For each series its labels with their values.
 type Shown = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
-/// A file in `deploy`.
 fn deployed(name: &str) -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(name);
     std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// The pairs of a selector without its braces: the label, how it is compared, and what with.
+/// The pairs of a selector without braces: label, operator, value.
 fn matchers(selector: &str) -> Vec<(&str, &str, &str)> {
     let mut found = Vec::new();
     let mut rest = selector;
@@ -34,7 +35,7 @@ fn matchers(selector: &str) -> Vec<(&str, &str, &str)> {
     found
 }
 
-/// The series that a text of rules or queries names, each with its selector.
+/// The series that a text names, each with its selector.
 fn named(text: &str) -> Vec<(&str, &str)> {
     let is_of_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let places = text.match_indices("sched_").map(|(at, _)| text.split_at(at));
@@ -48,7 +49,6 @@ fn named(text: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// Notes every series of a page of metrics.
 fn note(shown: &mut Shown, page: &str) {
     for line in page.lines().filter(|line| line.starts_with("sched_")) {
         let series = line.rsplit_once(' ').unwrap().0;
@@ -60,7 +60,7 @@ fn note(shown: &mut Shown, page: &str) {
     }
 }
 
-/// What of a text is not shown by anybody.
+/// Names in a text that no daemon exports.
 fn unknown(shown: &Shown, text: &str) -> Vec<String> {
     let mut unknown = Vec::new();
     for (name, selector) in named(text) {
@@ -80,14 +80,12 @@ fn unknown(shown: &Shown, text: &str) -> Vec<String> {
     unknown
 }
 
-/// The queries of the dashboard.
 fn queries(dashboard: &Value) -> Vec<String> {
     let panels = dashboard["panels"].as_array().unwrap();
     let targets = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten();
     targets.map(|target| target["expr"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Every page of metrics of an installation.
 async fn pages(system: &mut Installation) -> Shown {
     let mut shown = Shown::new();
     note(&mut shown, &system.scheduler_metrics(0).await);
@@ -97,7 +95,7 @@ async fn pages(system: &mut Installation) -> Shown {
     shown
 }
 
-/// The value of a series as a daemon shows it; not a number while it does not.
+/// NaN while the daemon does not export the series.
 fn value(page: &str, series: &str) -> f64 {
     let line = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     line.map_or(f64::NAN, |value| value.parse().unwrap())
@@ -118,7 +116,7 @@ async fn alerts_and_the_dashboard_ask_for_what_the_daemons_show() {
     let panels = dashboard["panels"].as_array().unwrap();
     let ids: BTreeSet<u64> = panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
     assert_eq!(ids.len(), panels.len(), "each panel has an id of its own");
-    // Some are shown when something is next done, or looked at.
+    // Some metrics appear only with the next action or check.
     wait_for("every metric that is asked for", PATIENCE, async || {
         let shown = pages(&mut system).await;
         let missing: Vec<String> =
@@ -152,7 +150,7 @@ async fn the_leader_shows_who_works_and_how_long_the_oldest_waits() {
         if online(&page) == (1.0, 0.0, 0.0) && oldest(&page) > 0.0 { Ok(()) } else { Err(page) }
     })
     .await;
-    // Another takes over, and this one does not know any more.
+    // Another scheduler takes over, and this one no longer knows the value.
     system.start_scheduler(&[]).await;
     let stepped_down = system.schedctl(&["leader", "step-down"]).await;
     assert!(stepped_down.status.success(), "{stepped_down:?}");

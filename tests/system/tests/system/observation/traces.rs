@@ -1,4 +1,5 @@
-//! A collector of traces is told what happened, under the ids that `docs/tracing.md` promises, and never holds anything up.
+//! A collector receives traces under the ids that `docs/tracing.md` promises, and never delays the
+//! daemons.
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
@@ -14,7 +15,6 @@ const UNSAMPLED: &str = "1af7651916cd43dd8448eb211c80319c";
 const CALLER: &str = "b7ad6b7169203331";
 const AWAY: &str = "The collector of traces cannot be reached";
 
-/// What is asked of a span.
 #[derive(Clone, Debug)]
 struct Seen {
     service: String,
@@ -25,7 +25,6 @@ struct Seen {
 }
 
 impl Seen {
-    /// One fact, as text.
     fn fact(&self, name: &str) -> String {
         fact(&self.span.attributes, name)
     }
@@ -44,7 +43,6 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Every span that a collector has.
 fn spans(collector: &Server) -> Vec<Seen> {
     let mut seen = Vec::new();
     for request in collector.requests() {
@@ -60,7 +58,7 @@ fn spans(collector: &Server) -> Vec<Seen> {
     seen
 }
 
-/// The one span that is looked for, as soon as it is there.
+/// Waits for a span.
 async fn the(collector: &Server, what: &str, is_it: impl Fn(&Seen) -> bool) -> Seen {
     let found = wait_for(what, PATIENCE, async || {
         let all = spans(collector);
@@ -84,14 +82,12 @@ async fn trigger(system: &Installation, job: &str, traceparent: &str) -> String 
     answer.json()["run_id"].as_str().unwrap().to_owned()
 }
 
-/// The execution of a dispatch, when it has ended.
 async fn execution(system: &Installation, dispatch: &str) -> Value {
     let ended = format!("SELECT count(*) FROM job_execution_log WHERE dispatch_id = '{dispatch}'");
     system.wait_count("the attempt to end", &ended, 1).await;
     system.get(&format!("/api/v1/attempts?run={dispatch}")).await["items"][0].clone()
 }
 
-/// All daemons, which know this collector.
 async fn installation(endpoint: &str) -> Installation {
     let settings = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
@@ -139,7 +135,7 @@ async fn a_request_its_dispatch_and_its_attempt_are_one_trace_with_the_promised_
     assert_eq!(attempt.span.status.as_ref().unwrap().code(), StatusCode::Error, "{attempt:?}");
     assert!(attempt.span.start_time_unix_nano >= request.span.start_time_unix_nano);
 
-    // What came before it and is not sampled would be here by now.
+    // Earlier spans that are not sampled would have arrived by now.
     let all = spans(&collector);
     assert!(all.iter().all(|seen| seen.trace != UNSAMPLED), "{all:?}");
     let request = collector.requests().remove(0);
@@ -155,7 +151,7 @@ async fn a_request_its_dispatch_and_its_attempt_are_one_trace_with_the_promised_
     assert_eq!((&run.parent, run.service.as_str()), (&fire.id, "sched-worker"));
     assert!(run.span.status.is_none(), "{run:?}");
 
-    // What ends last is sent before the process ends.
+    // The last spans are sent before the process ends.
     let folder = tempfile::tempdir().unwrap();
     let begun = folder.path().join("begun");
     let command = format!("touch {}; sleep 1", begun.display());
@@ -183,7 +179,6 @@ async fn a_request_its_dispatch_and_its_attempt_are_one_trace_with_the_promised_
     );
 }
 
-/// The first span of a daemon.
 async fn the_first(collector: &Server, service: &str) -> Seen {
     wait_for("its first span", PATIENCE, async || {
         spans(collector).into_iter().find(|seen| seen.service == service).ok_or_else(|| "none".to_owned())
@@ -205,7 +200,6 @@ async fn work_goes_on_without_the_collector_and_spans_arrive_when_it_is_back() {
         })
         .await;
     }
-    // Long enough for further tries.
     for _ in 0..20 {
         let dispatch = system.trigger("job").await;
         assert_eq!(execution(&system, &dispatch).await["status"], "succeeded");
@@ -227,7 +221,7 @@ async fn work_goes_on_without_the_collector_and_spans_arrive_when_it_is_back() {
     let log = system.workers[0].stderr();
     assert_eq!(log.matches(AWAY).count(), 1, "{log}");
 
-    // Away again, and for good: the end is not held up, and what is lost is told.
+    // The collector ends permanently: the stop is not delayed, and the losses are logged.
     drop(collector);
     let dispatch = system.trigger("job").await;
     execution(&system, &dispatch).await;

@@ -1,4 +1,5 @@
-//! A tracker of errors is told of errors of the daemons and of dispatches that have failed for good, and never holds anything up.
+//! An error tracker receives errors of the daemons and finally failed dispatches, and never delays
+//! the daemons.
 
 use scripted_http::{Request, Response, Server};
 use serde_json::{Value, json};
@@ -8,7 +9,6 @@ use test_support::{http, wait_for};
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CANARY: &str = "canary-value-42";
 
-/// The events that a tracker has.
 fn events(tracker: &Server) -> Vec<Value> {
     let event = |request: &Request| serde_json::from_str(request.text().lines().nth(2).unwrap()).unwrap();
     tracker.requests().iter().map(event).collect()
@@ -55,7 +55,7 @@ async fn errors_and_dispatches_that_failed_for_good_are_reported_without_secrets
     assert_eq!((request.method.as_str(), request.path.as_str()), ("POST", "/api/7/envelope/"));
     assert!(request.header("x-sentry-auth").unwrap().contains("sentry_key=k3y"), "{request:?}");
 
-    // A table that is gone is an error of the API.
+    // A missing table is an error of the API.
     system.execute("ALTER TABLE job_templates RENAME TO gone").await;
     let failed =
         http::request(system.api_addr(), http::Request::get("/api/v1/templates").with_headers(&headers))
@@ -71,7 +71,7 @@ async fn errors_and_dispatches_that_failed_for_good_are_reported_without_secrets
     let sent = tracker.requests().iter().map(Request::text).collect::<String>();
     assert!(sent.contains("exit code 7") && !sent.contains(CANARY), "output is not reported: {sent}");
 
-    // Away: the answer does not wait, and the end does not either.
+    // Without the tracker, neither the answer nor the stop waits.
     drop(tracker);
     system.execute("ALTER TABLE job_templates RENAME TO gone").await;
     assert_eq!(http::get(system.api_addr(), "/api/v1/templates").await.unwrap().status, 500);

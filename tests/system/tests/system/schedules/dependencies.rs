@@ -11,7 +11,8 @@ fn after(name: &str, others: Value) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chain_runs_to_its_end_and_a_failure_takes_its_own_branch() {
     let mut system = Installation::with(1, 1).await;
-    // What runs after others stands before them. The second run of `b` fails, with both of its attempts.
+    // Dependent jobs stand before their dependencies. The second run of `b` fails, with both
+    // attempts.
     let jobs = [
         after("mended", json!([{"job": "b", "on": "failure"}])),
         after("c", json!([{"job": "b", "on": "success"}])),
@@ -40,7 +41,7 @@ async fn a_chain_runs_to_its_end_and_a_failure_takes_its_own_branch() {
         (&json!("dependency"), &json!(first))
     );
 
-    // The leader that sees to the next end is another one, which finds it when it looks.
+    // Another leader handles the next end, and finds it by a scan.
     let old = system.leader().await;
     system.start_scheduler(&[]).await;
     system.execute("UPDATE scheduled_jobs SET task_args = '{\"fail\": true}' WHERE name = 'b'").await;

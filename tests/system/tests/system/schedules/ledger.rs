@@ -1,4 +1,4 @@
-//! The occurrence ledger after everything that can happen to a fire time, and after losing a record of it.
+//! The occurrence ledger after every kind of event of a fire time, and after the loss of a record.
 
 use std::time::Duration;
 
@@ -29,14 +29,14 @@ fn skipped(reason: &str) -> String {
     format!("SELECT coalesce(max(fire_count), 0) FROM skipped_fires WHERE reason = '{reason}'")
 }
 
-/// Waits for a dispatch of a fire time from now on.
 async fn wait_for_a_fire(system: &Installation, what: &str) {
     let now = system.count("SELECT extract(epoch FROM clock_timestamp())::bigint + 1").await;
     let fires = format!("SELECT count(*) FROM job_dispatch WHERE extract(epoch FROM scheduled_for) >= {now}");
     system.wait_count(what, &fires, 1).await;
 }
 
-/// Leaves behind a job that fired, overlapped, was paused twice, and was missed while no scheduler ran; returns it, disabled.
+/// Leaves a job that fired, overlapped, was paused twice, and was missed without a scheduler;
+/// returns it, disabled.
 async fn go_through_everything(system: &mut Installation) -> Value {
     system.apply(&shell_jobs("sleep 1.3", &[tried()])).await;
     wait_for_a_fire(system, "a fire").await;
@@ -72,7 +72,7 @@ async fn go_through_everything(system: &mut Installation) -> Value {
     switch(system, "disable", &json!({})).await
 }
 
-/// What `schedctl jobs explain` prints of a window, and how it ends.
+/// The output and status of `schedctl jobs explain` for a window.
 async fn schedctl(system: &Installation, from: &str, to: &str) -> Finished {
     Process::program("schedctl")
         .args(["jobs", "explain", "tried", "--from", from, "--to", to])
@@ -98,7 +98,7 @@ async fn ledger_accounts_for_every_fire_time_and_misses_every_record_that_is_los
         assert!(summary["skipped"][reason].as_u64() >= Some(1), "{reason}: {told:#}");
     }
 
-    // The same fire times as the schedule has, each in exactly one line.
+    // The fire times of the schedule, each in exactly one line.
     let preview = system.get(&format!("/api/v1/jobs/tried/preview?after={from}&count=1000")).await;
     let instant = |value: &Value| value.as_str().unwrap().parse::<DateTime<Utc>>().unwrap();
     let all = preview["fire_times"].as_array().unwrap().iter().map(|fire| instant(&fire["utc"]));
@@ -127,7 +127,6 @@ async fn ledger_accounts_for_every_fire_time_and_misses_every_record_that_is_los
         printed.stdout
     );
 
-    // A checker that cannot fail proves nothing.
     for (lost, fires) in [
         ("DELETE FROM job_dispatch WHERE id = (SELECT id FROM job_dispatch ORDER BY scheduled_for LIMIT 1)", 1),
         ("DELETE FROM skipped_fires WHERE id = (SELECT id FROM skipped_fires WHERE reason = 'misfire' AND fire_count > 1

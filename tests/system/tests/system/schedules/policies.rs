@@ -1,4 +1,4 @@
-//! Overlaps, quotas and new zone tables, from a manifest to what runs.
+//! Overlaps, quotas and new zone tables, from a manifest to the runs.
 
 use serde_json::{Value, json};
 use system_tests::{Installation, every, shell_jobs};
@@ -9,7 +9,6 @@ fn with(job: Value, fields: Value) -> Value {
     Value::Object(job)
 }
 
-/// Attempts of one job that ran at the same time.
 const OVERLAPS: &str =
     "SELECT count(*) FROM job_execution_log a JOIN job_execution_log b ON a.job_id = b.job_id AND a.id < b.id
     WHERE a.completed_at > b.started_at AND b.completed_at > a.started_at";
@@ -64,7 +63,6 @@ async fn what_exceeds_a_quota_is_held_back_until_the_next_window() {
         system.wait_count("as many as the quota allows", dispatched, all).await;
         system.wait_count("the others held back", held, left).await;
         assert_eq!(system.count("SELECT dispatched FROM tenant_usage").await, 3);
-        // A window later.
         system
             .execute(
                 "UPDATE tenant_usage SET minute = minute - interval '1 minute';

@@ -1,4 +1,4 @@
-//! The scenarios of REQUIREMENTS §12 that this release is to pass.
+//! The scenarios of REQUIREMENTS §12 for this release.
 
 use serde_json::json;
 use system_tests::{Installation, PATIENCE, every, manual, shell_jobs};
@@ -66,7 +66,6 @@ async fn ten_manual_jobs_at_once_run_once_each() {
     system.check_invariants().await;
 }
 
-/// Interval and cron fire by themselves, and no fire goes unrecorded.
 #[tokio::test(flavor = "multi_thread")]
 async fn interval_jobs_fire_on_time_and_in_order() {
     let system = Installation::with(1, 1).await;
@@ -82,7 +81,7 @@ async fn interval_jobs_fire_on_time_and_in_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failing_job_is_retried_and_then_a_dead_letter_with_every_attempt_in_the_history() {
     let mut system = Installation::with(1, 0).await;
-    // Polling this seldom, the worker must know by itself when a retry is due.
+    // The poll interval is long: the worker must know by itself when a retry is due.
     system.start_worker(&[("WORKER_POLL_INTERVAL", "10min"), ("WORKER_MAX_POLL_INTERVAL", "10min")]).await;
     let policy =
         json!({"max_attempts": 3, "backoff_seconds": 1, "backoff_type": "fixed", "jitter_percent": 0});
@@ -197,7 +196,7 @@ async fn a_job_that_the_database_refuses_is_disabled_and_the_others_go_on() {
         .await;
 }
 
-/// Kill switches hold what was triggered too, and let it go when they are released.
+/// Kill switches also hold triggered work, and release it later.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_a_paused_project_or_tenant_is_claimed() {
     let system = Installation::with(1, 1).await;

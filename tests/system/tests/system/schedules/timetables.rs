@@ -9,7 +9,7 @@ fn with(job: Value, fields: Value) -> Value {
     Value::Object(job)
 }
 
-/// A local time of UTC, some seconds after the database's present second.
+/// A local time of UTC, some seconds after the present second of the database.
 async fn second(system: &Installation, after: i64) -> chrono::DateTime<chrono::Utc> {
     let now = system.count("SELECT extract(epoch FROM clock_timestamp())::bigint").await;
     chrono::DateTime::from_timestamp(now + after, 0).unwrap()

@@ -1,12 +1,13 @@
-//! Workers whose database goes away in the worst moment: around a commit, in order, by a crash.
+//! Workers whose database goes away at the worst moment: around a commit, by a stop, by a crash.
 
 use system_tests::{Effects, Frozen, Installation, PATIENCE, manual, retried, shell_jobs};
 use test_support::{OwnServer, Proxy, http, wait_for};
 
 const COMPLETED: &str = "SELECT count(*) FROM job_dispatch WHERE status = 'COMPLETED'";
 
-/// Every second commit of the worker is cut, by turns before the server sees it and before the worker sees the answer: what is unknown
-/// is read back, so nothing is lost and nothing runs again.
+/// Every second commit of the worker is cut, in turn before the server sees it and before the
+/// worker sees the answer. The worker reads unknown results back, so nothing is lost and nothing
+/// runs again.
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_whose_commits_are_cut_loses_no_result_and_repeats_no_work() {
     let mut system = Installation::with(1, 0).await;
@@ -27,7 +28,7 @@ async fn worker_whose_commits_are_cut_loses_no_result_and_repeats_no_work() {
     system.check_what_is_left(&effects, &[], usize::MAX).await;
 }
 
-/// Scenario 8: the database restarts in order and by a crash while work runs. What ran twice says why.
+/// Scenario 8: the database stops and crashes while work runs. Every second attempt has a reason.
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_rides_out_restarts_of_the_database_in_either_mode() {
     let mut server = OwnServer::start().await;
@@ -64,7 +65,7 @@ async fn worker_rides_out_restarts_of_the_database_in_either_mode() {
     }
     let accepted = i64::try_from(accepted).unwrap();
     system.wait_count("what was accepted", COMPLETED, accepted).await;
-    // Attempts that are more than one each have a record of how the one before ended.
+    // Each later attempt has a record of the end of the previous one.
     let unexplained = "SELECT count(*) FROM job_execution_log l WHERE l.attempt > 1 AND NOT EXISTS (
         SELECT FROM job_execution_log b WHERE b.dispatch_id = l.dispatch_id AND b.attempt = l.attempt - 1
         AND b.status IN ('LOST', 'RELEASED') AND b.error_message IS NOT NULL)";
@@ -72,7 +73,8 @@ async fn worker_rides_out_restarts_of_the_database_in_either_mode() {
     system.check_what_is_left(&effects, &[] as &[Frozen], files).await;
 }
 
-/// A registration that waits for longer than the lease is trusted is done anew: what was claimed under the first would be killed before it ran.
+/// A registration that waits longer than the trusted lease is repeated: claims under the first
+/// would be killed before they ran.
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_whose_registration_comes_late_registers_anew_and_kills_nothing() {
     let mut system = Installation::with(0, 0).await;
@@ -81,7 +83,7 @@ async fn worker_whose_registration_comes_late_registers_anew_and_kills_nothing()
     let (in_the_way, look) = (system.database.client().await, system.database.client().await);
     in_the_way.batch_execute("BEGIN; LOCK TABLE worker_registration IN SHARE MODE").await.unwrap();
     let let_go = async {
-        // Of its lease it trusts four fifths.
+        // The worker trusts four fifths of its lease.
         let late = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
                     AND query LIKE '%worker_registration%' AND clock_timestamp() - query_start > interval '4.5 seconds'";
         wait_for("a registration that waits for longer than the lease is trusted", PATIENCE, async || {

@@ -1,4 +1,4 @@
-//! Draining a worker: it finishes what it runs, takes nothing new, and goes on when it is asked to.
+//! Draining a worker: it finishes running work, claims nothing new, and continues on request.
 
 use serde_json::json;
 use system_tests::{Installation, manual, shell_jobs};

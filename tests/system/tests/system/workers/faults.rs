@@ -1,5 +1,5 @@
-//! Workers that freeze, die, are stopped, or run jobs that shout. After each fault the effects of the jobs, the history and the machine
-//! are looked at: see `check_what_is_left`.
+//! Workers that freeze, die, stop, or run jobs with much output. After each fault the test checks
+//! effects, history and machine: see `check_what_is_left`.
 
 use std::time::Duration;
 
@@ -12,10 +12,11 @@ use test_support::wait_for;
 const COMPLETED: &str = "SELECT count(*) FROM job_dispatch WHERE status = 'COMPLETED'";
 const LOST: &str = "SELECT count(*) FROM job_execution_log WHERE status = 'LOST'";
 
-/// Files that a worker may have open more than before: connections that its pool has made meanwhile.
+/// Additional open files of a worker: new connections of its pool.
 const SPARE_FILES: usize = 8;
 
-/// Runs `job` on the only worker there is, so that what is made at first use has been made; returns how many files it then has open.
+/// Runs `job` on the only worker, so that everything made at first use exists; returns the number
+/// of its open files.
 async fn warmed_up(system: &Installation, job: &str) -> usize {
     let done = system.count(COMPLETED).await;
     system.trigger(job).await;
@@ -27,7 +28,7 @@ async fn warmed_up(system: &Installation, job: &str) -> usize {
 async fn worker_frozen_past_its_lease_leaves_one_result_and_no_process_of_the_first_attempt() {
     let mut system = Installation::with(1, 1).await;
     let effects = Effects::new();
-    // The first attempt leaves its session too, and would take two minutes.
+    // The first attempt leaves its session too, and takes two minutes.
     let work =
         effects.command("case $SCHED_ATTEMPT in 1) work=1200; setsid sleep 120 & ;; *) work=20 ;; esac");
     let mut manifest = shell_jobs(&work, &[retried("frozen")]);
@@ -59,7 +60,8 @@ async fn worker_frozen_past_its_lease_leaves_one_result_and_no_process_of_the_fi
     system.check_what_is_left(&effects, &[Frozen { process, from, until }], files).await;
 }
 
-/// Programs die with their worker at once; what they had started besides, at the latest when a worker starts again.
+/// Programs die with their worker at once; processes outside of them, at the latest when a worker
+/// starts again.
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_killed_with_a_hundred_children_leaves_none_and_its_work_is_done_again() {
     let mut system = Installation::with(1, 0).await;
@@ -108,7 +110,7 @@ async fn worker_told_to_stop_at_random_points_loses_nothing_and_repeats_nothing(
         let drain = if round % 2 == 0 { "100ms" } else { "10s" };
         let worker =
             system.start_worker(&[("WORKER_CONCURRENCY", "4"), ("WORKER_DRAIN_TIMEOUT", drain)]).await;
-        // The signal strikes at any point of claims, runs and completions; nothing is waited for here.
+        // The signal may arrive at any point of claims, runs and completions.
         tokio::time::sleep(Duration::from_millis(random.random_range(0..700))).await;
         let status = system.workers[worker].stop_gracefully(PATIENCE).await;
         assert!(status.success(), "{status}");
@@ -122,8 +124,8 @@ async fn worker_told_to_stop_at_random_points_loses_nothing_and_repeats_nothing(
     system.check_what_is_left(&effects, &[], usize::MAX).await;
 }
 
-/// Jobs that write as fast as they can, NUL and no UTF-8 among it: the worker keeps a bounded part, counts all of it, and other jobs
-/// go on beside them.
+/// Jobs write as fast as possible, including NUL and invalid UTF-8. The worker keeps a bounded
+/// part, counts all of it, and other jobs continue.
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_under_a_storm_of_output_stays_small_and_counts_every_byte() {
     const MEGABYTES: i64 = 300;

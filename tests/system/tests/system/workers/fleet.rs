@@ -28,7 +28,7 @@ async fn workers_that_join_half_way_share_the_rest() {
     system.check_what_is_left(&effects, &[], usize::MAX).await;
 }
 
-/// Scenario 6: a hundred interval jobs, ten workers, `seconds` long; no fire is missed, none is doubled.
+/// Scenario 6: a hundred interval jobs, ten workers, for `seconds`; no fire is missed or doubled.
 async fn hundred_jobs_with_ten_workers(period: u32, seconds: i64) {
     let mut system = Installation::with(1, 0).await;
     let folder = tempfile::tempdir().unwrap();
@@ -53,7 +53,7 @@ async fn hundred_jobs_with_ten_workers(period: u32, seconds: i64) {
         },
     )
     .await;
-    // The schedulers first, so that no more is due, then what is left is worked off.
+    // The schedulers stop first, so that no more fires become due; then the rest is executed.
     for mut scheduler in system.schedulers.drain(..).collect::<Vec<Process>>() {
         scheduler.term();
         assert!(scheduler.wait_exit(system_tests::PATIENCE).await.success());

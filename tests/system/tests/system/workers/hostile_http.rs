@@ -1,4 +1,5 @@
-//! Endpoints that mean harm: the worker ends every call within its bounds, says what was wrong, and keeps nothing of it.
+//! Malicious endpoints: the worker ends every call within its bounds, reports the error, and keeps
+//! nothing of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -9,25 +10,22 @@ use serde_json::{Value, json};
 use system_tests::{Installation, PATIENCE, processes};
 use test_support::wait_for;
 
-/// Bytes that the bomb is when it is unpacked.
+/// Unpacked size of the bomb in bytes.
 const BOMB: usize = 200 << 20;
 
-/// Files that a worker may have open more than before: connections to its database.
+/// Additional open files of a worker: connections to its database.
 const SPARE_FILES: usize = 8;
 
-/// Most memory a worker may have had, in megabytes: less than one unpacked bomb, or than a second of a flood.
+/// Peak memory of a worker in megabytes: less than one unpacked bomb, or than a second of a flood.
 const MOST_MEMORY: u64 = 150;
 
-/// Dispatches that came to an end.
 const OVER: &str = "SELECT count(*) FROM job_dispatch WHERE completed_at IS NOT NULL";
 
-/// How often each job is run.
 const RUNS: usize = 4;
 
-/// Starts a server on which every path is a trap.
 fn start_trap(bomb: Vec<u8>) -> Server {
-    // The server announces that it closes the connection. Without that, a client may send the next
-    // request at that moment, and cannot know whether the server has read it.
+    // The server announces the close. Otherwise a client may send the next request at that moment,
+    // and cannot know whether the server has read it.
     let ok = |headers: &str| Step::send(format!("HTTP/1.1 200 OK\r\nConnection: close\r\n{headers}\r\n"));
     let pause = Duration::from_millis(50);
     let keys = Mutex::new(BTreeSet::new());
@@ -44,7 +42,7 @@ fn start_trap(bomb: Vec<u8>) -> Server {
             Response::new(302).header("Location", location).steps(request)
         }
         "/bomb" => Response::new(200).header("Content-Encoding", "gzip").body(bomb.clone()).steps(request),
-        // The server received the request, and the client gets no response, the first time.
+        // The server reads the request and sends no response, the first time.
         "/reset" if keys.lock().unwrap().insert(key(request)) => vec![Step::Reset],
         _ => Response::new(200).body("ok").steps(request),
     })
@@ -54,7 +52,7 @@ fn key(request: &Request) -> String {
     request.header("idempotency-key").unwrap_or_default().to_owned()
 }
 
-/// Number of requests for a path, for each idempotency key.
+/// Number of requests for a path by idempotency key.
 fn requests_by_key(trap: &Server, path: &str) -> Vec<usize> {
     let mut counts = BTreeMap::<String, usize>::new();
     for request in trap.requests().iter().filter(|request| request.path == path) {
@@ -63,7 +61,6 @@ fn requests_by_key(trap: &Server, path: &str) -> Vec<usize> {
     counts.into_values().collect()
 }
 
-/// Zeros, packed.
 fn packed() -> Vec<u8> {
     let command = format!("head -c {BOMB} /dev/zero | gzip -9");
     let packed = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
@@ -77,7 +74,8 @@ async fn hostile_http_servers_get_a_class_of_error_each_and_nothing_else() {
     let mut system = Installation::with(1, 0).await;
     let allowed = trap.address().to_string();
     system.start_worker(&[("WORKER_HTTP_ALLOW", &allowed), ("WORKER_CONCURRENCY", "16")]).await;
-    // A job, its URL and what else its function says; the outcome of its attempts, of each dispatch in order.
+    // A job, its URL and other settings of its function; the outcomes of the attempts of each
+    // dispatch in order.
     let of_trap = |path: &str| format!("http://{allowed}{path}");
     let picks = json!({"result": "/data"});
     let table: [(&str, String, Value, &[&str]); 11] = [
@@ -136,9 +134,9 @@ async fn hostile_http_servers_get_a_class_of_error_each_and_nothing_else() {
         );
         assert_eq!(system.text(&attempts).await, expected.join(", "), "{name}");
     }
-    // Done twice under one key, which is how the receiver knows.
+    // Two requests with one key, by which the receiver detects the repetition.
     assert_eq!(requests_by_key(&trap, "/reset"), [2; RUNS]);
-    // The redirect was a response, and the address behind it never called: that would have been another error.
+    // The redirect was a response. A call of its target would have been another error.
     assert_eq!(requests_by_key(&trap, "/metadata").len(), RUNS);
     let kept = "SELECT max(kept) FROM (SELECT sum(octet_length(content)) AS kept FROM job_execution_output GROUP BY execution_id) k";
     assert!(system.count(kept).await <= 64 << 10, "a response was kept beyond its limit");

@@ -1,9 +1,8 @@
-//! What runs is seen while it runs, and stops when its claim is taken away.
+//! Running work is visible, and stops when its claim is lost.
 
 use system_tests::{Installation, PATIENCE, manual, shell_jobs};
 use test_support::{http, is_running, wait_for};
 
-/// The events of a dispatch so far, as text.
 async fn seen(system: &Installation, dispatch: &str) -> String {
     let path = format!("/api/v1/runs/{dispatch}/logs");
     http::get(system.api_addr(), &path).await.unwrap().body
@@ -52,7 +51,7 @@ async fn live_output_is_seen_before_the_end_and_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn live_work_whose_claim_was_taken_away_is_killed_at_once() {
     let mut system = Installation::with(1, 0).await;
-    // Neither a lease nor a heartbeat will be what ends it.
+    // Neither the lease nor a heartbeat may end it.
     let patient = [("WORKER_OFFLINE_THRESHOLD", "600s"), ("WORKER_HEARTBEAT_INTERVAL", "200s")];
     system.start_worker(&patient).await;
     let folder = tempfile::tempdir().unwrap();
@@ -82,7 +81,8 @@ async fn live_work_whose_claim_was_taken_away_is_killed_at_once() {
     assert_eq!(system.count("SELECT count(*) FROM job_execution_log").await, 0, "nothing of it is stored");
 }
 
-/// It tells nothing, so only the look that goes with each heartbeat can say that others have its work. What runs beside it goes on.
+/// The job writes no output, so only the check with each heartbeat can detect the lost claim. Other
+/// work continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_work_whose_claim_was_taken_away_is_killed_with_the_next_heartbeat() {
     let mut system = Installation::with(1, 0).await;

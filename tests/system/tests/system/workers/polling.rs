@@ -1,4 +1,5 @@
-//! How work is found: by notification, by polling, at once when the listener is back; and by which claim.
+//! The discovery of work: by notification, by polling, immediately after the listener reconnects;
+//! and the claim statement.
 
 use std::net::SocketAddr;
 
@@ -8,10 +9,10 @@ use test_support::{Proxy, http, wait_for};
 
 const COMPLETED: &str = "SELECT count(*) FROM job_dispatch WHERE status = 'COMPLETED'";
 
-/// Pauses between looks for work that no test waits for.
+/// Poll intervals too long for any test.
 const SELDOM: [(&str, &str); 2] = [("WORKER_POLL_INTERVAL", "10min"), ("WORKER_MAX_POLL_INTERVAL", "10min")];
 
-/// Whether the worker hears notifications, as it says itself.
+/// Whether the worker receives notifications, by its own report.
 async fn is_listening(health: SocketAddr) -> Result<bool, String> {
     let status: Value = http::get(health, "/status").await.map_err(|error| error.to_string())?.json();
     status["status"]["listening"].as_bool().ok_or_else(|| status.to_string())
@@ -53,7 +54,8 @@ async fn a_worker_that_may_not_listen_says_so_and_finds_work_by_polling() {
     system.check_invariants().await;
 }
 
-/// What was notified while nobody listened is found when the listener is back, and not when the pause is over.
+/// Work notified while the listener was down is found on its reconnect, not at the end of the poll
+/// interval.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_looks_for_work_at_once_when_its_listener_is_back() {
     let mut system = Installation::with(1, 0).await;
@@ -81,7 +83,7 @@ async fn a_worker_looks_for_work_at_once_when_its_listener_is_back() {
     system.check_invariants().await;
 }
 
-/// Writes down by which statement each dispatch was claimed: the first line of its text.
+/// Records the statement that claimed each dispatch, by its first line.
 const NOTE_CLAIMS: &str = "
     CREATE TABLE witness.claimed_by (statement text);
     CREATE FUNCTION witness.note_statement() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
@@ -105,14 +107,15 @@ async fn the_small_claim_is_for_one_dispatch_that_an_idle_worker_is_told_of() {
     system.start_worker(&[&SELDOM[..], &[("WORKER_OFFLINE_THRESHOLD", "60s")]].concat()).await;
     let health = system.workers[0].health_addr().await;
     wait_until_listening(health, true).await;
-    // Told of one, again and again: between them it looks once more, finds nothing, and is idle. The first may meet the look with which it begins.
+    // One notification at a time: between them the worker polls once more, finds nothing, and is
+    // idle. The first may coincide with the initial poll.
     for done in 1..=3 {
         system.trigger("one").await;
         system.wait_count("a lone run", COMPLETED, done).await;
     }
     let told = system.text(claims).await;
     assert!(told.matches("lone").count() >= 2, "{told}");
-    // Several that wait are a line, of which the large claim takes all at once.
+    // The large claim takes several waiting dispatches at once.
     system.workers[0].pause();
     for _ in 0..3 {
         system.trigger("one").await;
@@ -121,7 +124,7 @@ async fn the_small_claim_is_for_one_dispatch_that_an_idle_worker_is_told_of() {
     system.workers[0].resume();
     system.wait_count("all of the line", COMPLETED, 6).await;
     assert_eq!(system.text(claims).await, "line line line");
-    // Nobody told it: a look that its pause has brought about is the large one.
+    // Without a notification, a poll uses the large claim.
     system.workers[0].stop_gracefully(PATIENCE).await;
     system.execute("TRUNCATE witness.claimed_by").await;
     let deaf = [

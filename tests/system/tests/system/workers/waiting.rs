@@ -1,4 +1,4 @@
-//! Work that no worker takes: it is shown, it expires where its job says so, and otherwise it waits.
+//! Work that no worker claims: it is shown, expires if its job says so, and waits otherwise.
 
 use serde_json::json;
 use system_tests::{Installation, PATIENCE, manual, shell_jobs};
