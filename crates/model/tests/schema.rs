@@ -13,10 +13,10 @@ use std::path::Path;
 use test_support::TestDatabase;
 use tokio_postgres::Client;
 
-const HEAD: &str = r#"//! The tables, as the migrations make them.
+const HEAD: &str = r#"//! The tables, as the migrations create them. @generated
 //!
-//! Written by `scripts/check-schema --write` from a freshly migrated database and compared with one by a test
-//! (`tests/schema.rs`), so that it cannot drift. Arrays never hold NULL by our own CHECKs and statements.
+//! `scripts/check-schema --write` writes this file from a freshly migrated database, and a test
+//! (`tests/schema.rs`) compares both. Arrays never contain NULL, by constraints and statements.
 
 #![expect(
     clippy::doc_markdown,

@@ -1,5 +1,5 @@
 //! The primary is killed under load, its standby is promoted, and daemons that know both servers
-//! find it. Run by `scripts/failover`; `docs/proof.md` describes the checks.
+//! find it. Run by `scripts/failover`; `docs/internals/testing-and-proof.md` describes the checks.
 //!
 //! With a synchronous standby, no acknowledged write may be missing. With an asynchronous standby,
 //! whose WAL is held back, missing writes are counted. All started processes end with this program.

@@ -1,6 +1,6 @@
 //! A complete installation under seeded faults: three schedulers, six workers, two APIs, one
 //! PostgreSQL, clients, and a checker of every guarantee. `scripts/chaos` runs it for minutes with
-//! many faults, `scripts/soak` for hours with few. `docs/proof.md` describes the checks and how to
+//! many faults, `scripts/soak` for hours with few. `docs/internals/testing-and-proof.md` describes the checks and how to
 //! repeat a failure.
 //!
 //! Everything is on loopback and Unix sockets below one folder. The guard of each process ends it

@@ -1,6 +1,6 @@
 //! A release replaces the previous one under load. The schema is migrated while the old programs
 //! work, and these continue on the new schema. Then the new programs replace them, schedulers
-//! first, as in `deploy/README.md`. Run by `scripts/rehearse-upgrade`; `docs/proof.md` describes
+//! first, as in `deploy/README.md`. Run by `scripts/rehearse-upgrade`; `docs/internals/testing-and-proof.md` describes
 //! the checks.
 //!
 //! A daemon of the old release that ends between the migration and its replacement cannot restart:

@@ -1,6 +1,8 @@
 //! The table of routes: every path below [`sched_wire::BASE_PATH`], and for each method its
 //! requirement, its handler and its OpenAPI description. Tests walk this table; it contains every
 //! route.
+//!
+//! Length: one list of all routes is easier to search than several.
 
 mod identity;
 mod resources;

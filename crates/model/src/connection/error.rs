@@ -1,7 +1,7 @@
 //! Database errors, by what the caller can do about them.
 //!
 //! The driver reports constraint names and a few kinds; for the rest it has only the server's
-//! message. [`DbError::from`] is the only place that reads such messages, and `tests/errors.rs`
+//! message. [`DbError::from`] is the only place that reads such messages, and `tests/db/connection/errors.rs`
 //! provokes each of them on a real server.
 
 use diesel::result::{DatabaseErrorKind, Error as DieselError};

@@ -45,7 +45,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     api.stop().await;
     let reference =
         Reference::value("pgbench, 8 clients, one insert of the same row, same run", median(&limit));
-    Ok(vec![Figure::new("trigger", "1/s", &ours, Goal { reference, bar: Bar::RatioAtLeast(0.7) })])
+    Ok(vec![Figure::new("trigger", "1/s", &ours, Goal { reference, bar: Bar::RatioAtLeast(0.65) })])
 }
 
 /// Creates a tenant with jobs that allow any number of concurrent runs.

@@ -2,6 +2,8 @@
 //!
 //! Checked on a table with far more finished than waiting rows, for the plan of one set of
 //! parameters and for the generic plan, because a prepared statement may use either.
+//!
+//! Length: one list of the statements whose plans are checked.
 
 use test_support::fixture::{Fixture, QUEUE, TENANT};
 use uuid::Uuid;

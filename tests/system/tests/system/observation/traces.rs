@@ -1,4 +1,4 @@
-//! A collector receives traces under the ids that `docs/tracing.md` promises, and never delays the
+//! A collector receives traces under the ids that `docs/operate/monitoring-and-alerts.md` promises, and never delays the
 //! daemons.
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
