@@ -1,10 +1,10 @@
 //! Jobs: their settings, versions and state.
 //!
-//! This module and `list` read jobs. [`save`](fn@save) writes them; [`switch`](fn@switch) pauses,
-//! resumes, enables and disables; [`delete`](fn@delete) and [`restore`](fn@restore) do what their
-//! names mean; [`versions`] reads earlier settings. `cursor` moves a job's cursor on such a change,
-//! and [`reschedule_users_of`] on a change of a calendar. The scheduler's own writes of the cursor
-//! are in [`crate::dispatching::tick`].
+//! This module and `list` read jobs. [`save`](fn@save), [`switch`](fn@switch),
+//! [`delete`](fn@delete) and [`restore`](fn@restore) write them; [`versions`] reads earlier
+//! settings. `cursor` moves a job's cursor on such a change, and [`reschedule_users_of`] on a
+//! change of a calendar. The scheduler's own writes of the cursor are in
+//! [`crate::dispatching::tick`].
 
 mod cursor;
 mod delete;
@@ -46,17 +46,15 @@ pub use self::switch::{NewPause, Pause, PauseEnd, Switch, SwitchRequest, Switche
 #[derive(Debug, Clone)]
 pub struct Job {
     pub id: JobId,
-    /// Settings from the user.
     pub settings: JobSettings,
     pub state: JobState,
 }
 
-/// The state of a job.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = scheduled_jobs, check_for_backend(diesel::pg::Pg))]
 pub struct JobState {
     pub disabled_reason: Option<String>,
-    /// Whether it is paused at the time of the read; false after the end of the pause.
+    /// At the time of the read; false after the end of the pause.
     #[diesel(select_expression = PausedNow, select_expression_type = PausedNow)]
     pub is_paused: bool,
     /// Stays after the end of the pause, until the job is changed.
@@ -85,15 +83,14 @@ pub struct JobState {
 }
 
 impl JobState {
-    /// Whether a pause holds fires of the job, past ones included: an ended pause still holds the
-    /// fires before its end.
+    /// Whether a pause holds fires: an ended pause still holds the fires before its end.
     pub(super) const fn has_pause(&self) -> bool {
         self.is_paused || self.paused_until.is_some()
     }
 }
 
 fragment! {
-    /// Whether a pause holds now; a pause with an end expires automatically.
+    /// A pause with an end expires automatically.
     PausedNow: Bool =
         "(scheduled_jobs.is_paused AND (scheduled_jobs.paused_until > clock_timestamp()) IS NOT FALSE)"
 }
@@ -177,7 +174,7 @@ fn into_job((row, state, function, project): Row) -> Job {
     }
 }
 
-/// Jobs, deleted ones included, with the names of their function and project.
+/// Includes deleted jobs.
 macro_rules! all_with_names {
     () => {
         scheduled_jobs::table
@@ -208,7 +205,6 @@ macro_rules! jobs_with_names {
     };
 }
 
-/// The job with this name, if the tenant has one.
 pub async fn by_name(conn: &Conn, tenant: TenantId, name: &str) -> DbResult<Option<Job>> {
     let row: Option<Row> = jobs_with_names!()
         .filter(scheduled_jobs::tenant_id.eq(tenant))
@@ -219,7 +215,6 @@ pub async fn by_name(conn: &Conn, tenant: TenantId, name: &str) -> DbResult<Opti
     Ok(row.map(into_job))
 }
 
-/// The job with this id, if the tenant has one.
 pub async fn by_id(conn: &Conn, tenant: TenantId, id: JobId) -> DbResult<Option<Job>> {
     let row: Option<Row> = jobs_with_names!()
         .filter(scheduled_jobs::tenant_id.eq(tenant))
@@ -230,7 +225,7 @@ pub async fn by_id(conn: &Conn, tenant: TenantId, id: JobId) -> DbResult<Option<
     Ok(row.map(into_job))
 }
 
-/// The job with this id, deleted or not.
+/// Deleted or not.
 pub async fn by_id_ever(conn: &Conn, tenant: TenantId, id: JobId) -> DbResult<Option<Job>> {
     let row: Option<Row> = all_with_names!()
         .filter(scheduled_jobs::tenant_id.eq(tenant))
@@ -267,13 +262,12 @@ pub async fn by_id_and_whether_followed(
     }))
 }
 
-/// Whether the tenant has a job with this id, deleted or not.
 pub async fn is_there(conn: &Conn, tenant: TenantId, id: JobId) -> DbResult<bool> {
     let found = scheduled_jobs::table.find((tenant, id));
     Ok(diesel::select(diesel::dsl::exists(found)).get_result(&mut { conn }).await?)
 }
 
-/// Jobs of a project without deleted ones, at most `limit`, by id.
+/// By id, without deleted jobs.
 pub(super) async fn of_project(
     conn: &mut Conn,
     tenant: TenantId,
@@ -290,7 +284,7 @@ pub(super) async fn of_project(
     Ok(rows.into_iter().map(into_job).collect())
 }
 
-/// The job of this name that was deleted last.
+/// The last deleted job of this name.
 pub async fn last_deleted(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Job>> {
     let row: Option<Row> = all_with_names!()
         .filter(scheduled_jobs::tenant_id.eq(tenant))

@@ -22,7 +22,7 @@ pub use crate::connection::error::DbError;
 pub use crate::connection::pool::{Database, DatabaseSettings};
 pub use crate::connection::transaction::transact;
 
-/// A connection, as daemons name it; they never import the driver for it.
+/// Daemons use this name and never import the driver for it.
 pub type Conn = diesel_async::AsyncPgConnection;
 
 /// A request for a page of a list.
@@ -34,5 +34,4 @@ pub struct PageRequest<K> {
     pub limit: i64,
 }
 
-/// What every function of this module returns.
 pub type DbResult<T> = Result<T, DbError>;

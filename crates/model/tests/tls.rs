@@ -1,5 +1,4 @@
-//! TLS to the database: used if the URL requires it, and only with a certificate from a trusted
-//! issuer.
+//! TLS to the database: only if the URL requires it, with a trusted issuer's certificate.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot get what it needs fails, and says where")]
 
@@ -10,7 +9,6 @@ use rcgen::{CertifiedKey, generate_simple_self_signed};
 use sched_model::{Database, DatabaseSettings, DbError, connection::database_clock};
 use test_support::wait_for;
 
-/// A server with TLS on 127.0.0.1, its URL, and its certificate.
 async fn server() -> (Cluster, String, String) {
     let cluster = tokio::task::spawn_blocking(|| {
         Cluster::open(OpenOptions { loopback_port: Some(0), ..OpenOptions::throw_away(std::env::temp_dir()) })
@@ -19,7 +17,7 @@ async fn server() -> (Cluster, String, String) {
     .await
     .unwrap();
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-    // The server writes its own files, so that they belong to its user.
+    // The server's own files belong to its user.
     let sql = format!(
         "COPY (SELECT unnest(string_to_array('{key}', E'\n'))) TO PROGRAM 'umask 077; cat > server.key';
          COPY (SELECT unnest(string_to_array('{cert}', E'\n'))) TO PROGRAM 'cat > server.crt'",
@@ -66,7 +64,6 @@ async fn tls_requires_a_trusted_certificate() {
 
     for mode in ["require", "verify-full", "verify-ca"] {
         let trusted = DatabaseSettings { ca_file: Some(ca_file.clone()), ..settings(&url, mode) };
-        // The server takes a moment to reload its settings.
         wait_for("a TLS connection", Duration::from_secs(30), async || {
             connect(&trusted).await.map_err(|error| error.with_causes())
         })
@@ -79,7 +76,6 @@ async fn tls_requires_a_trusted_certificate() {
         );
     }
 
-    // Without a request for TLS there is none, and the session shows it.
     connect(&settings(&url, "disable")).await.unwrap();
     drop(cluster);
 }

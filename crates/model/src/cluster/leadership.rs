@@ -99,8 +99,8 @@ pub async fn register(conn: &mut Conn, instance: &NewInstance) -> DbResult<()> {
 }
 
 statement! {
-    /// Renews the lease. A named statement, because an update of the query builder is prepared
-    /// again each time: two transactions.
+    /// A named statement: an update of the query builder is prepared again each time (two
+    /// transactions).
     Renew = "leadership/leader_heartbeat.sql",
     (clock_offset: Option<f64> as Nullable<Double>, id: InstanceId as SqlUuid)
     -> (Nullable<BigInt>, Nullable<Timestamptz>, Nullable<BigInt>, Timestamptz)

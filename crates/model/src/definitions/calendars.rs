@@ -22,7 +22,6 @@ const MOST_NAMED_JOBS: usize = 10;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CalendarSettings {
-    /// Unique in the tenant and stable.
     pub name: String,
     pub description: String,
     /// The excluded times; an object.

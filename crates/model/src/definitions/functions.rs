@@ -23,9 +23,7 @@ pub use self::lifecycle::{Activation, delete, expect, set_active};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FunctionSettings {
-    /// Unique in the tenant and stable.
     pub name: String,
-    /// Display name.
     pub display_name: String,
     pub description: String,
     /// How the worker runs it.
@@ -148,7 +146,6 @@ pub(crate) async fn hold(conn: &mut Conn, tenant: TenantId, name: &str) -> DbRes
 
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// The name starts with this text.
     pub name_prefix: Option<String>,
     pub queue: Option<String>,
     /// Only this type of handler.

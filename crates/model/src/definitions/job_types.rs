@@ -15,7 +15,6 @@ use sched_timetable::JobType;
 pub struct JobTypeRecord {
     /// The kind, as jobs name it.
     pub name: String,
-    /// Display name.
     pub display_name: String,
     pub description: String,
     /// An inactive kind accepts no new jobs.

@@ -30,9 +30,7 @@ pub const MOST_JOBS: i64 = 1000;
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, Queryable, Selectable, Insertable, AsChangeset)]
 #[diesel(table_name = projects, check_for_backend(diesel::pg::Pg))]
 pub struct ProjectSettings {
-    /// Unique in the tenant and stable.
     pub name: String,
-    /// Display name.
     pub display_name: String,
     pub description: String,
 }
@@ -165,7 +163,7 @@ pub struct DeleteRequest<'a> {
     pub expected: Expected,
     /// Whether to delete its jobs too; otherwise a project with jobs is not deleted.
     pub with_jobs: bool,
-    /// Component, or e-mail address of the user.
+    /// Component or user e-mail address.
     pub source: &'a str,
     /// Requester and reason for the cancelled runs.
     pub order: Order<'a>,

@@ -20,7 +20,6 @@ use sched_domain::ids::{DEFAULT_TENANT, TenantId};
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, Queryable, Selectable, Insertable, AsChangeset)]
 #[diesel(table_name = queues, check_for_backend(diesel::pg::Pg), treat_none_as_null = true)]
 pub struct QueueSettings {
-    /// Unique in the tenant and stable.
     pub name: String,
     pub description: String,
     /// Whether claims skip it.
@@ -106,11 +105,9 @@ statement! {
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filter<'a> {
-    /// The name starts with this text.
     pub name_prefix: Option<&'a str>,
     /// Only paused, or only unpaused queues.
     pub paused: Option<bool>,
-    /// The last item of the previous page.
     pub after: Option<&'a str>,
 }
 

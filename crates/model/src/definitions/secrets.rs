@@ -107,7 +107,7 @@ fn random_nonce() -> [u8; NONCE_BYTES] {
 pub struct NewValue<'a> {
     pub place: SecretPlace<'a>,
     pub value: &'a SecretValue,
-    /// Component, or e-mail address of the user.
+    /// Component or user e-mail address.
     pub source: &'a str,
 }
 

@@ -18,7 +18,6 @@ use sched_domain::template::{MadeFrom, Template};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TemplateSettings {
-    /// Unique in the tenant and stable.
     pub name: String,
     pub description: String,
     /// Its parameters; an object.

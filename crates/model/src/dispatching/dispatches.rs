@@ -78,7 +78,7 @@ pub struct Filter {
     pub triggered_by: Option<Trigger>,
     /// After this run: the last one of the previous page.
     pub after: Option<DispatchId>,
-    /// Oldest first instead of newest first.
+    /// Otherwise newest first.
     pub oldest_first: bool,
 }
 

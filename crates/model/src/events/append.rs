@@ -8,64 +8,53 @@ use sched_domain::ids::{DispatchId, JobId, ProjectId, TenantId};
 
 #[derive(Debug, Clone)]
 pub struct NewEvent {
-    /// Owner; `None` for events of the installation.
+    /// `None` for events of the installation.
     pub tenant_id: Option<TenantId>,
-    /// Project of the event.
     pub project_id: Option<ProjectId>,
-    /// Job of the event.
     pub job_id: Option<JobId>,
-    /// Run of the event.
     pub dispatch_id: Option<DispatchId>,
     pub event_type: &'static str,
     pub payload: serde_json::Value,
 }
 
 pub const JOB_CREATED: &str = "job_created";
-/// A user changed the settings of a job, or rolled them back.
 pub const JOB_UPDATED: &str = "job_updated";
 pub const JOB_DELETED: &str = "job_deleted";
 pub const JOB_RESTORED: &str = "job_restored";
 pub const QUEUE_CREATED: &str = "queue_created";
-/// A user paused or resumed a queue, or changed its limits.
 pub const QUEUE_UPDATED: &str = "queue_updated";
 pub const WORKER_ONLINE: &str = "worker_online";
-/// A worker stopped cleanly.
 pub const WORKER_STOPPED: &str = "worker_stopped";
 /// A user disabled a job, or the scheduler disabled one that it can no longer schedule.
 pub const JOB_DISABLED: &str = "job_disabled";
-/// A scheduler has taken over.
 pub const LEADER_CHANGED: &str = "leader_changed";
-/// An operator requested that the leader steps down.
 pub const STEP_DOWN_REQUESTED: &str = "leader_step_down_requested";
 pub const JOB_PAUSED: &str = "job_paused";
 pub const JOB_RESUMED: &str = "job_resumed";
 pub const JOB_ENABLED: &str = "job_enabled";
 /// A worker's lease expired.
 pub const WORKER_OFFLINE: &str = "worker_offline";
-/// An attempt started: a worker claimed it. Written by the claim.
+/// An attempt started; the claim writes it.
 pub const EXECUTION_STARTED: &str = "schedule_execution_started";
-/// An attempt ended, with any outcome. Written by the statement that ends it.
+/// An attempt ended, with any outcome; the statement that ends it writes it.
 pub const EXECUTION_COMPLETED: &str = "schedule_execution_completed";
-/// An attempt was lost with its worker.
 pub const EXECUTION_LOST: &str = "schedule_execution_lost";
-/// A run failed finally: it killed too many workers, or its retries are exhausted.
+/// A run killed too many workers, or its retries are exhausted.
 pub const DISPATCH_DEAD_LETTER: &str = "dispatch_dead_letter";
-/// A run expired because no worker started it in time.
+/// No worker started a run in time.
 pub const DISPATCH_EXPIRED: &str = "dispatch_expired";
-/// Fire times passed without a dispatch, and the misfire policy of the job does not catch up.
-/// Written by the tick, with the record of the skip.
+/// Fire times passed without a dispatch, and the misfire policy does not catch up. The tick writes
+/// it.
 pub const RUN_MISSED: &str = "run_missed";
-/// A user cancelled a waiting run. A running one ends with [`EXECUTION_COMPLETED`].
+/// A user cancelled a waiting run; a running one ends with [`EXECUTION_COMPLETED`].
 pub const DISPATCH_CANCELLED: &str = "dispatch_cancelled";
-/// A user requested the cancellation of a running run.
 pub const DISPATCH_CANCEL_REQUESTED: &str = "dispatch_cancel_requested";
-/// A user retried a finished run; the event belongs to the new run.
+/// The event belongs to the new run.
 pub const DISPATCH_RETRIED: &str = "dispatch_retried";
-/// A user discarded a dead letter.
 pub const DEAD_LETTER_DISCARDED: &str = "dead_letter_discarded";
 /// Runs wait in a queue that no live worker serves.
 pub const QUEUE_UNSERVED: &str = "queue_unserved";
-/// A worker serves the queue again, or no run waits in it.
+/// Served again, or no run waits.
 pub const QUEUE_UNSERVED_ENDED: &str = "queue_unserved_ended";
 
 pub const TENANT_PAUSED: &str = "tenant_paused";
@@ -83,20 +72,15 @@ pub const FUNCTION_UPDATED: &str = "function_updated";
 pub const FUNCTION_DELETED: &str = "function_deleted";
 pub const FUNCTION_PAUSED: &str = "function_paused";
 pub const FUNCTION_RESUMED: &str = "function_resumed";
-/// A user activated a task function: it accepts jobs again.
 pub const FUNCTION_ACTIVATED: &str = "function_activated";
-/// A user deactivated a task function: it accepts no jobs, and its jobs are disabled when they are
-/// due.
+/// The function accepts no jobs; its jobs are disabled when they are due.
 pub const FUNCTION_DEACTIVATED: &str = "function_deactivated";
 pub const TEMPLATE_CREATED: &str = "template_created";
 pub const TEMPLATE_UPDATED: &str = "template_updated";
 pub const TEMPLATE_DELETED: &str = "template_deleted";
-/// An operator requested that a worker drains.
 pub const WORKER_DRAIN_REQUESTED: &str = "worker_drain_requested";
-/// An operator withdrew that request.
 pub const WORKER_DRAIN_ENDED: &str = "worker_drain_ended";
 
-/// All event types.
 pub const TYPES: &[&str] = &[
     JOB_CREATED,
     JOB_UPDATED,
@@ -160,11 +144,10 @@ statement! {
     ) -> diesel::sql_types::BigInt
 }
 
-/// Appends events to the stream, in their order. An event without a project gets the project of its
-/// job.
+/// Appends events in their order. An event without a project gets that of its job.
 ///
 /// # Errors
-/// The caller's transaction then rolls back too.
+/// The caller's transaction then rolls back.
 pub async fn append(conn: &mut Conn, new: &[NewEvent]) -> DbResult<()> {
     if new.is_empty() {
         return Ok(());

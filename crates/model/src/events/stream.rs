@@ -1,28 +1,26 @@
 //! Reads the event stream in an order in which no event is ever missed.
 //!
-//! Ids commit out of order: a transaction with a lower id may commit after higher ids were read. So
-//! the order is that of the transactions that wrote the events, then of the ids within each
-//! ([`EventKey`]), and a reader stops at the oldest running transaction. Events before that are
-//! settled: they never change, so a position among them is valid as long as the events exist. This
-//! module only reads; each reader stores its own position.
+//! Ids commit out of order. So the order is that of the writing transactions, then of the ids
+//! within each ([`EventKey`]), and a reader stops at the oldest running transaction. Events before
+//! that are settled: they never change, so a position among them is valid as long as the events
+//! exist. Each reader stores its own position.
 //!
 //! # Design notes
-//! - One transaction that takes hours would block the stream for hours. Two kinds of transactions
-//!   do not block it: those of other databases of the server, which cannot write here, and those
-//!   that have run for longer than [`WRITES_WITHIN`] without writing events, because the column's
-//!   default then rejects events from them (migration 30). A transaction that wrote events and
-//!   continues blocks the stream ([`Running`] identifies it). Read-only transactions, such as a
+//! - Two kinds of long transactions do not block the stream: those of other databases of the
+//!   server, and those that have run for longer than [`WRITES_WITHIN`] without writing events. The
+//!   column's default then rejects events from them (migration 30). A transaction that wrote events
+//!   and continues blocks the stream ([`Running`] identifies it). Read-only transactions, such as a
 //!   backup, have no number and do not block.
 //! - `created_at` follows the order within [`WRITES_WITHIN`]: a transaction writes its events
-//!   within that time of its beginning, and it got its number after it began. So a binary search
-//!   finds a time in the order, without an index by time.
-//! - Transaction numbers mean nothing on another server. [`origin`] identifies servers. After a
-//!   restore from a dump, [`settle_foreign`] moves the restored events before all new ones, and
-//!   until it has, [`look`] returns no events.
-//! - The same server may also reuse numbers: after a crash or a failover, those whose log had not
+//!   within that time of its beginning, and gets its number after it. So a binary search finds a
+//!   time without an index by time.
+//! - Transaction numbers mean nothing on another server; [`origin`] identifies servers. After a
+//!   restore from a dump, [`settle_foreign`] moves the restored events before all new ones. Until
+//!   then [`look`] returns no events.
+//! - The same server may reuse numbers: after a crash or a failover, those whose log had not
 //!   reached the disk or the replica; after a restore to an earlier time, all later ones. So a
-//!   reader never stores only a number: it stores the last event that it read ([`Mark`]), which
-//!   was committed, and checks that this event exists when it continues.
+//!   reader stores the last event that it read ([`Mark`]), which was committed, and checks that it
+//!   exists when it continues.
 
 mod transactions;
 
@@ -41,41 +39,36 @@ use sched_domain::ids::{DispatchId, JobId, ProjectId, TenantId};
 
 pub use self::transactions::{Origin, Running, open_transactions, origin, running, settle_foreign};
 
-/// Time after its beginning in which a transaction may write events; the default of
-/// `events.transaction_id` uses the same value.
+/// Time after its beginning in which a transaction may write events; as in the default of
+/// `events.transaction_id`.
 pub const WRITES_WITHIN: Duration = Duration::from_secs(120);
 
-/// Position of an event in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct EventKey {
-    /// Number of the transaction that wrote it.
+    /// Number of the writing transaction.
     pub transaction: i64,
-    /// Its id; 0 is before all events of the transaction.
+    /// 0 is before all events of the transaction.
     pub id: i64,
 }
 
 impl EventKey {
-    /// After all events.
     pub const LAST: Self = Self { transaction: i64::MAX, id: i64::MAX };
 
-    /// Before all events of a transaction.
     #[must_use]
     pub const fn before(transaction: i64) -> Self {
         Self { transaction, id: 0 }
     }
 }
 
-/// Position of a reader: the last event that it read, or the beginning.
+/// The last event that a reader read, or the beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
-    /// Key of the event; all zero for the beginning.
     pub key: EventKey,
-    /// When the event was written; for the beginning, when the reader started.
+    /// For the beginning, when the reader started.
     pub at: DateTime<Utc>,
 }
 
 impl Mark {
-    /// Before all events.
     #[must_use]
     pub fn beginning(at: DateTime<Utc>) -> Self {
         Self { key: EventKey::default(), at }
@@ -87,38 +80,33 @@ pub struct Event {
     pub key: EventKey,
     /// By the database's clock.
     pub at: DateTime<Utc>,
-    /// Owner; `None` for events of the installation.
+    /// `None` for events of the installation.
     pub tenant_id: Option<TenantId>,
-    /// Project of the event.
     pub project_id: Option<ProjectId>,
-    /// Job of the event.
     pub job_id: Option<JobId>,
-    /// Run of the event.
     pub dispatch_id: Option<DispatchId>,
     pub event_type: String,
     pub payload: serde_json::Value,
 }
 
-/// Result of [`look`].
 #[derive(Debug, Clone)]
 pub struct Look {
-    /// All events before this are settled. `events` contains all of those after the given mark, if
-    /// it has fewer than the limit and no event is foreign.
+    /// All earlier events are settled. `events` contains all of those after the mark, if fewer than
+    /// the limit and none foreign.
     pub settled: EventKey,
-    /// Number of the next transaction: the end of the stream if no transaction were running.
+    /// The end of the stream if no transaction were running.
     pub next_transaction: i64,
     /// By the database's clock.
     pub at: DateTime<Utc>,
-    /// Identifies the server; see [`Origin`].
+    /// See [`Origin`].
     pub server: i64,
-    /// Whether there are unsettled events from a dump.
+    /// Unsettled events from a dump exist.
     pub has_foreign: bool,
-    /// Whether the event of the mark exists.
     pub is_there: bool,
     pub events: Vec<Event>,
 }
 
-/// The columns of an event: all required ones, or none.
+/// All required columns, or none.
 #[derive(Debug, Queryable)]
 struct Row {
     transaction: Option<i64>,
@@ -132,7 +120,6 @@ struct Row {
     payload: Option<serde_json::Value>,
 }
 
-/// State of the stream, and one event.
 type LookRow = (i64, i64, DateTime<Utc>, i64, bool, bool, Row);
 
 #[rustfmt::skip]
@@ -151,12 +138,10 @@ statement! {
     ) -> (BigInt, BigInt, Timestamptz, BigInt, Bool, Bool, RowTypes)
 }
 
-/// Settled events of all tenants after `after`, at most `limit`. Transactions in `ignored` do not
-/// block the stream.
+/// Transactions in `ignored` do not block the stream.
 pub async fn look(conn: &mut Conn, after: Mark, ignored: &[i64], limit: i64) -> DbResult<Look> {
     let Mark { key: EventKey { transaction, id }, at } = after;
     let rows: Vec<LookRow> = LookAt { transaction, id, at, ignored, limit }.load(conn).await?;
-    // There is at least one row.
     let mut seen = None;
     let mut events = Vec::new();
     for (ends_at, next_transaction, at, server, has_foreign, is_there, row) in rows {
@@ -168,15 +153,14 @@ pub async fn look(conn: &mut Conn, after: Mark, ignored: &[i64], limit: i64) -> 
     Ok(Look { events, ..seen.ok_or(DbError::NotFound)? })
 }
 
-/// State of the stream: the end of the settled events, and everything that [`look`] returns besides
-/// events.
+/// [`look`] without events.
 pub async fn stand(conn: &mut Conn, ignored: &[i64]) -> DbResult<Look> {
-    // After all events, and the position of none.
+    // After all events, and no event's position.
     let last = Mark { key: EventKey { id: 0, ..EventKey::LAST }, at: DateTime::UNIX_EPOCH };
     look(conn, last, ignored, 0).await
 }
 
-/// The last visible event before a position, of any tenant.
+/// The last visible event before a position.
 pub async fn newest(conn: &mut Conn, before: EventKey) -> DbResult<Option<Mark>> {
     let query = events::table
         .select((sql::<BigInt>("transaction_id::text::bigint"), events::id, events::created_at))
@@ -200,28 +184,20 @@ fn whole(row: Row) -> Option<Event> {
     })
 }
 
-/// Owner and filters of events to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventFilter {
     pub tenant: TenantId,
-    /// Includes events of the installation.
     pub with_installation: bool,
-    /// Only this project.
     pub project: Option<ProjectId>,
-    /// Only this job.
     pub job: Option<JobId>,
-    /// Only this run.
     pub dispatch: Option<DispatchId>,
-    /// Only these types; empty for all.
+    /// Empty for all.
     pub types: Vec<String>,
-    /// Inclusive.
     pub since: Option<DateTime<Utc>>,
-    /// Exclusive.
     pub until: Option<DateTime<Utc>>,
 }
 
 impl EventFilter {
-    /// All events of a tenant.
     #[must_use]
     pub const fn of(tenant: TenantId) -> Self {
         Self {
@@ -236,7 +212,6 @@ impl EventFilter {
         }
     }
 
-    /// The span that contains one possible event.
     #[must_use]
     pub const fn only(key: EventKey) -> Span {
         let EventKey { transaction, id } = key;
@@ -246,7 +221,7 @@ impl EventFilter {
         }
     }
 
-    /// Whether an event matches; the same condition as in [`page`].
+    /// The same condition as in [`page`].
     #[must_use]
     pub fn takes(&self, event: &Event) -> bool {
         let is_theirs = match event.tenant_id {
@@ -262,7 +237,6 @@ impl EventFilter {
             && self.until.is_none_or(|until| event.at < until)
     }
 
-    /// Whether it excludes the most frequent events.
     fn is_rare(&self) -> bool {
         let is_common = |name: &String| [EXECUTION_STARTED, EXECUTION_COMPLETED].contains(&name.as_str());
         !self.types.is_empty() && !self.types.iter().any(is_common)
@@ -273,10 +247,8 @@ statement! {
     PositionAt = "stream/events_position.sql", (tenant: TenantId as SqlUuid, at: DateTime<Utc> as Timestamptz) -> Nullable<BigInt>
 }
 
-/// The last event of a tenant that is older than `at`, such that all events of the tenant before it
-/// are older too.
-///
-/// Some later events may be older than `at`.
+/// The last event of a tenant older than `at`, such that all its earlier events are older too. Some
+/// later events may be older.
 pub async fn position_at(conn: &mut Conn, tenant: TenantId, at: DateTime<Utc>) -> DbResult<Mark> {
     let beginning = Mark::beginning(at);
     let found = PositionAt { tenant, at: at - writes_within() }.get_result::<Option<i64>>(conn).await?;
@@ -289,12 +261,10 @@ pub async fn position_at(conn: &mut Conn, tenant: TenantId, at: DateTime<Utc>) -
     Ok(last.map_or(beginning, |event| Mark { key: event.key, at: event.at }))
 }
 
-/// A position after all events of any tenant that are older than a given time. Some events before
-/// it may be younger.
+/// A position after all events of any tenant older than `at`. Some earlier events may be younger.
 pub async fn position_after(conn: &mut Conn, tenant: TenantId, at: DateTime<Utc>) -> DbResult<EventKey> {
     let found = PositionAt { tenant, at: at + writes_within() }.get_result::<Option<i64>>(conn).await?;
-    // If the tenant has no younger event, the installation may have some; and the events of a dump
-    // have no order.
+    // The installation may have a younger event; and the events of a dump have no order.
     let Some(found) = found.filter(|found| *found > 0) else { return Ok(EventKey::LAST) };
     let span = Span::Forward { after: EventKey::before(found), before: EventKey::LAST };
     let next = page(conn, &EventFilter::of(tenant), span, 1).await?.pop();
@@ -305,16 +275,19 @@ fn writes_within() -> TimeDelta {
     TimeDelta::from_std(WRITES_WITHIN).unwrap_or_default()
 }
 
-/// Section of the stream for a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Span {
-    /// The first events between two positions, oldest first.
-    Forward { after: EventKey, before: EventKey },
-    /// The last events between two positions, newest first.
-    Backward { after: EventKey, before: EventKey },
+    Forward {
+        after: EventKey,
+        before: EventKey,
+    },
+    /// The last events, newest first.
+    Backward {
+        after: EventKey,
+        before: EventKey,
+    },
 }
 
-/// Events of a tenant, at most `limit`.
 pub async fn page(conn: &mut Conn, filter: &EventFilter, span: Span, limit: i64) -> DbResult<Vec<Event>> {
     let (Span::Forward { after, before } | Span::Backward { after, before }) = span;
     let mut query = events::table
@@ -374,7 +347,7 @@ pub async fn page(conn: &mut Conn, filter: &EventFilter, span: Span, limit: i64)
     Ok(rows.into_iter().filter_map(whole).collect())
 }
 
-/// Compares the key with a position. Both are numbers, so nothing needs escaping.
+/// Numbers need no escaping.
 fn key(comparison: &str, position: EventKey) -> diesel::expression::SqlLiteral<Bool> {
     sql::<Bool>(&format!("{comparison}'{}'::xid8, {})", position.transaction, position.id))
 }

@@ -1,9 +1,8 @@
 //! Reads the facts that block waiting runs and the next fires of jobs.
 //!
 //! Reads only, by key and bounded: the cost does not grow with finished runs, nor beyond a thousand
-//! entries with waiting ones. The statements run one after another without a transaction; each
-//! change in between is visible to some of them. [`sched_domain::explain::waits`] evaluates the
-//! facts.
+//! waiting entries. The statements run without a transaction; a change in between is visible to
+//! some of them. [`sched_domain::explain::waits`] evaluates the facts.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -29,10 +28,10 @@ use sched_domain::ids::{DispatchId, JobId, TenantId};
 use sched_domain::lease::Leadership;
 use sched_domain::run_state::DispatchStatus;
 
-/// Upper bound of counts; the statements read one row more.
+/// The statements read one row more.
 const MOST_COUNTED: i64 = 1_000;
 
-/// Maximum number of open runs named as blockers of other runs of their job.
+/// Open runs named as blockers of other runs of their job.
 const MOST_HOLDERS: i32 = 5;
 
 type Instant = DateTime<Utc>;
@@ -76,7 +75,6 @@ fn bounded(counted: i64, shown: i64) -> Bounded {
     Bounded { count, is_exact: counted <= MOST_COUNTED }
 }
 
-/// The blockers of the runs that wait, each list in order.
 pub async fn of_dispatches(
     conn: &mut Conn,
     tenant: TenantId,
@@ -146,8 +144,7 @@ statement! {
     ) -> QueueColumns
 }
 
-/// Queues by name, in that order, with limits, usage and workers. A queue without a row has no
-/// limits.
+/// In the order of `names`. A queue without a row has no limits.
 pub async fn queue_facts(conn: &mut Conn, tenant: TenantId, names: &[String]) -> DbResult<Vec<QueueFacts>> {
     if names.is_empty() {
         return Ok(Vec::new());
@@ -234,14 +231,14 @@ statement! {
     ) -> JobColumns
 }
 
-/// The current facts of a job; a leader counts as gone after `lease`.
+/// A leader counts as gone after `lease`.
 ///
 /// # Errors
 /// [`DbError::NotFound`] if the job was deleted after it was read.
 pub async fn job_facts(conn: &mut Conn, tenant: TenantId, job: &Job, lease: Duration) -> DbResult<JobFacts> {
     let now = database_clock::now(conn).await?;
     let next_at = next_quota_window(now);
-    // The window is named by the minute in which it ends, and begins a second before it.
+    // The window ends in the minute that names it, and begins a second before it.
     let minute = next_at - TimeDelta::seconds(59);
     let found: Option<JobRow> =
         Surroundings { tenant, job: job.id, minute }.get_result(conn).await.optional()?;
@@ -284,7 +281,7 @@ pub async fn job_facts(conn: &mut Conn, tenant: TenantId, job: &Job, lease: Dura
     })
 }
 
-/// The jobs that a job runs after, by name. Includes deleted ones, which never end.
+/// By name. Includes deleted jobs, which never end.
 async fn upstream(conn: &mut Conn, tenant: TenantId, job: JobId) -> DbResult<Vec<Upstream>> {
     use job_dependencies as d;
     let found: Vec<(String, AfterCondition, Option<Uuid>, Option<Instant>)> = d::table
@@ -298,7 +295,7 @@ async fn upstream(conn: &mut Conn, tenant: TenantId, job: JobId) -> DbResult<Vec
         .select((scheduled_jobs::name, d::condition, d::met_by, d::met_at))
         .load(conn)
         .await?;
-    // A run uses up the end that met an edge: `met_by` is cleared, and `met_at` stays.
+    // A run uses up the end that met an edge: `met_by` is cleared, `met_at` stays.
     let of = |(job, on, met_by, met_at): (String, AfterCondition, Option<Uuid>, Option<Instant>)| Upstream {
         job,
         on,

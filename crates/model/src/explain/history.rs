@@ -1,7 +1,7 @@
 //! Reads the records of a job's past for an explanation.
 //!
-//! Reads only, each kind of row in one bounded statement. The job is read first and the clock after
-//! it: a decision in between then appears as a record beside an older state, and never the reverse.
+//! Reads only, each kind of row in one bounded statement. The job is read before the clock: a
+//! decision in between then appears as a record beside an older state, never the reverse.
 //! [`sched_domain::explain`] interprets the records. The view `ledger_gaps` checks completeness for
 //! all jobs.
 
@@ -28,19 +28,18 @@ use sched_domain::run_state::{DispatchStatus, Trigger};
 use sched_domain::trace::TraceContext;
 use sched_timetable::SkipReason;
 
-/// One row more than an explanation uses, so that it detects an overflow.
+/// One row more than an explanation uses, to detect an overflow.
 const MOST_ROWS: i64 = MAX_FIRE_TIMES as i64 + 1;
 
-/// Maximum number of attempts in one window: each run has a few.
+/// Each run has a few attempts.
 const MOST_ATTEMPTS: i64 = 5 * MOST_ROWS;
 
-/// Maximum number of runs in one window with their blockers: the first ones.
+/// The first runs of a window, with their blockers.
 const MOST_WAITING: usize = 50;
 
-/// Maximum number of overlap records in one window with their blockers: the first ones.
+/// The first overlap records of a window, with their blockers.
 const MOST_OVERLAPS: usize = 50;
 
-/// Maximum number of records of a job that the scheduler disabled.
 const MOST_DISABLED: i64 = 1_000;
 
 type Instant = DateTime<Utc>;
@@ -161,7 +160,7 @@ async fn versions(
     Ok(rows.into_iter().map(version).collect())
 }
 
-/// The effective settings of a version: a deleted job never fires, for any settings.
+/// A deleted job never fires, for any settings.
 fn in_effect(change: &str, settings: JobSettings) -> JobSettings {
     JobSettings { is_enabled: settings.is_enabled && change != "deleted", ..settings }
 }
@@ -224,7 +223,6 @@ statement! {
     ) -> (Timestamptz, SqlUuid, Timestamptz, Nullable<Timestamptz>)
 }
 
-/// The records of skipped fires, with their blockers.
 async fn skips(
     conn: &mut Conn,
     tenant: TenantId,
@@ -332,7 +330,6 @@ statement! {
     ) -> AttemptColumns
 }
 
-/// Runs of the schedule, or other runs, with their attempts.
 async fn dispatched(conn: &mut Conn, statement: Dispatches) -> DbResult<Vec<Dispatched>> {
     let Dispatches { tenant, job, from, .. } = statement;
     let rows: Vec<DispatchRow> = statement.load(conn).await?;
@@ -382,10 +379,10 @@ async fn dispatched(conn: &mut Conn, statement: Dispatches) -> DbResult<Vec<Disp
     Ok(rows.into_iter().map(dispatched).collect())
 }
 
-/// The evidence of one run, as in [`evidence`]; `None` if it was deleted after it was read.
+/// As [`evidence`], for one run; `None` if it was deleted after it was read.
 pub async fn dispatch(conn: &mut Conn, tenant: TenantId, row: &Dispatch) -> DbResult<Option<Dispatched>> {
     let row = &row.row;
-    // Few runs share job and time: only those triggered in the same microsecond.
+    // Only runs triggered in the same microsecond share job and time.
     let dispatches = Dispatches {
         tenant,
         job: row.job_id,

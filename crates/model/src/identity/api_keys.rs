@@ -1,9 +1,9 @@
 //! API keys: create, find, list, change, revoke. This module sees only the hash of a key, never its
 //! text.
 //!
-//! One index lookup finds a key together with everything that decides its permissions, because
-//! every request needs it. The last use is recorded at most once a minute. A revoked key keeps its
-//! row, so that the audit log refers to an existing key.
+//! Every request needs a key, so one index lookup finds it together with everything that decides
+//! its permissions. The last use is recorded at most once a minute. A revoked key keeps its row for
+//! the audit log.
 
 mod changes;
 
@@ -21,7 +21,6 @@ use sched_domain::secret::SecretKeys;
 
 pub use self::changes::{Changed, KeyChange, Revoked, Revoker, change, revoke};
 
-/// The public fields of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = api_keys, check_for_backend(diesel::pg::Pg))]
 pub struct ApiKeyRecord {
@@ -42,25 +41,19 @@ pub struct ApiKeyRecord {
 #[derive(Debug, Clone, Copy)]
 pub struct NewApiKey<'a> {
     pub tenant: TenantId,
-    /// The owner, a member; `None` for a key of the tenant.
     pub user: Option<UserId>,
-    /// Purpose, for people.
     pub name: &'a str,
     pub prefix: &'a str,
-    /// Hash of the key.
     pub hash: &'a KeyHash,
-    /// Permissions; `None` for all permissions of its owner.
+    /// `None` for all permissions of its owner.
     pub scopes: Option<Permissions>,
     pub expires_at: Option<DateTime<Utc>>,
-    /// Component, or e-mail address of the user.
+    /// Component or user e-mail address.
     pub source: &'a str,
 }
 
-/// Creates a key.
-///
-/// # Errors
-/// A constraint error if the user is not a member of the tenant (`api_keys_membership_fkey`), or if
-/// the key would expire before its creation (`api_keys_expires_after_created_check`).
+/// Fails with a constraint error if the user is not a member (`api_keys_membership_fkey`), or the
+/// key would expire before its creation (`api_keys_expires_after_created_check`).
 pub async fn create(conn: &mut Conn, new: NewApiKey<'_>) -> DbResult<ApiKeyRecord> {
     use api_keys as k;
     let scopes: Vec<&str> =
@@ -80,8 +73,8 @@ pub async fn create(conn: &mut Conn, new: NewApiKey<'_>) -> DbResult<ApiKeyRecor
     Ok(made.get_result(conn).await?)
 }
 
-/// Number of usable keys of a member. Locks the membership until the end of the transaction, so
-/// that concurrent creations count one after another.
+/// Usable keys of a member. Locks the membership until the end of the transaction, so that
+/// concurrent creations count one after another.
 pub async fn living(conn: &mut Conn, tenant: TenantId, user: UserId) -> DbResult<i64> {
     use crate::schema::memberships as m;
     use api_keys as k;
@@ -97,8 +90,7 @@ pub async fn living(conn: &mut Conn, tenant: TenantId, user: UserId) -> DbResult
 }
 
 statement! {
-    /// Raw SQL because any request may need it: one prepared statement reads everything that
-    /// decides about a key.
+    /// Raw SQL because any request may need it: one prepared statement.
     Find<'a> = "api_keys/api_keys_find.sql", (prefix: &'a str as Text) -> (
         SqlUuid, Text, SqlUuid, Bytea, Nullable<Text>, Array<Text>,
         Nullable<SqlUuid>, Nullable<Text>, Nullable<Text>, Nullable<Bool>, Nullable<Bool>, Nullable<Timestamptz>, Bool,
@@ -106,7 +98,6 @@ statement! {
     )
 }
 
-/// The key stored under a prefix, with everything that decides its permissions.
 #[derive(Debug, Clone, Queryable)]
 pub struct FoundKey {
     pub tenant: TenantId,
@@ -120,46 +111,38 @@ pub struct FoundKey {
     pub role: Option<Role>,
     is_system_operator: Option<bool>,
     is_active: Option<bool>,
-    /// Expiry.
     pub expires_at: Option<DateTime<Utc>>,
     is_revoked: bool,
     is_expired: bool,
-    /// Whether the recorded last use is old enough to update.
     pub is_to_be_touched: bool,
 }
 
-/// Why a stored key is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyRefusal {
     /// Another key with the same prefix.
     #[error("there is no such key")]
     Wrong,
-    /// The key was revoked.
     #[error("the key was revoked")]
     Revoked,
-    /// The key has expired.
     #[error("the key has expired")]
     Expired,
-    /// Its user is deactivated.
     #[error("the user of the key is deactivated")]
     Inactive,
-    /// The key cannot be verified.
     #[error(transparent)]
     Unverifiable(#[from] UnknownRingKey),
 }
 
 impl FoundKey {
-    /// Whether the key has scopes.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
         !self.scopes.is_empty()
     }
 
-    /// Verifies the presented key and returns its permissions.
+    /// Verifies the presented key.
     ///
     /// # Errors
-    /// It is a different key, or no longer valid. A mismatch is checked first, so that guessing
-    /// reveals nothing about the state of a key.
+    /// A different or invalid key. A mismatch is checked first, so that guessing reveals nothing
+    /// about its state.
     pub fn judge(&self, shown: &ApiKey, ring: Option<&SecretKeys>) -> Result<Permissions, KeyRefusal> {
         if !shown.fits(&self.hash, self.ring_key.as_deref(), ring)? {
             return Err(KeyRefusal::Wrong);
@@ -184,17 +167,15 @@ impl FoundKey {
     }
 }
 
-/// The key stored under this prefix.
 pub async fn find(conn: &mut Conn, prefix: &str) -> DbResult<Option<FoundKey>> {
     Ok(Find { prefix }.get_result(conn).await.optional()?)
 }
 
 statement! {
-    /// Raw SQL for the condition that stops several processes from writing in the same minute.
+    /// Stops several processes from writing in the same minute.
     Touch = "api_keys/api_keys_touch.sql", (tenant: TenantId as SqlUuid, id: ApiKeyId as SqlUuid) -> ()
 }
 
-/// Records the use of a key, at most once a minute.
 pub async fn touch(conn: &mut Conn, tenant: TenantId, id: ApiKeyId) -> DbResult<()> {
     Touch { tenant, id }.execute(conn).await?;
     Ok(())
@@ -224,8 +205,7 @@ pub async fn list(
     Ok(query.load(conn).await?)
 }
 
-/// The key of the tenant with this id or prefix, with the e-mail of its owner; optionally of one
-/// user.
+/// The key with this id or prefix; optionally of one user.
 pub async fn by_name(
     conn: &mut Conn,
     tenant: TenantId,

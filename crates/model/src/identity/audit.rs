@@ -14,28 +14,24 @@ use sched_domain::ids::TenantId;
 #[derive(Debug, Clone)]
 pub struct AuditEntry {
     pub tenant_id: Option<TenantId>,
-    /// The user, API key or component.
     pub actor: String,
-    /// Action, in `snake_case`.
+    /// In `snake_case`.
     pub action: &'static str,
-    /// Kind of the changed resource.
     pub target_type: &'static str,
-    /// Name of the changed resource.
     pub target_id: String,
-    /// The resource before, without secrets.
+    /// Without secrets.
     pub before: Option<serde_json::Value>,
-    /// The resource after, without secrets.
+    /// Without secrets.
     pub after: Option<serde_json::Value>,
-    /// Id of the request.
     pub request_id: Option<String>,
-    /// Client network address; `None` without a request.
+    /// `None` without a request.
     pub address: Option<String>,
 }
 
 /// Writes entries, and the events of changes that have one.
 ///
 /// # Errors
-/// The change then rolls back too.
+/// The change then rolls back.
 pub async fn write(conn: &mut Conn, entries: &[AuditEntry]) -> DbResult<()> {
     if entries.is_empty() {
         return Ok(());
@@ -45,8 +41,7 @@ pub async fn write(conn: &mut Conn, entries: &[AuditEntry]) -> DbResult<()> {
 }
 
 statement! {
-    /// Raw SQL because the query builder generates a new text for each batch, which is never
-    /// prepared.
+    /// The query builder generates a new text for each batch, which is never prepared.
     Insert<'a> = "audit/audit_write.sql", (
         tenants: &'a [Option<TenantId>] as Array<Nullable<SqlUuid>>,
         actors: &'a [&'a str] as Array<Text>,
@@ -60,7 +55,7 @@ statement! {
     ) -> ()
 }
 
-/// Writes entries of which no event is published.
+/// Publishes no event.
 pub(crate) async fn insert(conn: &Conn, entries: &[AuditEntry]) -> diesel::QueryResult<usize> {
     fn column<'a, T>(entries: &'a [AuditEntry], value: impl Fn(&'a AuditEntry) -> T) -> Vec<T> {
         entries.iter().map(value).collect()
@@ -98,27 +93,18 @@ pub struct AuditRecord {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditFilter {
     pub tenant: TenantId,
-    /// Includes entries of the installation.
     pub with_installation: bool,
-    /// Only this actor.
     pub actor: Option<String>,
-    /// Only this action.
     pub action: Option<String>,
-    /// Only this kind of resource.
     pub target_type: Option<String>,
-    /// Only this resource.
     pub target_id: Option<String>,
-    /// Inclusive.
     pub since: Option<DateTime<Utc>>,
-    /// Exclusive.
     pub until: Option<DateTime<Utc>>,
-    /// The last item of the previous page.
     pub after: Option<i64>,
-    /// Oldest first instead of newest first.
+    /// Otherwise newest first.
     pub oldest_first: bool,
 }
 
-/// Entries in the requested order, at most `limit`.
 pub async fn list(conn: &mut Conn, filter: &AuditFilter, limit: i64) -> DbResult<Vec<AuditRecord>> {
     use audit_log as a;
     let mut query = a::table.limit(limit).into_boxed();
@@ -156,8 +142,7 @@ pub async fn list(conn: &mut Conn, filter: &AuditFilter, limit: i64) -> DbResult
     Ok(query.load(conn).await?)
 }
 
-/// The entry with this id, if it belongs to the tenant, or to the installation and the caller may
-/// see those.
+/// Entries of the installation only if the caller may see them.
 pub async fn by_id(
     conn: &mut Conn,
     tenant: TenantId,
@@ -174,8 +159,7 @@ pub async fn by_id(
     Ok(query.get_result(conn).await.optional()?)
 }
 
-/// The event of a change of a queue. The writers of other changes append their own events with more
-/// details.
+/// The event of a queue's change. The writers of other changes append their own events.
 fn told(entry: &AuditEntry) -> Option<NewEvent> {
     let event_type = match entry.action {
         "create_queue" => append::QUEUE_CREATED,
@@ -183,7 +167,7 @@ fn told(entry: &AuditEntry) -> Option<NewEvent> {
         _ => return None,
     };
     let name = entry.after.as_ref().or(entry.before.as_ref()).and_then(|shown| shown.get("name"));
-    // The public name of the actor: an e-mail address, or the prefix of a key.
+    // The actor's public name: an e-mail address, or a key's prefix.
     let by = entry.actor.split_once(" via ").map_or(entry.actor.as_str(), |(who, _)| who);
     Some(NewEvent {
         tenant_id: entry.tenant_id,

@@ -2,9 +2,9 @@
 //! second effect.
 //!
 //! The response is written in the transaction of the change ([`begin`] before the change, [`keep`]
-//! after it): a process that dies on any line in between has done neither. Of two concurrent
-//! requests with one key, the second one learns that the first is in flight; neither waits. A
-//! rejected request leaves nothing and may be repeated. Retention deletes stored responses
+//! after it), so a process that dies in between has done neither. Of two concurrent requests with
+//! one key, the second one learns that the first is in flight; neither waits. A rejected request
+//! leaves nothing and may be repeated. Retention deletes stored responses
 //! ([`crate::retention::retain::answers`]).
 
 use diesel::prelude::*;
@@ -16,41 +16,30 @@ use crate::{Conn, DbResult};
 use sched_domain::idempotency::Fingerprint;
 use sched_domain::ids::TenantId;
 
-/// A request with an idempotency key.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
     pub tenant: TenantId,
-    /// The sender.
     pub caller: &'a str,
     pub key: &'a str,
-    /// Fingerprint of its content.
     pub fingerprint: Fingerprint,
 }
 
-/// A stored response.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = kept_answers, check_for_backend(diesel::pg::Pg))]
 pub struct KeptAnswer {
-    /// Status, 200 to 299.
+    /// 200 to 299.
     pub status: i16,
-    /// The `Location` header.
     pub location: Option<String>,
-    /// The `ETag` header.
     pub etag: Option<String>,
-    /// The JSON body.
     pub body: Option<String>,
 }
 
-/// State of a request with a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Begun {
-    /// Nothing: the caller processes it now, and no other request does until the transaction ends.
+    /// The caller processes it; no other request does until the transaction ends.
     First,
-    /// It was processed, with this response.
     Again(KeptAnswer),
-    /// The key belongs to a different request, which was processed.
     OtherRequest,
-    /// A request with this key is in flight.
     InFlight,
 }
 
@@ -62,14 +51,14 @@ statement! {
     ) -> Bool
 }
 
-/// Checks whether a request was processed before. Call it first in the transaction of the change,
-/// and [`keep`] last.
+/// Checks whether a request was processed. Call it first in the transaction of the change, and
+/// [`keep`] last.
 pub async fn begin(conn: &mut Conn, asked: &Asked<'_>) -> DbResult<Begun> {
     let Asked { tenant, caller, key, fingerprint } = *asked;
     if !(Lock { tenant, caller, key }.get_result::<bool>(conn).await?) {
         return Ok(Begun::InFlight);
     }
-    // A separate statement: it starts after the lock and so sees the commit of the previous holder.
+    // A separate statement starts after the lock, so it sees the commit of the previous holder.
     let found: Option<(Vec<u8>, KeptAnswer)> = kept_answers::table
         .find((tenant, caller, key))
         .select((kept_answers::fingerprint, KeptAnswer::as_select()))
@@ -84,8 +73,7 @@ pub async fn begin(conn: &mut Conn, asked: &Asked<'_>) -> DbResult<Begun> {
 }
 
 statement! {
-    /// Raw SQL because the query builder generates a new text for rows with missing values, which
-    /// is never prepared.
+    /// The query builder generates a new text for missing values, which is never prepared.
     Keep<'a> = "idempotency/kept_answers_keep.sql", (
         tenant: TenantId as SqlUuid,
         caller: &'a str as Text,
@@ -98,10 +86,10 @@ statement! {
     ) -> ()
 }
 
-/// Stores the response of a processed request. Call it in the transaction of the change.
+/// Call it in the transaction of the change.
 ///
 /// # Errors
-/// The change then rolls back too.
+/// The change then rolls back.
 pub async fn keep(conn: &mut Conn, asked: &Asked<'_>, answer: &KeptAnswer) -> DbResult<()> {
     Keep {
         tenant: asked.tenant,

@@ -3,9 +3,8 @@
 //!
 //! One index lookup finds a session together with everything that decides its permissions. The last
 //! use is recorded at most once a minute, which extends the session. An ended session is deleted. A
-//! change of the password and the deactivation of an account delete the user's sessions
-//! automatically (a trigger on `users`). The next sign-in deletes expired sessions
-//! ([`super::sign_ins::note`]).
+//! change of the password and the deactivation of an account delete the user's sessions (a trigger
+//! on `users`). The next sign-in deletes expired sessions ([`super::sign_ins::note`]).
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -18,10 +17,8 @@ use sched_domain::identity::{KeyHash, Permissions, Role, SessionToken, Standing,
 use sched_domain::ids::{SessionId, TenantId, UserId};
 use sched_domain::secret::SecretKeys;
 
-/// Maximum number of sessions of a user in a tenant.
 pub const MOST: i64 = 50;
 
-/// The public fields of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = sessions, check_for_backend(diesel::pg::Pg))]
 pub struct SessionRecord {
@@ -39,23 +36,19 @@ pub struct SessionRecord {
 pub struct NewSession<'a> {
     pub tenant: TenantId,
     pub id: SessionId,
-    /// The signed-in user, a member of the tenant.
     pub user: UserId,
-    /// Hash of the browser's token.
     pub hash: &'a KeyHash,
-    /// User agent of the browser, at most 200 characters.
+    /// At most 200 characters.
     pub user_agent: Option<&'a str>,
-    /// Network address of the browser.
     pub address: Option<&'a str>,
-    /// Maximum idle time in seconds.
     pub idle_seconds: f64,
-    /// Maximum lifetime in seconds.
+    /// Maximum lifetime.
     pub seconds: f64,
 }
 
 statement! {
-    /// Raw SQL because both ends use the same clock reading, and the same statement deletes the
-    /// oldest sessions.
+    /// Raw SQL because both ends use one clock reading, and the statement also deletes the oldest
+    /// sessions.
     Create<'a> = "sessions/sessions_create.sql", (
         tenant: TenantId as SqlUuid,
         id: SessionId as SqlUuid,
@@ -70,10 +63,10 @@ statement! {
     ) -> (SqlUuid, SqlUuid, Timestamptz, Timestamptz, Timestamptz, Timestamptz, Nullable<Text>, Nullable<Text>)
 }
 
-/// Creates a session. If the user has [`MOST`] in the tenant, the oldest one ends.
+/// If the user has [`MOST`] sessions in the tenant, the oldest one ends.
 ///
 /// # Errors
-/// A constraint error if the user is no longer a member of the tenant (`sessions_membership_fkey`).
+/// A constraint error if the user is no longer a member (`sessions_membership_fkey`).
 pub async fn create(conn: &mut Conn, new: NewSession<'_>) -> DbResult<SessionRecord> {
     let NewSession { tenant, id, user, hash, user_agent, address, idle_seconds, seconds } = new;
     let KeyHash { ring_key, hash } = hash;
@@ -90,7 +83,6 @@ statement! {
     )
 }
 
-/// The session stored under an id, with everything that decides its permissions.
 #[derive(Debug, Clone, Queryable)]
 pub struct FoundSession {
     pub tenant: TenantId,
@@ -103,33 +95,28 @@ pub struct FoundSession {
     is_system_operator: bool,
     is_active: bool,
     is_over: bool,
-    /// Whether the recorded last use is old enough to update.
     pub is_to_be_touched: bool,
 }
 
-/// Why a stored session is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SessionRefusal {
     /// A different session with the same id, or an ended one.
     #[error("there is no such session; sign in again")]
     Wrong,
-    /// The session has expired.
     #[error("the session has ended; sign in again")]
     Over,
-    /// Its user is deactivated.
     #[error("the user of the session is deactivated")]
     Inactive,
-    /// The token cannot be verified.
     #[error(transparent)]
     Unverifiable(#[from] UnknownRingKey),
 }
 
 impl FoundSession {
-    /// Verifies the presented token and returns the permissions of the session.
+    /// Verifies the presented token.
     ///
     /// # Errors
-    /// It is a different session, or no longer valid. A mismatch is checked first, so that guessing
-    /// reveals nothing about the state of a session.
+    /// A different or invalid session. A mismatch is checked first, so that guessing reveals
+    /// nothing about its state.
     pub fn judge(
         &self,
         shown: &SessionToken,
@@ -149,24 +136,22 @@ impl FoundSession {
     }
 }
 
-/// The session stored under this id.
 pub async fn find(conn: &mut Conn, id: SessionId) -> DbResult<Option<FoundSession>> {
     Ok(Find { id }.get_result(conn).await.optional()?)
 }
 
 statement! {
-    /// Raw SQL for the condition that stops several processes from writing in the same minute.
+    /// Stops several processes from writing in the same minute.
     Touch = "sessions/sessions_touch.sql", (idle_seconds: f64 as Double, tenant: TenantId as SqlUuid, id: SessionId as SqlUuid) -> ()
 }
 
-/// Records the use of a session, at most once a minute: it may then be idle for `idle_seconds` from
-/// now on.
+/// At most once a minute: the session may then be idle for `idle_seconds` from now on.
 pub async fn touch(conn: &mut Conn, tenant: TenantId, id: SessionId, idle_seconds: f64) -> DbResult<()> {
     Touch { idle_seconds, tenant, id }.execute(conn).await?;
     Ok(())
 }
 
-/// The sessions of a user in the tenant, newest first; never more than [`MOST`].
+/// Newest first; at most [`MOST`].
 pub async fn list(conn: &mut Conn, tenant: TenantId, user: UserId) -> DbResult<Vec<SessionRecord>> {
     use sessions as s;
     let own = s::table.filter(s::tenant_id.eq(tenant).and(s::user_id.eq(user)));
@@ -175,7 +160,6 @@ pub async fn list(conn: &mut Conn, tenant: TenantId, user: UserId) -> DbResult<V
     Ok(own.limit(MOST).select(SessionRecord::as_select()).load(conn).await?)
 }
 
-/// A session of a user in the tenant.
 pub async fn get(
     conn: &mut Conn,
     tenant: TenantId,
@@ -186,7 +170,6 @@ pub async fn get(
     Ok(own.select(SessionRecord::as_select()).first(conn).await.optional()?)
 }
 
-/// Ends a session of a user in the tenant; `None` if there is no such session.
 pub async fn end(
     conn: &mut Conn,
     tenant: TenantId,

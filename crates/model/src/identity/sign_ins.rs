@@ -1,8 +1,8 @@
 //! Sign-in with a password: rate limits, account lookup, and the effects of a successful sign-in.
 //!
 //! Each attempt is counted before the password is checked ([`admit`]), for the account and for the
-//! client address, and the count is taken back on success ([`forgive`]). So concurrent attempts all
-//! count, across processes, and an attempt whose process dies counts as failed. Everything runs in
+//! client address; success takes the count back ([`forgive`]). So concurrent attempts all count,
+//! across processes, and an attempt whose process dies counts as failed. Everything runs in
 //! database functions: no tenant is known yet, and the API can list neither accounts nor failures.
 //! Passwords are verified elsewhere.
 
@@ -13,8 +13,7 @@ use crate::{Conn, DbResult};
 use sched_domain::identity::Role;
 use sched_domain::ids::{TenantId, UserId};
 
-/// Keys for counting attempts: accounts that do not exist count like existing ones. Only hashes are
-/// stored.
+/// Accounts that do not exist count like existing ones. Only hashes are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subjects {
     /// E-mail address of the claimed account. Spellings that find the same account count as one.
@@ -23,19 +22,14 @@ pub struct Subjects {
     pub address: [u8; 32],
 }
 
-/// Result of [`admit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admitted {
-    /// Allowed and counted.
     Now {
-        /// Failed attempts of the account, this one included.
+        /// Of the account, this attempt included.
         failures: i32,
     },
     /// Too early, and not counted.
-    After {
-        /// Time to wait.
-        seconds: u32,
-    },
+    After { seconds: u32 },
 }
 
 statement! {
@@ -57,34 +51,26 @@ statement! {
     Forgive<'a> = "sign_ins/sign_ins_forgive.sql", (account: &'a str as Text, address: &'a [u8] as Bytea) -> ()
 }
 
-/// Removes a successful attempt, and the account's earlier ones, from the count.
+/// Removes a successful attempt and the account's earlier ones from the count.
 pub async fn forgive(conn: &mut Conn, subjects: &Subjects) -> DbResult<()> {
     Forgive { account: &subjects.account, address: &subjects.address }.execute(conn).await?;
     Ok(())
 }
 
-/// A user, with the fields that a password check needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
     pub user: UserId,
-    /// The e-mail address in its original spelling.
     pub email: String,
-    /// `None` without a password.
     pub password_hash: Option<String>,
-    /// Whether the user may sign in.
     pub is_active: bool,
-    /// Whether the user operates the installation.
     pub is_system_operator: bool,
-    /// Memberships by tenant slug.
     pub memberships: Vec<AccountMembership>,
 }
 
-/// Membership of a user in a tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountMembership {
     pub tenant: TenantId,
     pub slug: String,
-    /// Role in the tenant.
     pub role: Role,
 }
 
@@ -97,7 +83,6 @@ statement! {
 type AccountRow =
     (UserId, String, Option<String>, bool, bool, Option<TenantId>, Option<String>, Option<Role>);
 
-/// The user with this e-mail address, ignoring case.
 pub async fn find(conn: &mut Conn, email: &str) -> DbResult<Option<Account>> {
     let rows: Vec<AccountRow> = Find { email }.load(conn).await?;
     let mut account = None;
@@ -121,10 +106,10 @@ statement! {
     Note<'a> = "sign_ins/sign_ins_note.sql", (user: UserId as SqlUuid, verified: &'a str as Text) -> Bool
 }
 
-/// Records a sign-in, and deletes some expired sessions. Returns whether the user may sign in.
+/// Records a sign-in, deletes some expired sessions, and returns whether the user may sign in.
 ///
-/// The user may if `verified`, the hash that matched the password, is still the stored one, and the
-/// user is active. Call it in the transaction that creates the session.
+/// The user may if active and `verified`, the hash that matched the password, is still stored. Call
+/// it in the transaction that creates the session.
 pub async fn note(conn: &mut Conn, user: UserId, verified: &str) -> DbResult<bool> {
     Ok(Note { user, verified }.get_result(conn).await?)
 }
@@ -139,8 +124,8 @@ statement! {
 
 /// Sets a new password and ends all sessions of the user, in every tenant. Returns whether it did.
 ///
-/// It does if `verified`, the hash that matched the old password, is still the stored one, and the
-/// user is an active member of the transaction's tenant.
+/// It does if `verified`, the hash that matched the old password, is still stored, and the user is
+/// an active member of the transaction's tenant.
 pub async fn change_password(conn: &mut Conn, user: UserId, verified: &str, hash: &str) -> DbResult<bool> {
     Ok(ChangePassword { user, verified, hash }.get_result(conn).await?)
 }

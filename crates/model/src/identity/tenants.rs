@@ -11,22 +11,15 @@ use crate::schema::{projects, queues, tenants};
 use crate::{Conn, DbError, DbResult, connection::database_clock};
 use sched_domain::ids::{ProjectId, TenantId};
 
-/// Slug of the tenant in every installation.
 pub const DEFAULT_TENANT: &str = "default";
-/// Name of the queue in every tenant.
 pub const DEFAULT_QUEUE: &str = "default";
-/// Name of the project in every tenant.
 pub(crate) const DEFAULT_PROJECT: &str = "default";
 
-/// The tenant with this slug.
-///
-/// # Errors
-/// [`crate::DbError::NotFound`] if there is none.
+/// Fails with [`crate::DbError::NotFound`] if there is none.
 pub async fn by_slug(conn: &mut Conn, slug: &str) -> DbResult<TenantId> {
     Ok(tenants::table.filter(tenants::slug.eq(slug)).select(tenants::id).get_result(conn).await?)
 }
 
-/// The project with this name, if the tenant has one.
 pub async fn project_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<ProjectId>> {
     let project = projects::table.filter(projects::tenant_id.eq(tenant)).filter(projects::name.eq(name));
     Ok(project
@@ -37,7 +30,6 @@ pub async fn project_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> D
         .optional()?)
 }
 
-/// The public fields of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = tenants, check_for_backend(diesel::pg::Pg))]
 pub struct TenantRecord {
@@ -52,10 +44,7 @@ pub struct TenantRecord {
 }
 
 impl TenantRecord {
-    /// The quotas.
-    ///
-    /// # Errors
-    /// The stored quotas bypassed the constraint that checks them.
+    /// Fails if the stored quotas bypassed the constraint that checks them.
     pub fn quotas(&self) -> DbResult<Quotas> {
         Quotas::stored(self.quotas.clone())
     }
@@ -82,40 +71,33 @@ pub async fn create(conn: &mut Conn, slug: &str, name: &str) -> DbResult<TenantR
     Ok(tenant)
 }
 
-/// The tenant with this id.
-///
-/// # Errors
-/// [`crate::DbError::NotFound`] if there is none.
+/// Fails with [`crate::DbError::NotFound`] if there is none.
 pub async fn by_id(conn: &mut Conn, id: TenantId) -> DbResult<TenantRecord> {
     Ok(tenants::table.find(id).select(TenantRecord::as_select()).get_result(conn).await?)
 }
 
-/// Tenants after the slug, at most `limit`, by slug.
 pub async fn list(conn: &mut Conn, after: Option<&str>, limit: i64) -> DbResult<Vec<TenantRecord>> {
     let rows = tenants::table.filter(tenants::slug.gt(after.unwrap_or_default())).order(tenants::slug);
     Ok(rows.limit(limit).select(TenantRecord::as_select()).load(conn).await?)
 }
 
-/// The tenant with this slug, if there is one.
 pub async fn find(conn: &mut Conn, slug: &str) -> DbResult<Option<TenantRecord>> {
     let found = tenants::table.filter(tenants::slug.eq(slug)).select(TenantRecord::as_select());
     Ok(found.get_result(conn).await.optional()?)
 }
 
-/// A change of a tenant; missing fields stay unchanged.
+/// Missing fields stay unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct TenantPatch<'a> {
-    /// Display name.
     pub name: Option<&'a str>,
-    /// Quotas by name; `None` for no limit.
+    /// By name; `None` for no limit.
     pub quotas: &'a [(&'static str, Option<i64>)],
 }
 
-/// Changes a tenant; returns it before and after. Call it in a transaction.
+/// Returns the tenant before and after. Call it in a transaction.
 ///
 /// # Errors
-/// It does not exist, it has another version, or a quota is out of bounds
-/// (`tenants_known_quotas_check`).
+/// No such tenant, another version, or a quota out of bounds (`tenants_known_quotas_check`).
 pub async fn patch(
     conn: &mut Conn,
     slug: &str,
@@ -158,26 +140,21 @@ pub async fn patch(
     Ok((before, after))
 }
 
-/// Maximum number of finished runs that are deleted with a tenant: more would block other
-/// transactions for too long. Retention deletes them in time.
+/// Finished runs deleted with a tenant: more would block other transactions for too long. Retention
+/// deletes them in time.
 const MOST_DISPATCHES: i64 = 10_000;
 
 statement! {
     Delete = "tenants/tenants_delete.sql", (tenant: TenantId as SqlUuid, most: i64 as BigInt) -> Text
 }
 
-/// Result of [`delete`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Deletion {
-    /// Deleted; returns the previous values.
     Done(TenantRecord),
-    /// The tenant has jobs.
     HasJobs,
-    /// Runs of its deleted jobs are waiting or running.
+    /// Runs of deleted jobs wait or run.
     HasWork,
-    /// It has more than [`MOST_DISPATCHES`] finished runs.
     HasHistory {
-        /// That maximum.
         most: i64,
     },
 }
@@ -186,7 +163,7 @@ pub enum Deletion {
 /// long as that of other tenants. Call it in a transaction.
 ///
 /// # Errors
-/// It does not exist, it has another version, or it is the default tenant.
+/// No such tenant, another version, or the default tenant.
 pub async fn delete(conn: &mut Conn, slug: &str, expected: Expected) -> Result<Deletion, ChangeError> {
     let found = find(conn, slug).await?.ok_or(ChangeError::NotFound)?;
     expected.of_present(found.updated_at)?;

@@ -19,11 +19,10 @@ pub use self::members::{
 };
 
 diesel::define_sql_function! {
-    /// The server's `lower()`, under which e-mail addresses are unique.
+    /// E-mail addresses are unique under the server's `lower()`.
     fn lower(text: diesel::sql_types::Text) -> diesel::sql_types::Text;
 }
 
-/// The public fields of a user.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = users, check_for_backend(diesel::pg::Pg))]
 pub struct UserRecord {
@@ -39,13 +38,10 @@ pub struct UserRecord {
 
 #[derive(Debug, Clone, Copy)]
 pub struct NewUser<'a> {
-    /// E-mail address for sign-in.
     pub email: &'a str,
-    /// Display name.
     pub display_name: &'a str,
-    /// Hash of the password; `None` if the user signs in by other means.
+    /// `None` if the user signs in by other means.
     pub password_hash: Option<&'a str>,
-    /// Whether the user operates the installation.
     pub is_system_operator: bool,
 }
 
@@ -60,26 +56,22 @@ pub async fn create(conn: &mut Conn, new: NewUser<'_>) -> DbResult<UserRecord> {
     Ok(made.get_result(conn).await?)
 }
 
-/// The user with this e-mail address, ignoring case.
 pub async fn by_email(conn: &mut Conn, email: &str) -> DbResult<Option<UserRecord>> {
     let found = users::table.filter(lower(users::email).eq(lower(email))).select(UserRecord::as_select());
     Ok(found.first(conn).await.optional()?)
 }
 
-/// Users after the e-mail address, at most `limit`, in that order.
 pub async fn list(conn: &mut Conn, after: Option<&str>, limit: i64) -> DbResult<Vec<UserRecord>> {
     let after = after.unwrap_or_default();
     let rows = users::table.filter(lower(users::email).gt(lower(after))).order(lower(users::email));
     Ok(rows.limit(limit).select(UserRecord::as_select()).load(conn).await?)
 }
 
-/// Why a user may not be deactivated or deleted; nothing was written.
+/// Nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum ActiveError {
-    /// Without an owner, no user could manage the members of the tenant.
     #[error("this is the last active owner of the tenant {0:?}; make another user an owner first")]
     LastOwner(String),
-    /// Without an operator, no user could operate the installation.
     #[error("this is the last active system operator; make another user an operator first")]
     LastOperator,
     #[error(transparent)]
@@ -98,8 +90,8 @@ impl crate::connection::transaction::TransactionError for ActiveError {
     }
 }
 
-/// Activates a user, or deactivates them, which rejects all their sign-ins and keys. Returns the
-/// user before and after, or `None` if there is no such user. Call it in a transaction.
+/// Deactivation rejects all the user's sign-ins and keys. Returns the user before and after, if
+/// found. Call it in a transaction.
 ///
 /// # Errors
 /// The user is the last active owner of a tenant, or the last active system operator.
@@ -129,8 +121,7 @@ pub async fn set_active(
     Ok(Some((before, after)))
 }
 
-/// Changes the name or password of a user. Returns the user before and after, or `None` if there is
-/// no such user.
+/// Returns the user before and after, if found.
 pub async fn patch(
     conn: &mut Conn,
     email: &str,
@@ -156,8 +147,8 @@ pub async fn patch(
     Ok(Some((before, after)))
 }
 
-/// Grants or revokes the operation of the installation. Returns the user before and after, or
-/// `None` if there is no such user. Call it in a transaction.
+/// Grants or revokes the operation of the installation. Returns the user before and after, if
+/// found. Call it in a transaction.
 ///
 /// # Errors
 /// The user is the last active system operator.
@@ -185,13 +176,12 @@ pub async fn set_operator(
     Ok(Some((before, after)))
 }
 
-/// Deletes a user with their memberships, keys and sessions.
+/// Deletes and returns a user, with their memberships, keys and sessions.
 ///
-/// Returns the user, or `None` if there is no such user. The audit log keeps their actions under
-/// their e-mail address. Call it in a transaction.
+/// The audit log keeps their actions under their e-mail address. Call it in a transaction.
 ///
 /// # Errors
-/// The user is the last active owner of a tenant, or the last active system operator.
+/// As [`set_active`].
 pub async fn delete(conn: &mut Conn, email: &str) -> Result<Option<UserRecord>, ActiveError> {
     let Some(user) = by_email(conn, email).await? else { return Ok(None) };
     keep_active_owners(conn, user.id).await?;
@@ -200,8 +190,8 @@ pub async fn delete(conn: &mut Conn, email: &str) -> Result<Option<UserRecord>, 
     Ok(deleted.get_result(conn).await.optional()?)
 }
 
-/// Fails if a tenant would be left without an active owner. Locks the tenants' rows, as every
-/// change of owners does.
+/// Fails if a tenant would have no active owner. Locks the tenants' rows, as every change of owners
+/// does.
 async fn keep_active_owners(conn: &mut Conn, user: UserId) -> Result<(), ActiveError> {
     let owned = memberships::table
         .filter(memberships::user_id.eq(user))
@@ -222,8 +212,8 @@ async fn keep_active_owners(conn: &mut Conn, user: UserId) -> Result<(), ActiveE
     Ok(())
 }
 
-/// Fails if the installation would be left without another active operator. Locks the rows of all
-/// operators, so that two cannot deactivate each other.
+/// Fails without another active operator. Locks the rows of all operators, so that two cannot
+/// deactivate each other.
 async fn keep_an_operator(conn: &mut Conn, user: UserId) -> Result<(), ActiveError> {
     let operators: Vec<UserId> = users::table
         .filter(users::is_system_operator.and(users::is_active))
@@ -235,7 +225,6 @@ async fn keep_an_operator(conn: &mut Conn, user: UserId) -> Result<(), ActiveErr
     if operators == [user] { Err(ActiveError::LastOperator) } else { Ok(()) }
 }
 
-/// Active owners of the tenant other than the user.
 async fn active_owners(conn: &mut Conn, tenant: TenantId, besides: UserId) -> DbResult<i64> {
     let others = memberships::table
         .inner_join(users::table.on(users::id.eq(memberships::user_id)))
@@ -246,7 +235,7 @@ async fn active_owners(conn: &mut Conn, tenant: TenantId, besides: UserId) -> Db
 }
 
 async fn lock_tenant(conn: &mut Conn, tenant: TenantId) -> DbResult<()> {
-    // The weaker lock, so that writers of other rows of this tenant do not wait.
+    // The weaker lock: writers of other rows of this tenant do not wait.
     let row = tenants::table.find(tenant).select(tenants::id).for_no_key_update();
     row.first::<TenantId>(conn).await?;
     Ok(())

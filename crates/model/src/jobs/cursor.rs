@@ -1,16 +1,16 @@
 //! Moves a job's cursor when its settings or calendars change, so that the change loses or doubles
 //! no fire.
 //!
-//! The scheduler has not seen a fire that is due at the time of the change, and the change must not
-//! swallow it. The latest due fire stays the cursor, and the scheduler decides about it. Earlier
-//! due fires are recorded as skipped, and all of them if the job is disabled. Fires that the old
-//! calendars excluded until now are recorded too.
+//! The scheduler has not seen a fire that is due at the change. The latest due fire stays the
+//! cursor, and the scheduler decides about it. Earlier due fires are recorded as skipped, and all
+//! of them if the job is disabled. Fires that the old calendars excluded until now are recorded
+//! too.
 //!
-//! Two more kinds of fires stay due. One is a fire on its way to a business day that the new
-//! timetable does not have. The other is a fire that the new timetable moves forward to a time
-//! before now. A fire that was decided does not return: a listed time, or a fire that only moves to
-//! a later day after it has fired. Fires are settled up to the present and never further. A fire
-//! that a pause holds at the time of the change is recorded as paused first.
+//! Two more kinds of fires stay due: a fire on its way to a business day that the new timetable
+//! does not have, and a fire that the new timetable moves forward to before now. A decided fire
+//! does not return: a listed time, or a fire that only moves to a later day after it has fired.
+//! Fires are settled up to the present and never further. A fire that a pause holds is recorded as
+//! paused first.
 //!
 //! All of this happens under the lock on the job, in the transaction of the change. A process that
 //! dies in between leaves the job and its records unchanged.
@@ -32,26 +32,23 @@ use sched_timetable::{
     Count, Fire, MisfirePolicy, Situation, SkipReason, SkippedRange, Timetable, decide, settle_quiet,
 };
 
-/// The resolution of the database: a fire one tick later is a different fire.
+/// The database's resolution: a fire one tick later is a different fire.
 const TICK: TimeDelta = TimeDelta::microseconds(1);
 
-/// Position of a job after a change.
 #[derive(Debug, Clone)]
 pub(super) struct Cursor {
-    /// The next fire.
     pub(super) next_run_at: Option<DateTime<Utc>>,
-    /// Every fire time up to and including this time is decided.
+    /// Every fire time up to and including this is decided.
     pub(super) settled_until: DateTime<Utc>,
-    /// Whether the next fire was computed with the time zone tables of this process.
+    /// The next fire was computed with this process's time zone tables.
     pub(super) is_computed: bool,
     /// The job's last record before the change.
     last_record: Option<DateTime<Utc>>,
-    /// To be recorded after the job is written.
+    /// Recorded after the job is written.
     skipped: Vec<SkippedRange>,
 }
 
 impl Cursor {
-    /// The present position of the job.
     pub(super) fn unchanged(job: &Job) -> Self {
         Self { is_computed: false, ..Self::moved(job, job.state.next_run_at, job.state.settled_until) }
     }
@@ -100,7 +97,7 @@ impl Cursor {
         if rows.is_empty() {
             return Ok(());
         }
-        // A fire that was recorded before keeps its first record, which has the same key.
+        // A fire that was recorded before keeps its first record, with the same key.
         diesel::insert_into(s::table).values(rows).on_conflict_do_nothing().execute(conn).await?;
         diesel::update(scheduled_jobs::table.find((tenant, job)))
             .set(scheduled_jobs::last_fire_at.eq(follows))
@@ -120,7 +117,6 @@ pub(super) struct NewTimetable<'a> {
     pub(super) now: DateTime<Utc>,
 }
 
-/// The cursor of a new job.
 pub(super) fn of_new(new: NewTimetable<'_>) -> Result<Cursor, SaveError> {
     let NewTimetable { settings, timetable, now } = new;
     let mut cursor = Cursor::first(now);
@@ -169,8 +165,7 @@ pub(super) async fn after_change(
     Ok(cursor)
 }
 
-/// The cursor of a job with the timetable `old` that stops firing: it is disabled or deleted, or
-/// has reached its maximum number of fires.
+/// The cursor of a job that stops firing: disabled, deleted, or at its maximum number of fires.
 pub(super) fn after_end(
     job: &Job,
     old: Option<&Timetable>,
@@ -179,34 +174,31 @@ pub(super) fn after_end(
 ) -> Cursor {
     let old = old.filter(|_| has_fires(job));
     let mut cursor = settled(job, old, now, stays_enabled);
-    // A fire on its way does not arrive. An old timetable that fails must not block disabling the
-    // job.
+    // A fire on its way does not arrive. A failing old timetable must not block disabling the job.
     let on_both_sides = old.map_or_else(Vec::new, |old| old.moving_across(now).unwrap_or_default());
     let on_their_way = on_both_sides.into_iter().filter(|fire| fire.nominal <= now);
     cursor.skipped.extend(on_their_way.map(|fire| single(fire.nominal, SkipReason::Disabled)));
     cursor
 }
 
-/// Whether a job with these settings has reached its maximum number of fires.
+/// The maximum number of fires is reached.
 fn is_used_up(job: &Job, settings: &JobSettings) -> bool {
     settings.max_runs.is_some_and(|runs| job.state.fired_count >= runs)
 }
 
-/// Whether the job has fire times at present.
 fn has_fires(job: &Job) -> bool {
     job.settings.is_enabled && !is_used_up(job, &job.settings)
 }
 
-/// Fires with the nominal time and the moved time on different sides of now.
 struct Moving {
     old: Vec<Fire>,
     new: Vec<Fire>,
 }
 
 impl Moving {
-    /// Fires that the change would swallow. These are fires on their way that the new timetable
-    /// does not move past now, at their nominal time, and fires that it moves forward to before
-    /// now, at that time.
+    /// Fires that the change would swallow: fires on their way that the new timetable does not move
+    /// past now, at their nominal time, and fires that it moves forward to before now, at that
+    /// time.
     fn owed(&self, now: DateTime<Utc>) -> Vec<DateTime<Utc>> {
         let on_their_way = self.old.iter().filter(|fire| fire.nominal <= now);
         let stranded = on_their_way.filter(|fire| !knows(&self.new, fire)).map(|fire| fire.nominal);
@@ -215,7 +207,7 @@ impl Moving {
     }
 
     /// Nominal fires that are decided although the new timetable fires them after now: those that
-    /// were moved forward, and, if the job had a timetable before, those that move later only now.
+    /// were moved forward, and, after an earlier timetable, those that move later only now.
     fn decided(&self, now: DateTime<Utc>, had_timetable: bool) -> Vec<DateTime<Utc>> {
         let brought = self.old.iter().filter(|fire| fire.nominal > now);
         let moving_on = self.new.iter().filter(|fire| fire.nominal <= now && had_timetable);
@@ -227,11 +219,10 @@ fn knows(fires: &[Fire], fire: &Fire) -> bool {
     fires.iter().any(|other| other.nominal == fire.nominal)
 }
 
-/// Fires that a new timetable moves forward to before now.
 fn brought_forward(timetable: &Timetable, now: DateTime<Utc>) -> Result<Vec<DateTime<Utc>>, SaveError> {
     let moving = timetable.moving_across(now)?;
     let recent = now - TimeDelta::days(1);
-    // A new job owes the fires of today, and no earlier ones.
+    // A new job owes only the fires of today.
     Ok(moving
         .into_iter()
         .filter(|fire| fire.nominal > now && fire.at >= recent)
@@ -239,7 +230,7 @@ fn brought_forward(timetable: &Timetable, now: DateTime<Utc>) -> Result<Vec<Date
         .collect())
 }
 
-/// Keeps the latest owed fire due, unless another fire is due, and records the rest.
+/// Keeps the latest owed fire due, unless another is due, and records the rest.
 fn owe(cursor: &mut Cursor, mut owed: Vec<DateTime<Utc>>) {
     owed.sort_unstable();
     if cursor.next_run_at.is_none() {
@@ -252,8 +243,8 @@ fn single(at: DateTime<Utc>, reason: SkipReason) -> SkippedRange {
     SkippedRange { first: at, last: at, count: Count::Exact(1), reason }
 }
 
-/// Settles the old timetable of a job up to now. The latest due fire stays the cursor, unless the
-/// job is being disabled.
+/// Settles the old timetable up to now. The latest due fire stays the cursor, unless the job is
+/// being disabled.
 fn settled(job: &Job, old: Option<&Timetable>, now: DateTime<Utc>, stays_enabled: bool) -> Cursor {
     let held = old.and_then(|old| held(job, old, now));
     let mut cursor = held.unwrap_or_else(|| Cursor::unchanged(job));
@@ -269,7 +260,7 @@ fn settled(job: &Job, old: Option<&Timetable>, now: DateTime<Utc>, stays_enabled
     });
     cursor.is_computed = true;
     cursor.settled_until = now.max(settled_until);
-    // The cursor is the only known fire of a timetable that cannot be computed.
+    // The only known fire of a timetable that cannot be computed.
     cursor.next_run_at = due.filter(|_| stays_enabled);
     if let Some(Ok((kept, mut skipped))) = done {
         cursor.next_run_at = kept;
@@ -278,8 +269,7 @@ fn settled(job: &Job, old: Option<&Timetable>, now: DateTime<Utc>, stays_enabled
     cursor
 }
 
-/// The position after all due fires that the pause holds are recorded as paused; `None` if there
-/// are none.
+/// The position after the held due fires are recorded as paused; `None` without any.
 ///
 /// A timetable that fails here also fails in the scheduler, which then disables the job with the
 /// reason.
@@ -318,7 +308,7 @@ fn all_late(
         timetable,
         settled_until,
         cursor,
-        // Just after now, so that a fire at exactly this time counts as late.
+        // A fire at exactly this time counts as late.
         now: now + TICK,
         misfire: MisfirePolicy::FireOnce,
         grace: Some(std::time::Duration::ZERO),
@@ -330,8 +320,8 @@ fn all_late(
     }
 }
 
-/// The first undecided time in a list, even if it has passed. Times whose records retention deleted
-/// are decided, and a job has no fire times while it is deleted.
+/// The first undecided time in a list, even if past. Times whose records retention deleted are
+/// decided, and a deleted job has no fire times.
 async fn first_without_fate(
     conn: &mut Conn,
     job: &Job,
@@ -350,7 +340,7 @@ async fn first_without_fate(
 }
 
 statement! {
-    /// Whether a fire time has a run or is in a skip.
+    /// A run or a skip has this fire time.
     HasFate = "cursor/job_fire_has_fate.sql", (job: JobId as SqlUuid, at: DateTime<Utc> as Timestamptz) -> Bool
 }
 

@@ -1,12 +1,11 @@
 //! Deletes a job softly: its history stays and it can be restored.
 //!
-//! A deleted job has no fire times, no triggers and no name: another job may take the name. Fires
-//! that were due and not yet dispatched are recorded as skipped, as for a disabled job, so its
-//! ledger stays complete. Waiting runs are cancelled. Running ones continue to their end, with
-//! their retries, because stopping them is a separate decision
-//! ([`crate::dispatching::cancellations`]). A job with dependents cannot be deleted: they would
-//! wait forever without notice. Its own dependencies are removed, though its settings still list
-//! them.
+//! A deleted job has no fire times, no triggers and no name: another job may take the name. Due
+//! fires that were not dispatched are recorded as skipped, so its ledger stays complete. Waiting
+//! runs are cancelled. Running ones continue to their end, with their retries; stopping them is a
+//! separate decision ([`crate::dispatching::cancellations`]). A job with dependents cannot be
+//! deleted: they would wait forever without notice. Its own dependencies are removed, though its
+//! settings still list them.
 //!
 //! All of it is one transaction of the caller, under the lock on the job: a process that dies in
 //! between leaves the job unchanged.
@@ -34,29 +33,19 @@ use sched_domain::ids::{DispatchId, JobId, TenantId};
 pub struct DeleteRequest<'a> {
     pub tenant: TenantId,
     pub job: JobId,
-    /// Required version of the job; `None` for any.
+    /// `None` for any.
     pub version: Option<i64>,
-    /// Component, or e-mail address of the user.
+    /// Component or user e-mail address.
     pub source: &'a str,
     /// Requester and reason for the cancelled runs.
     pub order: Order<'a>,
 }
 
-/// Result of [`delete`](fn@delete).
 #[derive(Debug, Clone)]
 pub enum Deleted {
-    /// Deleted, with a new version.
-    Done {
-        before: Box<Job>,
-        after: Box<Job>,
-        /// Runs that waited and are cancelled.
-        cancelled: Vec<DispatchId>,
-    },
-    /// The tenant has no such job.
+    Done { before: Box<Job>, after: Box<Job>, cancelled: Vec<DispatchId> },
     NoSuchJob,
-    /// The job has this version instead.
     OtherVersion(i64),
-    /// These jobs run after it.
     Followed(Vec<String>),
 }
 
@@ -64,11 +53,10 @@ pub enum Deleted {
 pub struct DeletedJob {
     pub before: Job,
     pub after: Job,
-    /// Runs that waited and are cancelled.
     pub cancelled: Vec<DispatchId>,
 }
 
-/// Deletes a job. Call it in a transaction that holds no lock yet.
+/// Call it in a transaction that holds no lock yet.
 pub async fn delete(conn: &mut Conn, request: &DeleteRequest<'_>) -> Result<Deleted, SaveError> {
     let DeleteRequest { tenant, job: id, version, source, order } = *request;
     let Some(seen) = by_id(conn, tenant, id).await? else { return Ok(Deleted::NoSuchJob) };
@@ -80,8 +68,7 @@ pub async fn delete(conn: &mut Conn, request: &DeleteRequest<'_>) -> Result<Dele
         return Ok(Deleted::OtherVersion(job.state.version));
     }
     if seen.settings.after.is_empty() && !job.settings.after.is_empty() {
-        // Its dependencies must be written, but without the lock that blocks concurrent writes of
-        // them.
+        // Its dependencies must be written without the lock that blocks concurrent writes of them.
         return Err(DbError::outdated().into());
     }
     let followers = dependencies::followers(conn, tenant, &[id]).await?.remove(&id).unwrap_or_default();
@@ -99,13 +86,13 @@ pub async fn delete(conn: &mut Conn, request: &DeleteRequest<'_>) -> Result<Dele
 /// How a job is ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deletion<'a> {
-    /// Component, or e-mail address of the user.
+    /// Component or user e-mail address.
     pub(crate) source: &'a str,
     /// Requester and reason for the cancelled runs.
     pub(crate) order: Order<'a>,
 }
 
-/// Ends a locked job, its dependencies included, after which no other job runs.
+/// Ends a locked job and its dependencies; no other job runs after it.
 pub(crate) async fn end(
     conn: &mut Conn,
     tenant: TenantId,

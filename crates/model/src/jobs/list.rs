@@ -1,8 +1,7 @@
 //! Lists of jobs: filter, order, page and count.
 //!
 //! Everything reads the jobs of one tenant through their primary key or their names. No other order
-//! has an index, because every fire would pay for it; sorting the jobs of one tenant is fast
-//! enough.
+//! has an index: every fire would pay for it, and sorting is fast enough.
 
 use chrono::{DateTime, Utc};
 use diesel::dsl::sql;
@@ -19,32 +18,27 @@ use sched_domain::job::Scope;
 use sched_domain::run_state::DispatchStatus;
 use sched_timetable::JobType;
 
-/// Which jobs a list shows, by origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Shown {
-    /// Jobs that users created.
     #[default]
     Own,
-    /// Built-in jobs too: jobs of built-in functions without a project.
+    /// Also jobs of built-in functions without a project.
     All,
 }
 
-/// The current status of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobStatus {
-    /// Its schedule fires.
     Enabled,
-    /// Its schedule is paused.
     Paused,
-    /// A user disabled it, or it is a built-in job that waits for its settings.
+    /// By a user, or a built-in job that waits for its settings.
     Disabled,
-    /// The scheduler disabled it, with a reason, at a fire that it could not decide.
+    /// The scheduler disabled it with a reason: it could not decide a fire.
     Quarantined,
     Deleted,
 }
 
 impl JobStatus {
-    /// The status of a job; if several apply, the most specific.
+    /// The most specific status that applies.
     #[must_use]
     pub fn of(job: &Job) -> Self {
         match &job.state {
@@ -63,37 +57,30 @@ impl JobStatus {
     }
 }
 
-/// Sort key. Jobs without the key come last in either direction; equal jobs are ordered by id.
+/// Jobs without the key come last in either direction; equal jobs are ordered by id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SortBy {
     #[default]
     Name,
-    /// The next fire time.
     NextRun,
     /// Start of the latest finished attempt.
     LastRun,
-    /// The last change of the settings.
     Updated,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Order {
     pub by: SortBy,
-    /// Greatest first.
     pub is_descending: bool,
 }
 
-/// End of a page: sort key and id of its last job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Position {
-    /// Sorted by name.
     Name(String, JobId),
-    /// Sorted by a time, if the job has one.
     At(Option<DateTime<Utc>>, JobId),
 }
 
 impl Position {
-    /// The position of a job in an order.
     #[must_use]
     pub fn of(job: &Job, by: SortBy) -> Self {
         match by {
@@ -105,36 +92,28 @@ impl Position {
     }
 }
 
-/// Which jobs to list.
 #[derive(Debug, Clone, Default)]
 pub struct List {
     pub shown: Shown,
-    /// Includes deleted jobs.
     pub with_deleted: bool,
-    /// Only jobs with this status.
     pub status: Option<JobStatus>,
-    /// The name or description contains this text, ignoring case.
+    /// Part of the name or description, ignoring case.
     pub text: Option<String>,
-    /// The name starts with this text.
     pub name_prefix: Option<String>,
-    /// Only jobs of this task function.
     pub function: Option<String>,
-    /// Only jobs of this project.
     pub project: Option<String>,
-    /// Queue of the job or its function.
+    /// Of the job or its function.
     pub queue: Option<String>,
-    /// Only this kind of schedule.
     pub job_type: Option<JobType>,
-    /// States of the latest finished run; empty for any.
+    /// Of the latest finished run; empty for any.
     pub last_status: &'static [DispatchStatus],
-    /// Only jobs created from this template.
     pub template: Option<String>,
     pub order: Order,
-    /// Only jobs after this position, which must belong to the order.
+    /// Must belong to the order.
     pub after: Option<Position>,
 }
 
-/// Applies the filters of a list to a boxed query of jobs, without the page position.
+/// Applies the filters, without the page position.
 macro_rules! listed {
     ($query:expr, $tenant:expr, $list:expr) => {{
         use scheduled_jobs as j;
@@ -193,8 +172,7 @@ macro_rules! listed {
     }};
 }
 
-/// Sorts a boxed query by an optional time, after a position. Missing values come last in either
-/// direction.
+/// Sorts by an optional time, after a position. Missing values come last in either direction.
 macro_rules! sorted_by {
     ($query:expr, $column:expr, $order:expr, $after:expr) => {{
         use scheduled_jobs::id;
@@ -219,7 +197,6 @@ macro_rules! sorted_by {
     }};
 }
 
-/// Jobs of the tenant, at most `limit`.
 pub async fn list(conn: &mut Conn, tenant: TenantId, list: &List, limit: i64) -> DbResult<Vec<Job>> {
     use scheduled_jobs as j;
     let order = list.order;
@@ -245,7 +222,7 @@ pub async fn list(conn: &mut Conn, tenant: TenantId, list: &List, limit: i64) ->
     Ok(rows.into_iter().map(into_job).collect())
 }
 
-/// Number of jobs of the tenant in a list, counted up to `most`.
+/// Counted up to `most`.
 pub async fn count(conn: &mut Conn, tenant: TenantId, list: &List, most: i64) -> DbResult<usize> {
     let found: Vec<JobId> =
         listed!(all_with_names!(), tenant, list).select(scheduled_jobs::id).limit(most).load(conn).await?;

@@ -1,6 +1,4 @@
-//! Cache of parsed calendars for one operation over many jobs.
-//!
-//! It lives as long as the operation; nothing depends on its content.
+//! Cache of parsed calendars for one operation over many jobs; nothing depends on its content.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,8 +8,7 @@ use uuid::Uuid;
 use crate::definitions::calendars::CalendarRecord;
 use sched_timetable::{Calendar, ScheduleError};
 
-/// Calendars parsed once per version: parsing one with many recurrence rules takes far longer than
-/// a query of it.
+/// Parsed once per version: parsing many recurrence rules takes far longer than a query.
 #[derive(Debug, Default)]
 pub struct ParsedCalendars(Mutex<HashMap<(Uuid, i64), Calendar>>);
 

@@ -1,5 +1,4 @@
-//! Why a job is not written, by what the caller can do about it; and the meaning of each
-//! constraint.
+//! Why a job is not written, by what the caller can do; and the meaning of each constraint.
 
 use super::super::DbError;
 use super::save_mode::SaveMode;
@@ -9,10 +8,9 @@ use sched_domain::args_schema::Misfit;
 use sched_domain::job::{JobSettings, Scope};
 use sched_timetable::{JobType, ScheduleError};
 
-/// The unique key of job names.
 const NAME_KEY: &str = "scheduled_jobs_tenant_id_name_key";
 
-/// Why a job was not written; nothing was written.
+/// Nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
     #[error("{field}: there is no {kind} named {name:?}")]
@@ -30,13 +28,7 @@ pub enum SaveError {
     #[error("function: another job of scope {scope} already runs {function:?}; only one is allowed")]
     SingletonTaken { scope: Scope, function: String },
     #[error("after.{entry}.job: {source}")]
-    Dependency {
-        job: String,
-        /// Index in `after` of the other job.
-        entry: usize,
-        source: DependencyError,
-    },
-    /// The arguments do not satisfy the schema of the function.
+    Dependency { job: String, entry: usize, source: DependencyError },
     #[error("task_args: the arguments do not match the args_schema of the function")]
     Args(Vec<Misfit>),
     #[error(transparent)]
@@ -57,11 +49,9 @@ impl transaction::TransactionError for SaveError {
     }
 }
 
-/// Maps the error of a constraint.
 pub(super) fn refused(error: diesel::result::Error, settings: &JobSettings, mode: SaveMode) -> SaveError {
     let error = match DbError::from(error) {
-        // Another transaction created the job after the lookup: this transaction runs again, finds
-        // the job and changes it.
+        // A concurrent transaction created the job: this transaction runs again and changes it.
         DbError::Constraint { name, source, .. } if name == NAME_KEY && mode == SaveMode::Upsert => {
             DbError::Collision(source)
         }

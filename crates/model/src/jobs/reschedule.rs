@@ -1,8 +1,7 @@
 //! New cursors for jobs with unchanged settings when one of their calendars changes.
 //!
 //! Runs in the transaction of the change, which locks the calendar against every writer of jobs.
-//! Each job is locked before its cursor is computed. That lock waits for the leader's tick, which
-//! holds the jobs that it processes.
+//! Each job is locked before its cursor is computed; that lock waits for the leader's tick.
 
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -16,11 +15,11 @@ use crate::definitions::calendars::{self, CalendarRecord};
 use sched_domain::ids::{JobId, TenantId};
 use sched_timetable::{Calendar, Timetable};
 
-/// Reschedules the jobs that name a calendar whose definition has just changed from `before`.
+/// Reschedules the jobs that name a calendar whose definition has just changed from `before`;
+/// returns their number.
 ///
-/// Call it in the transaction of the change. Their next fires follow the new definition, and fires
-/// that the old one excluded until now are recorded. If a timetable cannot be computed, the
-/// scheduler disables the job with the reason. Returns the number of moved jobs.
+/// Call it in the transaction of the change. Fires that the old definition excluded until now are
+/// recorded. If a timetable cannot be computed, the scheduler disables the job.
 pub async fn reschedule_users_of(
     conn: &mut Conn,
     tenant: TenantId,
@@ -54,8 +53,7 @@ pub async fn reschedule_users_of(
         let now = database_clock::now(conn).await?;
         let change = NewTimetable { settings: &job.settings, timetable: &new, now };
         let cursor = match cursor::after_change(conn, &job, old.as_ref(), change).await {
-            // The next fire cannot be computed: the leader visits the job at once and disables it
-            // with the reason.
+            // The leader visits the job at once and disables it with the reason.
             Err(SaveError::Schedule(_)) => Cursor::visit(&job, now),
             cursor => cursor?,
         };
@@ -64,8 +62,7 @@ pub async fn reschedule_users_of(
                 scheduled_jobs::next_run_at.eq(cursor.next_run_at),
                 scheduled_jobs::settled_until.eq(cursor.settled_until),
                 scheduled_jobs::tzdata_version.eq(new.schedule().tzdata_version()),
-                // The settings are unchanged; writing the version again fires the trigger
-                // that notifies the leader.
+                // Writing the unchanged version again fires the trigger that notifies the leader.
                 scheduled_jobs::version.eq(scheduled_jobs::version),
             ))
             .execute(conn)
@@ -76,7 +73,7 @@ pub async fn reschedule_users_of(
     Ok(moved)
 }
 
-/// The timetable of a stored job with its calendars; `None` if it cannot be computed.
+/// With its calendars; `None` if it cannot be computed.
 pub(super) fn stored_timetable(tenant: TenantId, job: &Job, calendars: &[Calendar]) -> Option<Timetable> {
     job.settings.timetable(tenant, job.state.created_at, calendars).ok()
 }

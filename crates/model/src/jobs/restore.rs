@@ -2,8 +2,8 @@
 //! taken, another.
 //!
 //! Its calendars and the jobs that it runs after must exist again. The job had no fire times while
-//! it was deleted, as a disabled job has none; cancelled runs stay cancelled. All of it is one
-//! transaction of the caller: a process that dies in between leaves the job deleted.
+//! it was deleted; cancelled runs stay cancelled. All of it is one transaction of the caller: a
+//! process that dies in between leaves the job deleted.
 
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -26,33 +26,26 @@ use sched_domain::job::JobSettings;
 pub struct RestoreRequest<'a> {
     pub tenant: TenantId,
     pub job: JobId,
-    /// New, validated name; `None` for the old one.
+    /// Validated; `None` for the old one.
     pub name: Option<&'a str>,
-    /// Required version of the job; `None` for any.
     pub version: Option<i64>,
-    /// Component, or e-mail address of the user.
+    /// Component or user e-mail address.
     pub source: &'a str,
 }
 
-/// Result of [`restore`](fn@restore).
 #[derive(Debug, Clone)]
 pub enum Restored {
-    /// Restored, with a new version.
     Done { before: Box<Job>, after: Box<Job> },
-    /// The job is not deleted; nothing was written.
     Unchanged(Box<Job>),
-    /// The job is not deleted and has another name; nothing was written.
     OtherName(Box<Job>),
-    /// The tenant has no such job.
     NoSuchJob,
-    /// The job has this version instead.
     OtherVersion(i64),
 }
 
-/// Restores a deleted job. Call it in a transaction that holds no lock yet.
+/// Call it in a transaction that holds no lock yet.
 ///
 /// # Errors
-/// Its name is taken, or an object in its settings does not exist; nothing is written then.
+/// The name is taken, or an object in the settings does not exist; nothing is written then.
 pub async fn restore(conn: &mut Conn, request: &RestoreRequest<'_>) -> Result<Restored, SaveError> {
     let RestoreRequest { tenant, job: id, name, version, source } = *request;
     let Some(seen) = by_id_ever(conn, tenant, id).await? else { return Ok(Restored::NoSuchJob) };
@@ -76,7 +69,7 @@ pub async fn restore(conn: &mut Conn, request: &RestoreRequest<'_>) -> Result<Re
         });
     }
     if job.settings != seen.settings {
-        // The names in its settings were resolved with outdated settings.
+        // The names were resolved with outdated settings.
         return Err(DbError::outdated().into());
     }
     hold_names(conn, tenant, &settings).await?;
@@ -91,19 +84,19 @@ pub async fn restore(conn: &mut Conn, request: &RestoreRequest<'_>) -> Result<Re
         .map_err(|error| refused(error, &settings, mode))?;
     let writing = Writing { mode, source, change: Some("restored") };
     let saving = Saving { tenant, settings: &settings, parsed: &parsed, writing };
-    // It had no fire times while it was deleted.
+    // No fire times while deleted.
     let silent = JobSettings { is_enabled: false, ..job.settings.clone() };
     let before = Box::new(job.clone());
     let mut saved = saving.write(conn, &calendars, Some(Job { settings: silent, ..job })).await?;
-    // Its dependencies were deleted with it, although its settings list them.
+    // Deleted with the job, although its settings list them.
     saved.before = None;
     dependencies::replace(conn, tenant, saved.new_dependent().as_slice()).await?;
     quota.check(conn, 1).await?;
     Ok(Restored::Done { before, after: Box::new(saved.job) })
 }
 
-/// Locks the objects that the job names, so that none is deleted before the end of the transaction:
-/// a deleted job did not protect them.
+/// Locks the objects that the job names until the end of the transaction: a deleted job did not
+/// protect them.
 async fn hold_names(conn: &mut Conn, tenant: TenantId, settings: &JobSettings) -> Result<(), SaveError> {
     let missing = |field, kind, name: &str| SaveError::Missing { field, kind, name: name.to_owned() };
     if functions::hold(conn, tenant, &settings.function).await?.is_none() {

@@ -2,8 +2,8 @@
 //!
 //! A write locks the calendars of the new settings and then the job's row, and compares. On a
 //! difference it stores the settings, a version and, if the timetable changes, a new cursor with
-//! the skips of the change. All of it is one transaction of the caller: a process that dies in
-//! between leaves the job unchanged.
+//! the skips. All of it is one transaction of the caller: a process that dies in between leaves the
+//! job unchanged.
 
 mod names;
 mod version;
@@ -36,14 +36,13 @@ pub(super) use self::version::NewVersion;
 #[derive(Debug, Clone)]
 pub struct SavedJob {
     pub job: Job,
-    /// The settings before the write; `None` for a new job.
+    /// `None` for a new job.
     pub before: Option<JobSettings>,
-    /// Kind of the change.
     pub change: Change,
 }
 
 impl SavedJob {
-    /// The job, if its dependencies changed, so that the caller must write them
+    /// The job, if its dependencies changed: the caller must write them
     /// ([`dependencies::replace`]).
     #[must_use]
     pub fn new_dependent(&self) -> Option<Dependent<'_>> {
@@ -122,10 +121,7 @@ pub async fn save(
     Ok(saved)
 }
 
-/// [`save`](fn@save) with earlier settings of the job: the version records a rollback.
-///
-/// # Errors
-/// As [`save`](fn@save).
+/// [`save`](fn@save) with earlier settings: the version records a rollback.
 pub async fn roll_back(
     conn: &mut Conn,
     tenant: TenantId,
@@ -141,13 +137,12 @@ pub async fn roll_back(
     Ok(saved)
 }
 
-/// How settings are written.
 #[derive(Debug, Clone, Copy)]
 pub struct Writing<'a> {
     pub mode: SaveMode,
-    /// Component, or e-mail address of the user.
+    /// Component or user e-mail address.
     pub source: &'a str,
-    /// Kind of change for the version; `None` derives it from the settings.
+    /// `None` derives it from the settings.
     pub(super) change: Option<&'static str>,
 }
 
@@ -159,8 +154,8 @@ impl<'a> Writing<'a> {
 }
 
 async fn lock_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Job>> {
-    // Two statements, because an outer join cannot be locked. Under the lock the second statement
-    // reads the same row.
+    // Two statements, because an outer join cannot be locked. The lock keeps the row unchanged for
+    // the second.
     let id: Option<JobId> = scheduled_jobs::table
         .filter(scheduled_jobs::tenant_id.eq(tenant))
         .filter(scheduled_jobs::name.eq(name))
@@ -176,7 +171,6 @@ async fn lock_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult
     }
 }
 
-/// A job being written.
 #[derive(Debug, Clone, Copy)]
 pub struct Saving<'a> {
     pub tenant: TenantId,
@@ -199,7 +193,7 @@ impl Saving<'_> {
     /// As [`save`](fn@save).
     pub async fn save(&self, conn: &mut Conn) -> Result<SavedJob, SaveError> {
         let Self { tenant, settings, parsed, writing } = *self;
-        // Calendars first, then jobs: a change of a calendar locks in this order too.
+        // Calendars before jobs, as in a change of a calendar.
         let calendars = calendars_of(conn, tenant, settings, parsed).await?;
         let existing = lock_by_name(conn, tenant, &settings.name).await?;
         match existing {
@@ -333,7 +327,7 @@ impl Saving<'_> {
     }
 }
 
-/// The calendars in the settings, locked until the end of the transaction.
+/// Locked until the end of the transaction.
 pub(super) async fn calendars_of(
     conn: &mut Conn,
     tenant: TenantId,
@@ -354,7 +348,6 @@ fn json_of(settings: &impl Serialize) -> DbResult<serde_json::Value> {
         .map_err(|error| DbError::Corrupt { what: "settings of a job".into(), reason: error.to_string() })
 }
 
-/// Kind of change from one settings to the next.
 fn change_of(before: Option<&JobSettings>, after: &JobSettings) -> &'static str {
     match before {
         None => "created",

@@ -1,11 +1,10 @@
 //! Pauses, resumes, enables and disables a job, with its fires and versions.
 //!
-//! A pause changes no setting. While it holds, the schedule dispatches nothing. A due fire that is
-//! not yet dispatched counts as paused, and the scheduler records each fire as skipped. A pause
-//! with an end expires at that time without any write: from then on the flag has no meaning, and
-//! the next change of the pause clears it. The pause holds the fires before its end and not those
-//! after it, however late a scheduler processes them: resuming records the fires that the scheduler
-//! has not seen yet. Manual triggers are not held.
+//! A pause changes no setting. While it holds, the schedule dispatches nothing, and the scheduler
+//! records each due fire as skipped. A pause with an end expires without any write: from then on
+//! the flag has no meaning, and the next change of the pause clears it. The pause holds the fires
+//! before its end and not those after it, however late a scheduler processes them: resuming records
+//! the fires that the scheduler has not seen yet. Manual triggers are not held.
 //!
 //! All of it is one transaction of the caller, under the lock on the job: a process that dies in
 //! between leaves the job unchanged.
@@ -26,31 +25,27 @@ use crate::{connection::database_clock, definitions::calendars};
 use sched_domain::ids::{JobId, TenantId};
 use sched_domain::job::JobSettings;
 
-/// When a pause ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PauseEnd {
-    /// Keeps the end of the present pause; without a pause, ends on resume.
+    /// The present end; without a pause, on resume.
     #[default]
     AsItIs,
     /// On resume.
     Never,
-    /// Automatically at this time.
     At(DateTime<Utc>),
 }
 
-/// A requested pause, or a change of the present one. Omitted fields stay unchanged.
+/// A new or changed pause. Omitted fields stay unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NewPause<'a> {
-    /// For people.
     pub reason: Option<&'a str>,
     pub end: PauseEnd,
 }
 
 impl NewPause<'_> {
-    /// The pause that results from the present one at `now`.
     fn merged<'a>(&'a self, job: &'a Job, now: DateTime<Utc>) -> Pause<'a> {
         let (mut reason, mut until) = (None, None);
-        // A pause that expired after the job was read does not continue.
+        // A pause that expired after the read does not continue.
         if job.state.is_paused && job.state.paused_until.is_none_or(|until| until > now) {
             (reason, until) = (job.state.pause_reason.as_deref(), job.state.paused_until);
         }
@@ -65,21 +60,16 @@ impl NewPause<'_> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause<'a> {
-    /// For people.
     pub reason: Option<&'a str>,
-    /// Automatic end; `None` for on resume.
     pub until: Option<DateTime<Utc>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Switch<'a> {
-    /// Stops the schedule for a while; changes the pause of a paused job.
     Pause(NewPause<'a>),
-    /// Continues the schedule.
     Resume,
-    /// Starts the schedule; the job has no fire times from the time when it was disabled.
+    /// The job has no fire times from the time when it was disabled.
     Enable,
-    /// Stops the schedule permanently.
     Disable,
 }
 
@@ -88,24 +78,20 @@ pub struct SwitchRequest<'a> {
     pub tenant: TenantId,
     pub job: JobId,
     pub switch: Switch<'a>,
-    /// Required version of the job; `None` for any.
     pub version: Option<i64>,
-    /// Component, or e-mail address of the user.
+    /// Component or user e-mail address.
     pub source: &'a str,
 }
 
-/// Result of [`switch`](fn@switch).
 #[derive(Debug, Clone)]
 pub enum Switched {
-    /// Changed, with a new version.
-    Changed { before: Box<Job>, after: Box<Job> },
-    /// Already in this state; nothing was written.
+    Changed {
+        before: Box<Job>,
+        after: Box<Job>,
+    },
     Unchanged(Box<Job>),
-    /// The tenant has no such job.
     NoSuchJob,
-    /// The job has this version instead.
     OtherVersion(i64),
-    /// The pause would end before it begins.
     EndHasPassed {
         /// The database's clock.
         now: DateTime<Utc>,
@@ -140,7 +126,6 @@ pub async fn switch(conn: &mut Conn, request: &SwitchRequest<'_>) -> Result<Swit
     }
 }
 
-/// Pauses a job, or changes its pause.
 async fn pause(
     conn: &mut Conn,
     request: &SwitchRequest<'_>,
@@ -161,8 +146,8 @@ async fn pause(
     PauseChange { request, job, now }.write(conn, Some(wanted)).await
 }
 
-/// Locks only the job. Its calendars are read without a lock: a change of a calendar locks its jobs
-/// before it reads them.
+/// Locks only the job, not its calendars: a change of a calendar locks its jobs before it reads
+/// them.
 async fn lock(conn: &mut Conn, tenant: TenantId, id: JobId) -> DbResult<Option<Job>> {
     let found: Option<JobId> = scheduled_jobs::table
         .find((tenant, id))
@@ -186,7 +171,7 @@ struct PauseChange<'a> {
 }
 
 impl PauseChange<'_> {
-    /// Begins a pause, replacing the present one, or ends it. The end records the held fires.
+    /// Begins, replaces or ends a pause. The end records the held fires.
     async fn write(self, conn: &mut Conn, pause: Option<Pause<'_>>) -> Result<Switched, SaveError> {
         let Self { request, job, now } = self;
         let SwitchRequest { tenant, source, .. } = *request;
@@ -223,7 +208,7 @@ impl PauseChange<'_> {
     }
 }
 
-/// The position after the fires held by the pause are recorded; `None` if no due fire is held.
+/// `None` if no due fire is held.
 async fn held(
     conn: &mut Conn,
     tenant: TenantId,

@@ -12,16 +12,13 @@ use sched_domain::ids::{JobId, TenantId};
 #[diesel(table_name = super::super::schema::scheduled_job_versions, check_for_backend(diesel::pg::Pg))]
 pub struct JobVersion {
     pub version: i64,
-    /// Kind of the change.
     pub change: String,
-    /// Settings after the change, in the format of this release or an earlier one.
+    /// In the format of this release or an earlier one.
     pub settings: serde_json::Value,
     pub changed_at: DateTime<Utc>,
-    /// Component, or e-mail address of the user.
+    /// Component or user e-mail address.
     pub changed_src: String,
-    /// Reason of the pause, if the change is a pause.
     pub pause_reason: Option<String>,
-    /// Automatic end of the pause, if the change is a pause.
     pub paused_until: Option<DateTime<Utc>>,
 }
 
@@ -44,7 +41,6 @@ pub async fn list(
         .await?)
 }
 
-/// Time of the latest deletion of a job, and its name then.
 pub async fn last_deletion(
     conn: &mut Conn,
     tenant: TenantId,

@@ -3,13 +3,13 @@
 //! A worker is marked OFFLINE if its heartbeat is older than its lease (or from the future by more
 //! than the lease, see [`crate::cluster::leadership`]). From then on its heartbeats and claims are
 //! rejected. It has killed its own work before, because it stops trusting itself earlier. Its
-//! attempts are found through `worker_claims` and ended under its own claim tokens; a late
-//! completion then changes nothing.
+//! attempts are found through `worker_claims` and ended under their claim tokens; a late completion
+//! changes nothing.
 //!
 //! A live worker may still have lost track of an attempt, so that it neither ends nor kills it.
-//! [`overdue`] finds those by the time limits in their claims: the limits that the worker received,
-//! not the current settings. Nothing here searches `job_dispatch` itself for running runs: an index
-//! for that would cost every completion.
+//! [`overdue`] finds those by the time limits that the worker received with the claim, not by the
+//! current settings. Nothing here searches `job_dispatch` itself for running runs: an index for
+//! that would cost every completion.
 
 use std::time::Duration;
 
@@ -28,7 +28,6 @@ use sched_domain::ids::{ClaimToken, DispatchId, JobId, ProjectId, TenantId, Work
 use sched_domain::retry::RetryPolicy;
 use sched_domain::run_state::DispatchStatus;
 
-/// A running attempt, as the database sees it.
 #[derive(Debug, Clone)]
 pub struct OpenAttempt {
     pub dispatch_id: DispatchId,
@@ -38,38 +37,32 @@ pub struct OpenAttempt {
     pub job_name: String,
     pub token: ClaimToken,
     pub attempt: u32,
-    /// Failures of earlier attempts.
     pub failures: Failures,
     pub claimed_at: DateTime<Utc>,
-    /// The database's clock at the time of the query.
+    /// The database's clock at the query.
     pub now: DateTime<Utc>,
     pub worker_id: WorkerId,
-    /// Retry policy of the job or its function; `None` for the installation's default.
+    /// Of the job or its function; `None` for the default.
     pub retry_policy: Option<RetryPolicy>,
 }
 
 impl OpenAttempt {
-    /// Time since the claim, by the database's clock.
+    /// Since the claim, by the database's clock.
     #[must_use]
     pub fn running_for(&self) -> Duration {
         (self.now - self.claimed_at).to_std().unwrap_or_default()
     }
 }
 
-/// An attempt that exceeds its time limit on a live worker.
 #[derive(Debug, Clone)]
 pub struct OverdueAttempt {
     pub attempt: OpenAttempt,
-    /// Its timeout and its grace.
     pub limit: Duration,
 }
 
-/// Result of [`look`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
 pub struct Found {
-    /// Workers with an expired lease that are not OFFLINE yet.
     pub silent_workers: bool,
-    /// Claims of OFFLINE workers.
     pub claims_of_the_lost: bool,
 }
 
@@ -122,8 +115,8 @@ statement! {
     Look = "dead_workers/recovery_look.sql", (seconds: f64 as Double) -> (Bool, Bool)
 }
 
-/// Whether [`expire_workers`] and [`lost_attempts`] have work: one cheap statement, so frequent
-/// checks cost little. Needs no fence, because it decides nothing.
+/// Whether [`expire_workers`] and [`lost_attempts`] have work: one cheap statement. Needs no fence,
+/// because it decides nothing.
 pub async fn look(conn: &mut Conn, lease: Duration) -> DbResult<Found> {
     Ok(Look { seconds: lease.as_secs_f64() }.get_result(conn).await?)
 }
@@ -135,8 +128,8 @@ statement! {
 /// Whether a worker may recover in this transaction: there is no leader, or the leader has been
 /// silent for `silence`, and no other worker recovers.
 ///
-/// It saves work but does not fence. A leader may return a moment later; then both end attempts under
-/// their claim tokens, and each attempt ends once.
+/// It does not fence. A leader may return a moment later; then both end attempts under their claim
+/// tokens, and each attempt ends once.
 pub async fn may_recover_alone(conn: &mut Conn, silence: Duration) -> DbResult<bool> {
     Ok(Alone { seconds: silence.as_secs_f64() }.get_result(conn).await?)
 }
@@ -146,7 +139,7 @@ statement! {
 }
 
 /// Marks workers OFFLINE that have been silent for `lease` and for their own lease; returns them
-/// with their hosts. Call it in a fenced transaction.
+/// with hosts. Call it in a fenced transaction.
 pub async fn expire_workers(conn: &mut Conn, lease: Duration) -> DbResult<Vec<(WorkerId, String)>> {
     Ok(ExpireWorkers { seconds: lease.as_secs_f64() }.load(conn).await?)
 }
@@ -155,7 +148,6 @@ statement! {
     LostAttempts = "dead_workers/recovery_lost_attempts.sql", (limit: i64 as BigInt) -> Columns
 }
 
-/// Attempts of OFFLINE workers, at most `limit`.
 pub async fn lost_attempts(conn: &mut Conn, limit: i64) -> DbResult<Vec<OpenAttempt>> {
     let rows: Vec<Row> = LostAttempts { limit }.load(conn).await?;
     Ok(rows.into_iter().map(Row::into_open).collect())
@@ -169,10 +161,10 @@ statement! {
     ) -> (Columns, Double)
 }
 
-/// Attempts that exceed their time limit on live workers, at most `limit`.
+/// Attempts that exceed their time limit on live workers.
 ///
-/// Claims of older releases have no limit. For these, `unknown_limit` applies if it is more than
-/// the limit in the current settings.
+/// Claims of older releases have no limit. For these, the greater of `unknown_limit` and the limit
+/// in the current settings applies.
 pub async fn overdue(conn: &mut Conn, unknown_limit: Duration, limit: i64) -> DbResult<Vec<OverdueAttempt>> {
     let margin_seconds = OVERDUE_MARGIN.as_secs_f64();
     let unknown_limit_seconds = unknown_limit.as_secs_f64();
@@ -192,9 +184,8 @@ statement! {
     ) -> Columns
 }
 
-/// Attempts that a live worker holds according to the database, but whose tokens the worker does
-/// not know: no client received the confirmation of the claim's commit. The worker ends them as
-/// released.
+/// Attempts that a live worker holds according to the database, but whose tokens it does not know:
+/// no client received the confirmation of the commit. The worker ends them as released.
 pub async fn unknown_claims(
     conn: &mut Conn,
     worker: WorkerId,
@@ -205,12 +196,10 @@ pub async fn unknown_claims(
     Ok(rows.into_iter().map(Row::into_open).collect())
 }
 
-/// An attempt that no claim names.
 #[derive(Debug, Clone)]
 pub struct StrayAttempt {
-    /// The attempt.
     pub attempt: OpenAttempt,
-    /// Whether its worker is OFFLINE or not registered.
+    /// OFFLINE or not registered.
     pub is_worker_gone: bool,
 }
 
@@ -222,10 +211,8 @@ statement! {
     ) -> (Columns, Bool, Double)
 }
 
-/// Running attempts that no claim of their worker names, at most `limit`.
-///
-/// Includes those of lost workers, and those of live workers that are overdue with at least
-/// `unknown_limit`. Reads the whole table `job_dispatch`.
+/// Running attempts that no claim of their worker names: those of lost workers, and those of live
+/// workers that are overdue with at least `unknown_limit`. Reads the whole table `job_dispatch`.
 pub async fn strays(conn: &mut Conn, unknown_limit: Duration, limit: i64) -> DbResult<Vec<StrayAttempt>> {
     let unknown_limit_seconds = unknown_limit.as_secs_f64();
     let margin_seconds = OVERDUE_MARGIN.as_secs_f64();
@@ -252,8 +239,7 @@ statement! {
     ForgetClaims = "dead_workers/recovery_forget_claims.sql", () -> BigInt
 }
 
-/// Deletes the claims of OFFLINE workers that hold no work, so that their registration can be
-/// removed.
+/// Deletes the claims of OFFLINE workers without work, so that their registration can be removed.
 pub async fn forget_finished_claims(conn: &mut Conn) -> DbResult<usize> {
     Ok(ForgetClaims {}.execute(conn).await?)
 }

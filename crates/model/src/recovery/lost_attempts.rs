@@ -2,9 +2,8 @@
 //! attempts of dead workers.
 //!
 //! All finders of lost attempts share it. Each attempt is ended under its own claim token: a later
-//! report of its worker changes nothing, and of two processes that end it, one succeeds. Everything
-//! happens in the caller's transaction, events included: an attempt is lost and reported, or
-//! neither.
+//! report of its worker changes nothing, and of two processes that end it, one succeeds. Events
+//! belong to the caller's transaction too: an attempt is lost and reported, or neither.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,18 +19,14 @@ use sched_domain::ids::{DispatchId, InstanceId, Term, WorkerId, execution_id};
 use sched_domain::retry::RetryPolicy;
 use sched_domain::run_state::DispatchStatus;
 
-/// Maximum number of attempts of dead workers that one transaction ends.
+/// Attempts that one transaction ends.
 const BATCH: i64 = 500;
 
-/// Why an attempt is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// Its worker was marked OFFLINE.
-    WorkerLost {
-        /// The silence that caused it.
-        lease: Duration,
-    },
-    /// Its worker is alive, but neither ended nor killed it within the time limit.
+    /// Its worker was marked OFFLINE after this silence.
+    WorkerLost { lease: Duration },
+    /// Its worker is alive, but neither ended nor killed it in time.
     Overdue {
         /// Includes the grace.
         limit: Duration,
@@ -50,7 +45,7 @@ pub fn show_counters() {
 }
 
 impl Cause {
-    /// Error class in history, and reason in events.
+    /// Error class in history, reason in events.
     const fn class(self) -> &'static str {
         match self {
             Self::WorkerLost { .. } => "worker_lost",
@@ -78,21 +73,18 @@ impl Cause {
     }
 }
 
-/// An attempt that was ended as lost.
 #[derive(Debug, Clone)]
 pub struct Lost {
     attempt: OpenAttempt,
     cause: Cause,
     verdict: Verdict,
     message: String,
-    /// State of its run afterwards.
     status: DispatchStatus,
 }
 
-/// Settings for ending attempts as lost.
 #[derive(Debug, Clone, Copy)]
 pub struct Losses {
-    /// Maximum attempts of jobs without a policy.
+    /// For jobs without a policy.
     pub max_attempts: u32,
 }
 
@@ -111,7 +103,7 @@ impl Losses {
         Ok(lost)
     }
 
-    /// State of the run if this attempt were ended as lost, without a requested cancellation.
+    /// The run's state if this attempt were ended as lost, without a requested cancellation.
     pub(crate) fn foresee(self, attempt: OpenAttempt, cause: Cause) -> DispatchStatus {
         status_after(self.decide(attempt, cause).verdict.event)
     }
@@ -185,7 +177,7 @@ impl Lost {
         events
     }
 
-    /// Logs and counts it; call it after the commit.
+    /// Logs and counts the loss; call it after the commit.
     pub fn tell(&self) {
         let OpenAttempt { dispatch_id, job_name, attempt, worker_id, .. } = &self.attempt;
         tracing::warn!(
@@ -203,31 +195,25 @@ impl Lost {
     }
 }
 
-/// Whether the run becomes poison with this loss, for any policy.
+/// Whether this loss makes the run poison, for any policy.
 const fn is_poison(attempt: &OpenAttempt) -> bool {
     attempt.failures.lost + 1 >= POISON_AFTER_LOSSES
 }
 
-/// Result of a recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Recovered {
-    /// Number of workers marked OFFLINE.
     pub workers: usize,
-    /// Number of ended attempts.
     pub attempts: usize,
 }
 
-/// The process that recovers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// The leader, in its term.
     Leader { instance: InstanceId, term: Term },
-    /// A worker, because there is no leader.
     Worker,
 }
 
 impl By {
-    /// Whether it may recover; valid for the length of the transaction.
+    /// Valid for the length of the transaction.
     async fn may(self, conn: &mut Conn, lease: Duration) -> DbResult<bool> {
         match self {
             Self::Leader { instance, term } => tick::fence(conn, instance, term).await.map(|_at| true),
@@ -236,24 +222,23 @@ impl By {
     }
 }
 
-/// Finds the work of dead workers and ends its attempts, so that other workers take it.
 #[derive(Debug, Clone, Copy)]
 pub struct Recovery {
     pub by: By,
-    /// Silence after which a worker is marked OFFLINE, unless its own lease is longer.
+    /// Silence before a worker is marked OFFLINE, unless its own lease is longer.
     pub lease: Duration,
     pub losses: Losses,
 }
 
 impl Recovery {
-    /// Checks for work in one statement. If there is some, it marks workers with an expired lease
-    /// OFFLINE, and then ends the attempts of OFFLINE workers as lost, until none is left or
+    /// Checks for work in one statement. If there is some, marks workers with an expired lease
+    /// OFFLINE, then ends the attempts of OFFLINE workers as lost, until none is left or
     /// `is_stopped`.
     ///
     /// These are separate transactions, because every transaction locks jobs before workers; if the
     /// process dies between them, the next recovery does the rest. Each transaction begins with the
-    /// permission check, and changes nothing without it. It covers every OFFLINE worker that still
-    /// has claims, so recovery does not depend on seeing the moment of the loss.
+    /// permission check. It covers every OFFLINE worker that still has claims, so recovery does not
+    /// depend on seeing the loss.
     ///
     /// # Errors
     /// The term is over, or the database failed.
@@ -298,7 +283,7 @@ impl Recovery {
     }
 }
 
-/// Notifies the processes that can continue now.
+/// Notifies the processes that can continue.
 async fn tell_others(conn: &mut Conn, recovered: Recovered) {
     if recovered == Recovered::default() {
         return;

@@ -1,8 +1,8 @@
 //! Stuck attempts: the attempts that a reset would end as lost, and the resulting states of their
 //! runs.
 //!
-//! For `dry_run`: it changes nothing and needs no fence. One statement finds what
-//! [`crate::recovery::dead_workers`] finds in three, and a test compares both. The result may be
+//! For `dry_run`: changes nothing and needs no fence. One statement finds what
+//! [`crate::recovery::dead_workers`] finds in three; a test compares both. The result may be
 //! outdated when it is read.
 
 use std::time::Duration;
@@ -18,18 +18,17 @@ use sched_domain::attempt::{OVERDUE_MARGIN, overdue_after};
 use sched_domain::ids::{DispatchId, WorkerId};
 use sched_domain::run_state::DispatchStatus;
 
-/// Limits as in the settings of the schedulers.
+/// As in the schedulers' settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thresholds {
-    /// Silence after which a worker is marked OFFLINE, unless its own lease is longer.
+    /// Silence before a worker is marked OFFLINE, unless its own lease is longer.
     pub worker_lease: Duration,
-    /// Minimum time limit of an attempt without a limit in its claim.
+    /// Minimum limit of an attempt whose claim has none.
     pub unknown_limit: Duration,
-    /// Maximum attempts of jobs without a policy.
+    /// For jobs without a policy.
     pub max_attempts: u32,
 }
 
-/// An attempt that a reset would end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StuckAttempt {
     pub dispatch_id: DispatchId,
@@ -39,10 +38,9 @@ pub struct StuckAttempt {
     pub attempt: u32,
     pub claimed_at: DateTime<Utc>,
     pub worker_id: WorkerId,
-    /// `None` if the worker is no longer registered.
+    /// `None` if the worker is not registered.
     pub hostname: Option<String>,
     pub cause: Cause,
-    /// State of its run after the reset.
     pub becomes: DispatchStatus,
 }
 
@@ -55,8 +53,8 @@ statement! {
     ) -> (Columns, Text, Nullable<Text>, Bool, Bool, Bool, Double)
 }
 
-/// Stuck attempts, at most `limit`. Reads the whole table `job_dispatch`. Call it in a transaction of
-/// the installation; in a transaction of a tenant it finds nothing.
+/// Reads the whole table `job_dispatch`. Call it in a transaction of the installation; in one of a
+/// tenant it finds nothing.
 pub async fn find(conn: &mut Conn, thresholds: Thresholds, limit: i64) -> DbResult<Vec<StuckAttempt>> {
     let Thresholds { worker_lease, unknown_limit, max_attempts } = thresholds;
     let statement = Stuck {
@@ -70,8 +68,8 @@ pub async fn find(conn: &mut Conn, thresholds: Thresholds, limit: i64) -> DbResu
     Ok(rows.into_iter().filter_map(|found| stuck(found, worker_lease, losses)).collect())
 }
 
-/// The attempt; tenant slug; host of the worker; whether cancellation is requested, a claim names
-/// it, its worker is gone; time limit in seconds.
+/// The attempt; tenant slug; worker's host; whether cancellation is requested, a claim names it,
+/// its worker is gone; time limit in seconds.
 type Found = (Row, String, Option<String>, bool, bool, bool, f64);
 
 fn stuck(found: Found, lease: Duration, losses: Losses) -> Option<StuckAttempt> {

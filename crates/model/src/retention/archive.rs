@@ -3,15 +3,14 @@
 //!
 //! They are in the schemas `history_archive` and `maintenance_archive`
 //! ([`crate::connection::partitions`]), where no statement writes. So any number of short
-//! statements, with pauses for the storage, read one consistent state of a month. A process that
-//! dies in between has changed nothing.
+//! statements read one consistent state of a month. A process that dies in between has changed
+//! nothing.
 //!
 //! # Design notes
-//! - Rows are read by ranges of blocks. The archive has no suitable index, a cursor would hold a
-//!   transaction open for as long as the storage takes, and a range of blocks costs the same
-//!   everywhere in the month.
-//! - The statement that finds a month also generates the statements that read it, because only
-//!   the server can quote names safely.
+//! - Rows are read by ranges of blocks: the archive has no suitable index, and a cursor would hold
+//!   a transaction open while the storage works. A range costs the same everywhere in the month.
+//! - The statement that finds a month also generates the statements that read it, because only the
+//!   server can quote names safely.
 
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Text};
@@ -20,7 +19,6 @@ use diesel_async::{RunQueryDsl, SimpleAsyncConnection};
 use crate::{Conn, DbResult};
 
 diesel::define_sql_function! {
-    /// A setting of the session, as text.
     fn current_setting(name: Text) -> Text;
 }
 
@@ -28,14 +26,12 @@ statement! {
     Months = "archive/archive_months.sql", () -> (Text, BigInt, BigInt, Text, Text, Text)
 }
 
-/// A detached month.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
 pub struct DetachedMonth {
-    /// Its table with its schema, such as `history_archive.events_y2026m01`.
+    /// With its schema, such as `history_archive.events_y2026m01`.
     pub name: String,
-    /// OID of the table: another table of the same name has another.
+    /// Distinguishes tables of the same name.
     pub oid: i64,
-    /// Number of blocks of its rows.
     pub blocks: i64,
     read: String,
     count: String,
@@ -54,12 +50,11 @@ struct Count {
     rows: i64,
 }
 
-/// The months to archive, oldest first.
 pub async fn months(conn: &mut Conn) -> DbResult<Vec<DetachedMonth>> {
     Ok(Months {}.load(conn).await?)
 }
 
-/// The rows in `count` blocks from `first` on, each as one line of JSON.
+/// The rows in `count` blocks from `first` on, as lines of JSON.
 pub async fn rows(conn: &mut Conn, month: &DetachedMonth, first: i64, count: i64) -> DbResult<Vec<String>> {
     let (from, to) = range(first, count);
     let lines: Vec<Line> =
@@ -67,8 +62,7 @@ pub async fn rows(conn: &mut Conn, month: &DetachedMonth, first: i64, count: i64
     Ok(lines.into_iter().map(|line| line.line).collect())
 }
 
-/// Number of rows of the month, counted in statements that each read `step` blocks, so that none
-/// takes long.
+/// Rows of the month; each statement reads only `step` blocks, so that none takes long.
 pub async fn count(conn: &mut Conn, month: &DetachedMonth, step: i64) -> DbResult<u64> {
     let (mut rows, mut first, step) = (0, 0, step.max(1));
     while first < month.blocks {
@@ -84,12 +78,12 @@ pub async fn count(conn: &mut Conn, month: &DetachedMonth, step: i64) -> DbResul
     Ok(rows)
 }
 
-/// Row addresses of `count` blocks from `first` on: inclusive start, exclusive end.
+/// Row addresses: inclusive start, exclusive end.
 fn range(first: i64, count: i64) -> (String, String) {
     (format!("({first},0)"), format!("({},0)", first.saturating_add(count)))
 }
 
-/// Drops the month. Call it only after its rows are known to be archived elsewhere.
+/// Drops the month. Call it only after its rows are archived elsewhere.
 ///
 /// # Errors
 /// For example if another statement reads the table for longer than the lock timeout.
@@ -97,7 +91,6 @@ pub async fn drop_month(conn: &mut Conn, month: &DetachedMonth) -> DbResult<()> 
     Ok(conn.batch_execute(&month.drop).await?)
 }
 
-/// Major version of the server.
 pub async fn server_version(conn: &mut Conn) -> DbResult<u32> {
     let number: String = diesel::select(current_setting("server_version_num")).get_result(conn).await?;
     Ok(number.parse::<u32>().unwrap_or(0) / 10_000)

@@ -1,10 +1,10 @@
 //! Retention: deletes old finished data, one page at a time.
 //!
-//! Each function processes one page in the transaction of its caller, which fences it and commits.
-//! A page is short, costs the same whether much or little is deleted, and does not wait for locks
-//! of other transactions. The caller continues from the returned position until the end of the old
-//! data. It may forget the position: a restart costs reads and nothing else. A process that dies in
-//! between has deleted whole pages only.
+//! Each function processes one page in its caller's fenced transaction. A page is short, costs the
+//! same whether much or little is deleted, and does not wait for locks of other transactions. The
+//! caller continues from the returned position until the end of the old data. It may forget the
+//! position: a restart costs only reads. A process that dies in between has deleted whole pages
+//! only.
 //!
 //! Completeness stays provable. Records of fire times form a chain for each job
 //! ([`crate::dispatching::tick`]), and a deleted record leaves its successor with a broken link. So
@@ -14,14 +14,12 @@
 //!
 //! # Design notes
 //! - Runs are found by their primary key, whose time-ordered ids make "older than" a range. An
-//!   index by time would cost every completion. The price is that each pass reads rows that must
-//!   stay longer (dead letters, open runs) once.
+//!   index by time would cost every completion. Instead, each pass reads rows that must stay longer
+//!   (dead letters, open runs) once.
 //! - The end of an attempt waits for a page that locks its job, so pages must stay short.
-//! - `ledger_starts_at` is set to the cutoff, a whole hour, and not to the last deleted fire
-//!   time: this pass deletes everything up to the cutoff, and a job is then written once an hour
-//!   and not once a page. It is the upper bound of deleted times.
-//! - These are plain functions of a connection, so a worker can run them as a built-in job, as
-//!   the leader does.
+//! - `ledger_starts_at` is set to the cutoff, a whole hour: this pass deletes everything up to it,
+//!   and a job is then written once an hour and not once a page.
+//! - Plain functions of a connection: a worker can run them as a built-in job, as the leader does.
 
 use chrono::{DateTime, Utc};
 use diesel::sql_types::{BigInt, Nullable, Timestamptz, Uuid as SqlUuid};
@@ -32,12 +30,10 @@ use crate::{Conn, DbResult};
 use sched_domain::ids::first_of;
 use sched_domain::retention::Cutoffs;
 
-/// Result of one page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page<P> {
-    /// Start of the next page; `None` after the last one.
+    /// `None` after the last page.
     pub next: Option<P>,
-    /// Number of rows that were deleted or cleared.
     pub gone: u64,
 }
 
@@ -58,8 +54,8 @@ statement! {
     ) -> (BigInt, Nullable<SqlUuid>, BigInt)
 }
 
-/// Deletes finished runs among the next `limit` runs after `after`, oldest first ([`Uuid::nil`] for
-/// the start).
+/// Deletes finished runs among the next `limit` after `after`, oldest first ([`Uuid::nil`] for the
+/// start).
 pub async fn dispatches(conn: &mut Conn, cutoffs: &Cutoffs, after: Uuid, limit: i64) -> DbResult<Page<Uuid>> {
     let Cutoffs { finished, dead_letters, .. } = *cutoffs;
     let before = first_of(finished.max(dead_letters));
@@ -76,7 +72,7 @@ statement! {
     ) -> (BigInt, Nullable<BigInt>, BigInt)
 }
 
-/// Deletes records of skipped fires among the next `limit` ones after `after` (0 for the start).
+/// Deletes records of skipped fires among the next `limit` after `after` (0 for the start).
 pub async fn skips(conn: &mut Conn, cutoffs: &Cutoffs, after: i64, limit: i64) -> DbResult<Page<i64>> {
     let counted: Counted<i64> = Skips { after, limit, finished: cutoffs.finished }.get_result(conn).await?;
     Ok(page(counted, limit))
@@ -109,8 +105,8 @@ statement! {
     Answers = "retain/retention_answers.sql", (before: DateTime<Utc> as Timestamptz, limit: i64 as BigInt) -> BigInt
 }
 
-/// Deletes up to `limit` stored responses from before `before`; returns their number. The same
-/// request then counts as new.
+/// Deletes up to `limit` stored responses from before `before`. The same request then counts as
+/// new.
 pub async fn answers(conn: &mut Conn, before: DateTime<Utc>, limit: i64) -> DbResult<u64> {
     let gone: i64 = Answers { before, limit }.get_result(conn).await?;
     Ok(u64::try_from(gone).unwrap_or(0))
@@ -124,19 +120,14 @@ statement! {
     ) -> (BigInt, BigInt, BigInt)
 }
 
-/// Number of deleted rows of the installation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Past {
-    /// Audit entries.
     pub entries: u64,
-    /// Terms of leadership.
     pub terms: u64,
-    /// Names of removed workers.
     pub workers: u64,
 }
 
 impl Past {
-    /// Whether a limit was reached, so that there may be more rows.
     #[must_use]
     pub fn may_be_more(&self, limit: i64) -> bool {
         let most = self.entries.max(self.terms).max(self.workers);
@@ -145,7 +136,7 @@ impl Past {
 }
 
 /// Deletes up to `limit` each of the oldest audit entries, of the oldest terms, and of the names of
-/// workers that were removed before the oldest stored history.
+/// workers removed before the oldest stored history.
 pub async fn past(conn: &mut Conn, cutoffs: &Cutoffs, limit: i64) -> DbResult<Past> {
     let Cutoffs { audit, finished, .. } = *cutoffs;
     let (entries, terms, workers): (i64, i64, i64) =
@@ -154,7 +145,6 @@ pub async fn past(conn: &mut Conn, cutoffs: &Cutoffs, limit: i64) -> DbResult<Pa
     Ok(Past { entries: count(entries), terms: count(terms), workers: count(workers) })
 }
 
-/// Rows deleted from default partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Strays {
     pub attempts: u64,
@@ -163,7 +153,6 @@ pub struct Strays {
 }
 
 impl Strays {
-    /// Whether a limit was reached, so that there may be more rows.
     #[must_use]
     pub fn may_be_more(&self, limit: i64) -> bool {
         let limit = u64::try_from(limit).unwrap_or(0);
@@ -188,8 +177,8 @@ statement! {
     Live = "retain/retention_live.sql", (limit: i64 as BigInt) -> BigInt
 }
 
-/// Deletes the live output of up to `limit` ended attempts, and returns their number. Workers
-/// delete their own; this covers workers that died.
+/// Deletes the live output of up to `limit` ended attempts: that of workers that died. Workers
+/// delete their own.
 pub async fn live(conn: &mut Conn, limit: i64) -> DbResult<u64> {
     let attempts: i64 = Live { limit }.get_result(conn).await?;
     Ok(u64::try_from(attempts).unwrap_or(0))

@@ -34,8 +34,8 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Whether any part of the attempt ran. An attempt that was released with a zero duration never
-    /// started: it keeps its number and its history row, but its run can still expire.
+    /// Whether any part of the attempt ran. An attempt released with a zero duration never started:
+    /// it keeps its number and its history row, but its run can still expire.
     #[must_use]
     pub fn has_started(&self) -> bool {
         self.outcome != AttemptOutcome::Released || !self.record.duration.is_zero()
@@ -47,38 +47,35 @@ pub struct Record {
     pub execution_id: ExecutionId,
     /// By the database's clock.
     pub started_at: DateTime<Utc>,
-    /// By a monotonic clock; zero if the attempt was released before it started.
+    /// By a monotonic clock; zero if released before its start.
     pub duration: Duration,
-    /// Exit code of a process, or HTTP status.
+    /// Of a process, or the HTTP status.
     pub exit_code: Option<i32>,
     pub result: Option<serde_json::Value>,
-    /// Class of the error; stable for programs.
+    /// Stable for programs.
     pub error_class: Option<String>,
-    /// The error text for people.
     pub error_message: Option<String>,
-    /// Present if the handler reported one.
     pub traceback: Option<String>,
-    /// A JSON object of the numbers that the handler reported.
+    /// A JSON object of the handler's numbers.
     pub metrics: Option<serde_json::Value>,
     pub output: Vec<OutputChunk>,
-    /// All bytes that the attempt wrote, kept or not.
+    /// All written bytes, kept or not.
     pub output_bytes: i64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputChunk {
-    /// `stdout`, `stderr` or `log`.
     pub stream: &'static str,
-    /// Position in the stream, from 0.
+    /// From 0.
     pub chunk: i32,
     /// Contains no NUL.
     pub content: String,
-    /// Bytes between the previous chunk and this one that were not kept.
+    /// Bytes before this chunk that were not kept.
     pub dropped_bytes: i64,
 }
 
 statement! {
-    /// Locks jobs in order, and reads the columns that history and the dependents need.
+    /// Locks jobs in order, and reads the columns for history and dependents.
     LockJobs<'a> = "attempts/attempts_lock_jobs.sql", (
         tenants: &'a [Uuid] as Array<SqlUuid>,
         jobs: &'a [Uuid] as Array<SqlUuid>,
@@ -127,11 +124,11 @@ statement! {
     ReleaseClaims<'a> = "attempts/attempts_release_claims.sql", (claims: &'a [i64] as Array<BigInt>) -> BigInt
 }
 
-/// Ends attempts, and deletes claims whose runs have all ended. Returns the runs whose claim held.
-/// For the rest, the claim was lost and nothing is written.
+/// Ends attempts, and deletes claims whose runs have all ended. Returns the runs whose claim held;
+/// nothing is written for the rest.
 ///
 /// Ending an attempt twice is harmless: the second time its claim does not hold. After an unknown
-/// outcome the caller therefore calls again, and checks the attempts that are not returned with
+/// outcome the caller calls again, and checks the attempts that are not returned with
 /// [`was_ended`].
 pub async fn end(conn: &mut Conn, ended: &[Ended], finished_claims: &[i64]) -> DbResult<Vec<DispatchId>> {
     let written = transaction::transact(conn, "end_attempts", async |conn: &mut Conn| {
@@ -159,22 +156,18 @@ pub async fn end(conn: &mut Conn, ended: &[Ended], finished_claims: &[i64]) -> D
     Ok(written.held)
 }
 
-/// Deletes claims whose runs have all ended.
 pub async fn release_claims(conn: &mut Conn, claims: &[i64]) -> DbResult<()> {
     ReleaseClaims { claims }.execute(conn).await?;
     Ok(())
 }
 
-/// Result of [`end_in_transaction`].
 #[derive(Debug, Default)]
 pub(crate) struct Written {
-    /// Runs whose claim held.
     pub(crate) held: Vec<DispatchId>,
-    /// Their new states; a requested cancellation may have changed them.
+    /// A requested cancellation may have changed them.
     pub(crate) states: Vec<(DispatchId, DispatchStatus)>,
-    /// Queues that received runs from the overlap queue of these jobs.
+    /// Queues that received runs from the jobs' overlap queue.
     pub(crate) released_queues: Vec<String>,
-    /// Whether other jobs may run after these.
     pub(crate) has_dependents: bool,
 }
 
@@ -197,17 +190,17 @@ pub(crate) async fn end_in_transaction(conn: &mut Conn, ended: &[Ended]) -> DbRe
     })
 }
 
-/// Columns of a job, read under its lock.
+/// Read under the job's lock.
 #[derive(Debug, Clone)]
 struct LockedJob {
     name: String,
     project_id: Option<Uuid>,
-    /// Whether its history is in schema `maintenance`.
+    /// Its history is in schema `maintenance`.
     is_apart: bool,
     has_dependents: bool,
 }
 
-/// Locks the jobs of the attempts, in order, before any other lock.
+/// In order, before any other lock.
 async fn lock_jobs(conn: &mut Conn, ended: &[Ended]) -> DbResult<HashMap<(Uuid, Uuid), LockedJob>> {
     let named: BTreeSet<(Uuid, Uuid)> = ended.iter().map(|e| (e.tenant_id.0, e.job_id.0)).collect();
     let (tenants, jobs): (Vec<Uuid>, Vec<Uuid>) = named.into_iter().unzip();
@@ -219,8 +212,8 @@ async fn lock_jobs(conn: &mut Conn, ended: &[Ended]) -> DbResult<HashMap<(Uuid, 
     Ok(locked.collect())
 }
 
-/// Either run, claim token and new state of an ended attempt; or none of these, and whether the job
-/// has queued runs and whether other jobs run after it.
+/// Run, claim token and new state of an ended attempt; or none of these, and whether the job has
+/// queued runs and dependents.
 type EndedRow = (Option<DispatchId>, Option<ClaimToken>, TenantId, JobId, bool, bool, Option<DispatchStatus>);
 
 async fn write_ends(
@@ -229,7 +222,7 @@ async fn write_ends(
     jobs: &HashMap<(Uuid, Uuid), LockedJob>,
 ) -> DbResult<Vec<EndedRow>> {
     let records = || ended.iter().map(|e| &e.record);
-    // A deleted job took its runs along: nothing is written for them, for any of these values.
+    // The runs of a deleted job are gone: nothing is written for them.
     let of_jobs: Vec<Option<&LockedJob>> =
         ended.iter().map(|e| jobs.get(&(e.tenant_id.0, e.job_id.0))).collect();
     let rows = End {
@@ -294,8 +287,8 @@ statement! {
     WasEnded<'a> = "attempts/attempts_was_ended.sql", (executions: &'a [Uuid] as Array<SqlUuid>, since: DateTime<Utc> as Timestamptz) -> SqlUuid
 }
 
-/// Which of these attempts are in history. For use after [`end`] failed with an unknown outcome and
-/// then reported a lost claim. `since` is not later than the start of any of them.
+/// Which of these attempts are in history, after [`end`] failed with an unknown outcome and then
+/// reported a lost claim. `since` is not later than the start of any of them.
 pub async fn was_ended(
     conn: &mut Conn,
     executions: &[ExecutionId],
@@ -305,8 +298,7 @@ pub async fn was_ended(
     Ok(WasEnded { executions: &executions, since }.load(conn).await?)
 }
 
-/// State of a running run after an event. A verdict never holds an event that a running run
-/// refuses.
+/// A verdict never holds an event that a running run refuses.
 pub(crate) fn status_after(event: DispatchEvent) -> DispatchStatus {
     DispatchStatus::InProgress.apply(event).unwrap_or(DispatchStatus::DeadLetter)
 }

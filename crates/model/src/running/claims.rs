@@ -1,17 +1,16 @@
 //! Claiming: how a worker takes waiting runs.
 //!
 //! One statement takes up to the worker's free slots from all its queues and skips rows that
-//! another claim has locked. It gives each run a claim token that no claim ever had. It is fair
-//! between tenants: each tenant with due work gets an equal share of the slots, for any
-//! backlog, and within the share the best priority comes first. If there are more tenants than
-//! slots, claims take turns: each claim of a worker starts where its last one ended.
+//! another claim has locked. It gives each run a claim token that no claim ever had. Each tenant
+//! with due work gets an equal share of the slots, for any backlog; within the share the best
+//! priority comes first. If there are more tenants than slots, each claim of a worker starts at the
+//! tenant where its last one ended.
 //!
 //! The statement reads waiting runs through a partial index, so its cost does not grow with
 //! history. It writes the claim to `worker_claims` in the same commit: recovery finds the work of a
 //! lost worker there, without an index on running rows. [`claim_limited`] serves queues with
-//! limits, so only they pay for limits; it also serves all queues of tenants with a quota of
-//! running runs. An idle worker that receives a notification tries the small statement
-//! [`claim_lone`] first.
+//! limits, so only they pay for limits, and all queues of tenants with a quota of running runs. An
+//! idle worker that receives a notification tries the small statement [`claim_lone`] first.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -31,41 +30,38 @@ use sched_domain::job;
 use sched_domain::retry::RetryPolicy;
 use sched_domain::run_state::Trigger;
 
-/// A claimed run, with all data needed to run and finish it.
+/// With all data to run and finish it.
 #[derive(Debug, Clone)]
 pub struct Claimed {
-    /// Id of the claim statement; see [`super::attempts::end`].
+    /// See [`super::attempts::end`].
     pub claim_id: i64,
     pub dispatch_id: DispatchId,
     pub tenant_id: TenantId,
     pub job_id: JobId,
     pub job_name: String,
-    /// Every write of this claim carries this token.
+    /// Every write of this claim carries it.
     pub token: ClaimToken,
     /// From 1.
     pub attempt: u32,
-    /// Failures of earlier attempts.
     pub failures: Failures,
-    /// The fire time, or the time of the manual trigger.
+    /// Fire time, or time of the manual trigger.
     pub scheduled_for: DateTime<Utc>,
     pub created_at: DateTime<Utc>,
     pub available_at: DateTime<Utc>,
     pub claimed_at: DateTime<Utc>,
     pub triggered_by: Trigger,
-    /// Whether the run is a catch-up for a misfire.
     pub is_catch_up: bool,
     pub args: serde_json::Value,
-    /// W3C trace context of the creator of the run.
+    /// W3C trace context of the run's creator.
     pub traceparent: Option<String>,
-    /// May be a word that this program does not know.
+    /// May be unknown to this program.
     pub handler_type: String,
     pub handler_config: serde_json::Value,
-    /// Timeout of the attempt.
     pub timeout: Duration,
-    /// Retry policy of the job or its function; `None` for the installation's default.
+    /// Of the job or its function; `None` for the default.
     pub retry_policy: Option<RetryPolicy>,
-    /// The queue of the claim, if that queue has a limit: it has room again when the attempt has
-    /// ended. Empty, meaning any queue, if the tenant has a quota.
+    /// The claim's queue, if it has a limit: it has room again when the attempt has ended. Empty,
+    /// meaning any queue, if the tenant has a quota.
     pub limited_queue: Option<String>,
 }
 
@@ -74,29 +70,25 @@ pub struct Wanted<'a> {
     pub worker: WorkerId,
     pub queues: &'a [String],
     pub limit: u32,
-    /// The tenant with the last turn, because the previous claim ended with it ([`Looked::last`]).
-    /// Any tenant for the first claim.
+    /// The tenant at the end of the previous claim ([`Looked::last`]); any tenant for the first.
     pub last: TenantId,
 }
 
-/// Result of a claim.
 #[derive(Debug, Clone)]
 pub struct Looked {
-    /// In the order in which the runs should start.
+    /// In the order of their start.
     pub claimed: Vec<Claimed>,
-    /// Number of tenants (limited queues, in [`claim_limited`]) with claimable runs. If there are
-    /// several and the claim got less than the limit, some tenants had less than their share, and
-    /// the rest may have more.
+    /// Tenants (limited queues, in [`claim_limited`]) with claimable runs. If there are several and
+    /// the claim got less than the limit, some had less than their share, and the rest may have
+    /// more.
     pub shared_by: u32,
-    /// The last tenant of this claim.
     pub last: TenantId,
-    /// Whether a run waits in a queue with a limit.
     pub has_limited: bool,
     /// When a queue with an exhausted rate has room again.
     pub room_in: Option<Duration>,
 }
 
-/// One row of the result. The columns of a run are NULL in the row that represents no run.
+/// The run's columns are NULL in the row that represents no run.
 #[derive(Queryable)]
 struct Row {
     claim_id: Option<i64>,
@@ -146,7 +138,6 @@ statement! {
 }
 
 statement! {
-    /// Claims a single run.
     ClaimLone<'a> = "claims/claim_lone.sql", (
         worker: WorkerId as SqlUuid,
         queues: &'a [String] as Array<Text>,
@@ -180,7 +171,6 @@ statement! {
 }
 
 statement! {
-    /// Claims from locked queues.
     ClaimLimited<'a> = "claims/claim_limited.sql", (
         worker: WorkerId as SqlUuid,
         limit: i64 as BigInt,
@@ -192,7 +182,7 @@ statement! {
 /// Claims runs, except from queues with limits. A worker that lost its lease claims nothing.
 ///
 /// # Errors
-/// If the connection broke, the claim may have taken effect. The worker then keeps its lease, so
+/// If the connection broke, the claim may have taken effect. The worker keeps its lease, so
 /// recovery does not find these runs until the worker reports them: call
 /// [`crate::recovery::dead_workers::unknown_claims`].
 pub async fn look(conn: &mut Conn, wanted: &Wanted<'_>) -> DbResult<Looked> {
@@ -206,9 +196,6 @@ pub async fn look(conn: &mut Conn, wanted: &Wanted<'_>) -> DbResult<Looked> {
 /// For an idle worker that received a notification. It takes a fraction of the time of [`look`],
 /// which must follow, because the result does not show whether more runs wait. It takes only a run
 /// that [`look`] would take. If another run waits, even one that is not due yet, it takes nothing.
-///
-/// # Errors
-/// As [`look`].
 pub async fn claim_lone(conn: &mut Conn, worker: WorkerId, queues: &[String]) -> DbResult<Option<Claimed>> {
     let rows = ClaimLone { worker, queues }.load(conn).await;
     Ok(answered(conn, rows)?.pop().and_then(Row::into_claimed))
@@ -225,12 +212,9 @@ fn answered(conn: &mut Conn, rows: QueryResult<Vec<Row>>) -> DbResult<Vec<Row>> 
 /// Claims runs from queues with limits, as many as the limits allow.
 ///
 /// Claims of all workers from such a queue run one after another: each locks the row that counts
-/// the queue's rate, and only then counts the running runs. If a tenant has a quota of running
-/// runs, all its queues share that limit, and claims of this tenant run one after another too. A
-/// claim skips tenants that another claim has locked.
-///
-/// # Errors
-/// As [`look`].
+/// the queue's rate, and only then counts the running runs. A quota of running runs is one limit
+/// for all queues of the tenant, whose claims run one after another too. A claim skips tenants that
+/// another claim has locked.
 pub async fn claim_limited(conn: &mut Conn, wanted: &Wanted<'_>) -> DbResult<Looked> {
     let &Wanted { worker, queues, limit, last } = wanted;
     let rows = transact(conn, "claim_limited", async |conn: &mut Conn| {
@@ -250,8 +234,8 @@ pub async fn claim_limited(conn: &mut Conn, wanted: &Wanted<'_>) -> DbResult<Loo
     Ok(looked(rows, last))
 }
 
-/// Locks the tenants with a quota that no other claim has locked. Waits for one of them if there is
-/// no other work.
+/// Locks the tenants with a quota that no other claim has locked. Without other work, waits for one
+/// of them.
 async fn lock_tenants(conn: &mut Conn, waiting: &[(Uuid, String, bool)]) -> DbResult<Vec<Uuid>> {
     let with_quota = waiting.iter().filter(|(_, _, has_quota)| *has_quota).map(|(tenant, _, _)| *tenant);
     let tenants: Vec<Uuid> = with_quota.collect::<BTreeSet<_>>().into_iter().collect();
@@ -264,7 +248,7 @@ async fn lock_tenants(conn: &mut Conn, waiting: &[(Uuid, String, bool)]) -> DbRe
     Ok(vec![first])
 }
 
-/// Locks the rows of queues, and inserts missing rows.
+/// Inserts missing rows.
 async fn lock_queues(conn: &mut Conn, lanes: Vec<(Uuid, String)>) -> DbResult<(Vec<Uuid>, Vec<String>)> {
     let wanted = lanes.len();
     let (tenants, queues): (Vec<Uuid>, Vec<String>) = lanes.into_iter().unzip();
@@ -280,10 +264,6 @@ async fn lock_queues(conn: &mut Conn, lanes: Vec<(Uuid, String)>) -> DbResult<(V
     Ok(locked.into_iter().unzip())
 }
 
-/// [`look`] for a single claim: returns up to `limit` claimed runs of `queues`.
-///
-/// # Errors
-/// As [`look`].
 pub async fn claim(
     conn: &mut Conn,
     worker: WorkerId,
@@ -313,15 +293,14 @@ statement! {
     NextClaimable<'a> = "claims/claims_next_claimable.sql", (queues: &'a [String] as Array<Text>) -> Nullable<BigInt>
 }
 
-/// Time until a run in `queues` that is not due yet (a retry) becomes claimable. A hint, which may
-/// miss some runs.
+/// Time until a run that is not due yet (a retry) becomes claimable. A hint, which may miss some
+/// runs.
 pub async fn next_claimable(conn: &mut Conn, queues: &[String]) -> DbResult<Option<Duration>> {
     let milliseconds: Option<i64> = NextClaimable { queues }.get_result(conn).await?;
     Ok(milliseconds.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))))
 }
 
 impl Row {
-    /// The run, unless the row represents none.
     fn into_claimed(self) -> Option<Claimed> {
         let count = |value: i32| u32::try_from(value).unwrap_or(0);
         let job_name = self.job_name?;

@@ -1,7 +1,7 @@
 //! Dead letters: runs that failed finally, and the decisions of users about them.
 //!
-//! The statement that ends an attempt also inserts the row here, and retention deletes it together
-//! with its run. A user decides about a dead letter once: discards it, or retries it
+//! The statement that ends an attempt also inserts the row, and retention deletes it together with
+//! its run. A user decides about a dead letter once: discards it, or retries it
 //! ([`crate::dispatching::retries`]). A discarded one can be retried too. Bulk commands work on one
 //! page of dead letters, newest first, in one transaction of the caller. They do not meet a
 //! finished page again, nor dead letters that appear until then. A process that dies before the
@@ -56,12 +56,9 @@ pub struct DeadDispatch {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum State {
-    /// Without a decision.
     #[default]
     Open,
-    /// With this decision.
     Settled(Settlement),
-    /// With any decision or none.
     Any,
 }
 
@@ -69,25 +66,19 @@ pub enum State {
 pub struct Filter {
     pub state: State,
     pub job: Option<JobId>,
-    /// Excludes these jobs.
     pub without: Vec<JobId>,
-    /// Project of the job when the run became a dead letter.
+    /// Of the job when the run became a dead letter.
     pub project: Option<ProjectId>,
-    /// Queue of the run.
     pub queue: Option<String>,
-    /// Error class of the last attempt.
+    /// Of the last attempt.
     pub error_class: Option<String>,
-    /// Inclusive.
     pub since: Option<DateTime<Utc>>,
-    /// Exclusive.
     pub until: Option<DateTime<Utc>>,
-    /// The last item of the previous page.
     pub after: Option<DispatchId>,
-    /// Ordered by creation of the run, oldest first.
+    /// By creation of the run.
     pub oldest_first: bool,
 }
 
-/// Applies a filter to a boxed query.
 macro_rules! filtered {
     ($query:expr, $tenant:expr, $filter:expr) => {{
         use dead_letters as l;
@@ -139,7 +130,7 @@ macro_rules! with_dispatch {
     };
 }
 
-/// Dead letters of the tenant, ordered by run id, at most `limit`.
+/// By run id.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -159,7 +150,6 @@ pub async fn list(
     Ok(rows.limit(limit).load(conn).await?)
 }
 
-/// The dead letter of this run, if the tenant has one.
 pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: DispatchId) -> DbResult<Option<DeadLetter>> {
     let found = with_dispatch!()
         .filter(dead_letters::dispatch_id.eq(id))
@@ -168,7 +158,6 @@ pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: DispatchId) -> DbResul
     Ok(found.get_result(conn).await.optional()?)
 }
 
-/// Number of dead letters that match a filter.
 pub async fn count(conn: &mut Conn, tenant: TenantId, filter: &Filter) -> DbResult<i64> {
     Ok(filtered!(dead_letters::table, tenant, filter).count().get_result(conn).await?)
 }
@@ -176,10 +165,9 @@ pub async fn count(conn: &mut Conn, tenant: TenantId, filter: &Filter) -> DbResu
 #[derive(Debug, Clone, Default)]
 pub struct Settled<T> {
     pub done: Vec<T>,
-    /// Number of runs that could not be retried, by reason.
+    /// Runs that could not be retried.
     pub barred: BTreeMap<JobBar, usize>,
     pub jobs: HashMap<JobId, RetriedJob>,
-    /// The last dead letter of the page, if more follow.
     pub next: Option<DispatchId>,
 }
 
@@ -202,7 +190,7 @@ pub async fn retry_page(
         match settled.jobs.get(job).map(|job| job.bar) {
             Some(None) => free.push(*id),
             Some(Some(bar)) => *settled.barred.entry(bar).or_default() += 1,
-            // Deleted in the meantime, together with its job.
+            // Deleted in the meantime with its job.
             None => {}
         }
     }
@@ -220,7 +208,7 @@ pub struct DiscardOrder<'a> {
     pub reason: Option<&'a str>,
 }
 
-/// Discards a page of open dead letters. Call it in a transaction.
+/// Call it in a transaction.
 pub async fn discard_page(
     conn: &mut Conn,
     order: &DiscardOrder<'_>,
@@ -233,20 +221,15 @@ pub async fn discard_page(
     Ok(Settled { done, barred: BTreeMap::new(), jobs: HashMap::new(), next })
 }
 
-/// Result of [`discard`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Discarded {
-    /// Discarded now.
     Done { job_id: JobId, project_id: Option<ProjectId> },
-    /// Discarded earlier.
     Already,
-    /// Retried as this run.
     Retried(DispatchId),
-    /// The tenant has no such dead letter.
     NoSuchDeadLetter,
 }
 
-/// Discards a dead letter. Call it in a transaction.
+/// Call it in a transaction.
 pub async fn discard(conn: &mut Conn, order: &DiscardOrder<'_>, id: DispatchId) -> DbResult<Discarded> {
     use dead_letters as l;
     let found: Option<(Option<Settlement>, Option<DispatchId>)> = l::table
@@ -272,7 +255,7 @@ pub async fn discard(conn: &mut Conn, order: &DiscardOrder<'_>, id: DispatchId) 
 
 type Letter = (DispatchId, JobId);
 
-/// The next open dead letters that match, newest first, and the last of them if more follow.
+/// Newest first, and the last of them if more follow.
 async fn page(
     conn: &mut Conn,
     tenant: TenantId,
@@ -293,8 +276,7 @@ async fn page(
     Ok((rows, next))
 }
 
-/// Locks those that are still open, in order. If their jobs need a lock, the caller holds it
-/// already.
+/// Locks those still open, in order. The caller already holds needed locks on their jobs.
 async fn hold(conn: &mut Conn, tenant: TenantId, page: &[Letter]) -> DbResult<Vec<DispatchId>> {
     use dead_letters as l;
     let ids: Vec<DispatchId> = page.iter().map(|(id, _)| *id).collect();
@@ -304,7 +286,6 @@ async fn hold(conn: &mut Conn, tenant: TenantId, page: &[Letter]) -> DbResult<Ve
     Ok(open.select(l::dispatch_id).order(l::dispatch_id).for_update().load(conn).await?)
 }
 
-/// Marks locked open dead letters as discarded.
 async fn write_discarded(
     conn: &mut Conn,
     order: &DiscardOrder<'_>,

@@ -1,5 +1,4 @@
-//! Reading history: attempts and their output, from the public schema and from schema
-//! `maintenance`.
+//! Reading history: attempts and their output, from the public schema and schema `maintenance`.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel::prelude::*;
@@ -16,11 +15,9 @@ use sched_domain::ids::{
 use sched_domain::run_state::Trigger;
 use sched_domain::trace::TraceContext;
 
-/// Longer than any time between a claim and the start of its attempt, including a step of a clock
-/// between the two.
+/// Longer than from any claim to the start of its attempt, including a step of a clock.
 const CLAIM_TO_START: TimeDelta = TimeDelta::hours(1);
 
-/// A finished attempt, with the name of its job.
 #[derive(Debug, Clone, Queryable)]
 pub struct Execution {
     pub id: ExecutionId,
@@ -41,16 +38,15 @@ pub struct Execution {
     pub output_bytes: i64,
     pub worker_id: Option<WorkerId>,
     pub triggered_by: Trigger,
-    /// Trace context of its run, empty if the run has none; `None` if the scheduler dispatched the
-    /// run or the run was deleted.
+    /// Of its run, empty if the run has none; `None` if the scheduler dispatched the run or it was
+    /// deleted.
     pub traceparent: Option<String>,
     pub metrics: Option<serde_json::Value>,
-    /// Read only with a single attempt, because it may be long.
+    /// Read only with a single attempt: it may be long.
     pub traceback: Option<String>,
 }
 
 impl Execution {
-    /// The span of this attempt; `None` if its run was deleted, and with it the parent context.
     #[must_use]
     pub fn trace(&self) -> Option<TraceContext> {
         let is_known = self.traceparent.is_some() || self.triggered_by == Trigger::Scheduler;
@@ -70,26 +66,24 @@ type Columns = (
 pub struct Filter {
     pub job: Option<JobId>,
     pub dispatch: Option<DispatchId>,
-    /// Any of these; empty for any outcome.
+    /// Empty for any outcome.
     pub status: &'static [AttemptOutcome],
     pub worker: Option<WorkerId>,
-    /// Project of the job when the attempt ran.
+    /// Of the job when the attempt ran.
     pub project: Option<ProjectId>,
-    /// Function of the job now.
+    /// Of the job now.
     pub function: Option<FunctionId>,
-    /// Creator of the run.
     pub triggered_by: Option<Trigger>,
-    /// Started at this time or later.
+    /// Inclusive, by start.
     pub since: Option<DateTime<Utc>>,
-    /// Started before this time.
+    /// Exclusive, by start.
     pub until: Option<DateTime<Utc>>,
-    /// The last item of the previous page.
     pub after: Option<ExecutionId>,
-    /// Ordered by claim time, oldest first.
+    /// By claim time.
     pub oldest_first: bool,
 }
 
-/// Declares the statement for a page of attempts, of a tenant or of one job, in one order.
+/// A page of attempts, of a tenant or of one job, in one order.
 macro_rules! list {
     ($name:ident = $file:literal $(, of a $job:ident)?) => {
         statement! {
@@ -116,7 +110,6 @@ list!(OldestFirst = "executions/executions_list_oldest.sql");
 list!(ListOfJob = "executions/executions_of_job.sql", of a job);
 list!(OldestOfJobFirst = "executions/executions_of_job_oldest.sql", of a job);
 
-/// Finished attempts of the tenant, newest first by default, at most `limit`.
 pub async fn list(conn: &Conn, tenant: TenantId, filter: &Filter, limit: i64) -> DbResult<Vec<Execution>> {
     let job = job_of(conn, tenant, filter).await?;
     let (above, below) = bounds(filter);
@@ -141,8 +134,8 @@ pub async fn list(conn: &Conn, tenant: TenantId, filter: &Filter, limit: i64) ->
     })
 }
 
-/// Id bounds of a filter. Ids contain the time of the claim, shortly before the start, so older and
-/// newer attempts need not be read.
+/// Ids contain the time of the claim, shortly before the start, so older and newer attempts need
+/// not be read.
 fn bounds(filter: &Filter) -> (ExecutionId, ExecutionId) {
     let since_claim = filter.since.and_then(|since| since.checked_sub_signed(CLAIM_TO_START));
     let until_claim = filter.until.and_then(|until| until.checked_add_signed(CLAIM_TO_START));
@@ -155,8 +148,7 @@ fn bounds(filter: &Filter) -> (ExecutionId, ExecutionId) {
     }
 }
 
-/// The job of the filter. The attempts of a run are found through its job, as long as the run
-/// exists.
+/// The attempts of a run are found through its job.
 async fn job_of(conn: &Conn, tenant: TenantId, filter: &Filter) -> DbResult<Option<JobId>> {
     match (filter.job, filter.dispatch) {
         (None, Some(dispatch)) => Ok(job_dispatch::table
@@ -205,7 +197,6 @@ statement! {
     ) -> BigInt
 }
 
-/// Number of attempts of the tenant that match a filter, counted up to `most`.
 pub async fn count(conn: &Conn, tenant: TenantId, filter: &Filter, most: i64) -> DbResult<usize> {
     let job = job_of(conn, tenant, filter).await?;
     let (above, below) = bounds(&Filter { after: None, ..*filter });
@@ -232,12 +223,10 @@ statement! {
     ById = "executions/executions_by_id.sql", (tenant: TenantId as SqlUuid, id: ExecutionId as SqlUuid) -> Columns
 }
 
-/// The attempt with this id, if the tenant has one.
 pub async fn by_id(conn: &Conn, tenant: TenantId, id: ExecutionId) -> DbResult<Option<Execution>> {
     Ok(ById { tenant, id }.get_result(&mut { conn }).await.optional()?)
 }
 
-/// A kept chunk of output.
 #[derive(Debug, Clone, Queryable)]
 pub struct Output {
     pub stream: String,

@@ -1,10 +1,9 @@
 //! Expiry: runs that no worker started in time, and queues without a live worker.
 //!
 //! A run may have a time by which its first attempt must start. Claims skip a run after that time,
-//! and [`expire`] closes it, so no run starts too late or stays open forever. A table stores the
-//! unserved queues, so each begin and end is reported once, whichever leader notices it. Every
-//! write belongs into a fenced transaction. If that transaction rolls back, for example because the
-//! process died, the next check finds the same work.
+//! and [`expire`] closes it. A table stores the unserved queues, so each begin and end is reported
+//! once, whichever leader notices it. Every write belongs into a fenced transaction. If it rolls
+//! back, for example because the process died, the next check finds the same work.
 
 use std::time::Duration;
 
@@ -16,7 +15,6 @@ use diesel_async::RunQueryDsl;
 use crate::{Conn, DbResult};
 use sched_domain::ids::{DispatchId, JobId, ProjectId, TenantId};
 
-/// A run that expired before a worker started it.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
 pub struct Expired {
     pub dispatch_id: DispatchId,
@@ -25,15 +23,12 @@ pub struct Expired {
     pub job_id: JobId,
     pub job_name: String,
     pub queue: String,
-    /// The fire time, or the time of the manual trigger.
     pub scheduled_for: DateTime<Utc>,
-    /// From this time on a worker could have started it.
+    /// When it became claimable.
     pub available_at: DateTime<Utc>,
-    /// A worker had to start it before this time.
     pub expires_at: DateTime<Utc>,
-    /// The reason for people, as stored in the run.
     pub message: String,
-    /// Whether the job has queued runs and may have room for one now.
+    /// The job has queued runs, and maybe room for one now.
     pub has_line: bool,
 }
 
@@ -43,27 +38,23 @@ statement! {
     )
 }
 
-/// Closes up to `limit` expired runs as FAILED, the earliest `expires_at` first, and returns them.
+/// Closes up to `limit` expired runs as FAILED, the earliest `expires_at` first.
 ///
 /// Their jobs stay locked until the end of the transaction, so the caller can release the overlap
-/// queues of those with [`Expired::has_line`] in it.
+/// queues of those with [`Expired::has_line`].
 pub async fn expire(conn: &mut Conn, limit: i64) -> DbResult<Vec<Expired>> {
     Ok(Expire { limit }.load(conn).await?)
 }
 
-/// Result of [`look`]; queues are sorted by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Found {
-    /// Whether [`expire`] has work.
     pub has_expired: bool,
-    /// Unserved now.
     pub unserved: Vec<String>,
-    /// Unserved according to the table.
+    /// According to the table.
     pub noted: Vec<String>,
 }
 
 impl Found {
-    /// Whether the table is up to date.
     #[must_use]
     pub fn is_noted(&self) -> bool {
         self.unserved == self.noted
@@ -93,21 +84,18 @@ pub async fn look(conn: &mut Conn, patience: Duration) -> DbResult<Found> {
     Ok(found)
 }
 
-/// A queue that has become unserved.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
 pub struct Begun {
     pub queue: String,
-    /// The time since when its oldest run was claimable.
+    /// Since when its oldest run was claimable.
     pub since: DateTime<Utc>,
 }
 
-/// A queue that is no longer unserved.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
 pub struct Over {
     pub queue: String,
-    /// The time since when its oldest run was claimable, as stored.
     pub since: DateTime<Utc>,
-    /// Whether a worker serves it now; otherwise no run waits in it.
+    /// Otherwise no run waits in it.
     pub has_live_worker: bool,
 }
 
@@ -119,7 +107,7 @@ statement! {
     ForgetUnserved<'a> = "expiry/waiting_forget_unserved.sql", (queues: &'a [String] as Array<Text>) -> (Text, Timestamptz, Bool)
 }
 
-/// Stores these queues as the unserved ones; returns the changes.
+/// Stores the unserved queues; returns the changes.
 pub async fn note_unserved(conn: &mut Conn, queues: &[String]) -> DbResult<(Vec<Begun>, Vec<Over>)> {
     let over = ForgetUnserved { queues }.load(conn).await?;
     let begun = NoteUnserved { queues }.load(conn).await?;

@@ -1,10 +1,10 @@
 //! Live output: output and progress of running attempts.
 //!
-//! A worker writes for all its attempts at once; clients that follow a run read it. It is not a
-//! record: no decision depends on it, and the tables do not survive a crash of the database
-//! (unlogged). Claim tokens fence every write, so a worker also learns here that it lost a claim.
-//! Each function is one statement. A process that dies around it leaves rows that the leader
-//! removes ([`crate::retention::retain::live`]).
+//! A worker writes for all its attempts at once; clients that follow a run read it. No decision
+//! depends on it, and the tables do not survive a crash of the database (unlogged). Claim tokens
+//! fence every write, so a worker also learns here that it lost a claim. Each function is one
+//! statement. A process that dies around it leaves rows that the leader removes
+//! ([`crate::retention::retain::live`]).
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -18,24 +18,21 @@ use sched_domain::attempt::AttemptOutcome;
 use sched_domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId, execution_id, first_of};
 use sched_domain::run_state::DispatchStatus;
 
-/// New output and progress of one attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Told {
     pub dispatch_id: DispatchId,
-    /// Token of its claim.
     pub token: ClaimToken,
     pub pieces: Vec<Piece>,
-    /// Pieces before this number are deleted, so an attempt with much output keeps only its latest.
+    /// Pieces before this number are deleted, so that only the latest output stays.
     pub keep_from: i64,
-    /// New progress: the percentage, if known, and a message.
+    /// The percentage, if known, and a message.
     pub progress: Option<(Option<f32>, String)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// Position among all pieces of the attempt, from 1.
+    /// Among all pieces of the attempt, from 1.
     pub seq: i64,
-    /// `stdout`, `stderr` or `log`.
     pub stream: &'static str,
     /// Bytes of the stream before this piece.
     pub starts_at: i64,
@@ -59,8 +56,7 @@ statement! {
     ) -> BigInt
 }
 
-/// Writes output and progress; returns the claims that held. Writing the same again changes
-/// nothing.
+/// Returns the claims that held. Writing the same again changes nothing.
 pub async fn write(conn: &mut Conn, told: &[Told]) -> DbResult<Vec<ClaimToken>> {
     let pieces = || told.iter().flat_map(|t| t.pieces.iter().map(move |piece| (t.token.0, piece)));
     let held = Write {
@@ -94,21 +90,19 @@ statement! {
     ) -> BigInt
 }
 
-/// Deletes the live output of attempts that have ended; returns the tokens of deleted ones. The
-/// ends of the rest are not stored yet.
+/// Deletes the live output of ended attempts; returns the tokens of deleted ones. The ends of the
+/// rest are not stored yet.
 pub async fn forget(conn: &mut Conn, attempts: &[(DispatchId, ClaimToken)]) -> DbResult<Vec<ClaimToken>> {
     let dispatches: Vec<Uuid> = attempts.iter().map(|(id, _)| id.0).collect();
     let tokens: Vec<i64> = attempts.iter().map(|(_, token)| token.0).collect();
     Ok(Forget { dispatches: &dispatches, tokens: &tokens }.load(conn).await?)
 }
 
-/// Progress of a running attempt.
 #[derive(Debug, Clone, PartialEq, Queryable, Selectable)]
 #[diesel(table_name = live_progress, check_for_backend(diesel::pg::Pg))]
 pub struct Progress {
     /// From 0 to 100, if known.
     pub percent: Option<f32>,
-    /// For people.
     pub message: String,
     /// By the database's clock.
     pub updated_at: DateTime<Utc>,
@@ -121,11 +115,8 @@ pub struct Watched {
     pub job_id: JobId,
     pub created_at: DateTime<Utc>,
     pub status: DispatchStatus,
-    /// Attempts started so far.
     pub attempt: i32,
-    /// The running attempt.
     pub running: Option<(ExecutionId, ClaimToken)>,
-    /// Progress of the running attempt.
     pub progress: Option<Progress>,
 }
 
@@ -148,7 +139,6 @@ statement! {
     )
 }
 
-/// The current state of a run of the tenant, if it exists.
 pub async fn look(conn: &mut Conn, tenant: TenantId, id: DispatchId) -> DbResult<Option<Watched>> {
     let row: Option<LookRow> = Look { tenant, id }.get_result(conn).await.optional()?;
     Ok(row.map(|(job_id, created_at, status, attempt, claimed_at, token, percent, message, updated_at)| {
@@ -169,18 +159,16 @@ pub async fn look(conn: &mut Conn, tenant: TenantId, id: DispatchId) -> DbResult
     }))
 }
 
-/// A piece of live output.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
 pub struct LivePiece {
     pub seq: i64,
-    /// `stdout`, `stderr` or `log`.
     pub stream: String,
     /// Bytes of the stream before this piece.
     pub starts_at: i64,
     pub content: String,
 }
 
-/// Maximum number of pieces that [`pieces`] returns; the SQL text contains the same number.
+/// The SQL text contains the same number.
 pub const PIECES_AT_ONCE: usize = 200;
 
 statement! {
@@ -192,8 +180,7 @@ statement! {
     ) -> (BigInt, Text, BigInt, Text)
 }
 
-/// A page of the output that the attempt of this claim has written after the piece `after` (0 for
-/// all).
+/// The pieces after `after` (0 for all) of this claim's attempt.
 pub async fn pieces(
     conn: &mut Conn,
     tenant: TenantId,
@@ -221,15 +208,15 @@ statement! {
     ) -> (SqlUuid, Int4, Text, Nullable<Text>)
 }
 
-/// Finished attempts of a run from `from` on, oldest first, at most a hundred.
+/// From the attempt `from` on, oldest first, at most a hundred.
 pub async fn finished(
     conn: &mut Conn,
     tenant: TenantId,
     watched: &Watched,
     from: Option<ExecutionId>,
 ) -> DbResult<Vec<Finished>> {
-    // The worker starts an attempt shortly after the claim, which follows the creation; a minute
-    // covers every rounding.
+    // The attempt starts shortly after the claim, which follows the creation; a minute covers every
+    // rounding.
     let since = watched.created_at - chrono::TimeDelta::minutes(1);
     let from = from.map_or_else(|| first_of(since), |id| id.0);
     Ok(Attempts { tenant, job: watched.job_id, dispatch: watched.id, from, since }.load(conn).await?)

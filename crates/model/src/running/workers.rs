@@ -21,28 +21,24 @@ use crate::{
 use sched_domain::ids::WorkerId;
 use sched_domain::instance::WorkerStatus;
 
-/// Registration of a worker.
 #[derive(Debug, Clone, Insertable)]
 #[diesel(table_name = worker_registration, check_for_backend(diesel::pg::Pg))]
 pub struct NewWorker {
-    /// Random id, generated when the process started or lost its lease.
+    /// Random; new when the process started or lost its lease.
     pub worker_id: WorkerId,
     /// A label.
     pub hostname: String,
-    /// Operating system and architecture.
     pub platform: String,
     /// A label.
     pub process_id: i32,
     pub version: String,
     pub queues: Vec<String>,
-    /// Maximum number of concurrent runs.
+    /// Maximum of concurrent runs.
     pub concurrency: i32,
-    /// How long the worker trusts itself without a heartbeat, in milliseconds; it is not marked
-    /// OFFLINE earlier.
+    /// How long the worker trusts itself without a heartbeat; it is not marked OFFLINE earlier.
     pub lease_ms: i32,
 }
 
-/// A registered worker.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = worker_registration, check_for_backend(diesel::pg::Pg))]
 pub struct Worker {
@@ -67,21 +63,17 @@ pub struct Beat {
     /// Never OFFLINE.
     pub status: WorkerStatus,
     pub running: i32,
-    /// Number of attempts that it has finished.
     pub jobs_processed: i64,
 }
 
-/// Result of a heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BeatOutcome {
     Renewed {
-        /// Whether an operator requested a drain.
         drain_requested: bool,
-        /// Time since the leader's last heartbeat, by the database's clock; `None` without a
-        /// leader.
+        /// Since the leader's last heartbeat, by the database's clock; `None` without a leader.
         leader_silence: Option<Duration>,
     },
-    /// The lease is lost: kill all work, because other workers may run it.
+    /// Kill all work: other workers may run it.
     LeaseLost,
 }
 
@@ -89,12 +81,11 @@ pub enum BeatOutcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Predecessor {
     pub worker_id: WorkerId,
-    /// Whether an operator had requested a drain, as far as the process knew.
+    /// A drain was requested, as far as the process knew.
     pub was_draining: bool,
 }
 
-/// Registers a worker. If the previous id was draining, the new one drains too; returns whether it
-/// does.
+/// If the previous id was draining, the new one drains too; returns whether it does.
 pub async fn register(conn: &mut Conn, worker: &NewWorker, before: Option<Predecessor>) -> DbResult<bool> {
     use worker_registration as w;
     transaction::transact(conn, "register_worker", async |conn: &mut Conn| {
@@ -104,7 +95,7 @@ pub async fn register(conn: &mut Conn, worker: &NewWorker, before: Option<Predec
             .execute(conn)
             .await?;
         let is_draining = match before {
-            // If the registration is gone, and with it the request, the process knows.
+            // If the registration and its request are gone, the process knows.
             Some(before) => note_of(conn, before.worker_id).await?.unwrap_or(before.was_draining),
             None => false,
         };
@@ -132,13 +123,12 @@ pub async fn register(conn: &mut Conn, worker: &NewWorker, before: Option<Predec
     .await
 }
 
-/// The worker with this id, if it is registered.
 pub async fn by_id(conn: &mut Conn, id: WorkerId) -> DbResult<Option<Worker>> {
     let found = worker_registration::table.find(id).select(Worker::as_select());
     Ok(found.get_result(conn).await.optional()?)
 }
 
-/// Whether an operator requested a drain of a worker; `None` if it is not registered.
+/// `None` if it is not registered.
 async fn note_of(conn: &mut Conn, worker_id: WorkerId) -> DbResult<Option<bool>> {
     use worker_registration as w;
     let note = w::table.find(worker_id).select(w::drain_requested_at.is_not_null());
@@ -150,17 +140,14 @@ fn event(event_type: &'static str, payload: serde_json::Value) -> NewEvent {
 }
 
 statement! {
-    /// Renews the lease. A named statement, because an update of the query builder is prepared
-    /// again each time: two transactions.
+    /// A named statement: an update of the query builder is prepared again each time (two
+    /// transactions).
     Renew = "workers/worker_heartbeat.sql",
     (status: WorkerStatus as Text, running: i32 as Int4, jobs_processed: i64 as BigInt, worker_id: WorkerId as SqlUuid)
     -> (Nullable<Timestamptz>, Nullable<Double>)
 }
 
-/// Renews the lease of a worker.
-///
-/// # Errors
-/// The caller must not assume that the lease was renewed.
+/// Renews the lease. After an error the caller must not assume that it was renewed.
 pub async fn heartbeat(conn: &mut Conn, worker_id: WorkerId, beat: Beat) -> DbResult<BeatOutcome> {
     let Beat { status, running, jobs_processed } = beat;
     let row: Option<(Option<DateTime<Utc>>, Option<f64>)> =
@@ -205,22 +192,17 @@ pub async fn set_drain(
 }
 
 statement! {
-    /// Removes the claims of a worker whose runs have all finished.
     RemoveFinishedClaims = "workers/worker_claims_remove_finished.sql", (worker_id: WorkerId as SqlUuid) -> BigInt
 }
 statement! {
     Remove = "workers/worker_remove.sql", (worker_id: WorkerId as SqlUuid) -> SqlUuid
 }
 statement! {
-    /// Marks a worker OFFLINE at once.
     GiveUp = "workers/worker_give_up.sql", (worker_id: WorkerId as SqlUuid) -> SqlUuid
 }
 
-/// Removes the registration of a worker that stops. A worker that still holds work (it should not)
-/// is marked OFFLINE instead, so recovery takes the work at once.
-///
-/// # Errors
-/// The lease then expires automatically.
+/// Removes the registration of a worker that stops. A worker that still holds work is marked
+/// OFFLINE instead, so recovery takes the work at once. After an error the lease expires.
 pub async fn unregister(conn: &mut Conn, worker_id: WorkerId) -> DbResult<()> {
     transaction::transact(conn, "unregister_worker", async |conn: &mut Conn| {
         RemoveFinishedClaims { worker_id }.execute(conn).await?;
@@ -237,11 +219,11 @@ pub async fn unregister(conn: &mut Conn, worker_id: WorkerId) -> DbResult<()> {
 }
 
 statement! {
-    /// Removes workers without claims that have long been OFFLINE.
+    /// Workers without claims that have long been OFFLINE.
     RemoveStale = "workers/workers_remove_stale.sql", (seconds: f64 as Double) -> SqlUuid
 }
 
-/// Removes workers that have been OFFLINE for `silence` and hold no claims; returns them.
+/// Removes workers without claims that have been OFFLINE for `silence`.
 pub async fn remove_stale(conn: &mut Conn, silence: Duration) -> DbResult<Vec<WorkerId>> {
     Ok(RemoveStale { seconds: silence.as_secs_f64() }.load(conn).await?)
 }
@@ -250,7 +232,6 @@ statement! {
     Living = "workers/workers_living.sql", () -> BigInt
 }
 
-/// Number of workers that are not OFFLINE.
 pub async fn living(conn: &mut Conn) -> DbResult<u64> {
     let count: i64 = Living {}.get_result(conn).await?;
     Ok(u64::try_from(count).unwrap_or(0))
@@ -260,11 +241,10 @@ pub async fn living(conn: &mut Conn) -> DbResult<u64> {
 pub struct Filter {
     pub status: Option<WorkerStatus>,
     pub queue: Option<String>,
-    /// The last item of the previous page.
     pub after: Option<Place>,
 }
 
-/// Position in the list: live workers by start time, then OFFLINE ones, the latest first.
+/// Live workers by start time, then OFFLINE ones, the latest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     pub offline_since: Option<DateTime<Utc>>,
@@ -280,7 +260,6 @@ impl Worker {
     }
 }
 
-/// Registered workers that match a filter, live ones first, at most `limit`.
 pub async fn list(conn: &mut Conn, filter: &Filter, limit: i64) -> DbResult<Vec<Worker>> {
     use worker_registration as w;
     let order = (w::offline_since.desc().nulls_first(), w::started_at.asc(), w::worker_id.asc());

@@ -1,4 +1,4 @@
-//! The database layer against a real PostgreSQL: each function, its races and its rejections.
+//! The database layer against a real PostgreSQL.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,6 +1,7 @@
-//! Expires runs that no worker started in time, and reports queues without a worker. Claims skip
-//! expired runs on their own, so no worker starts a run too late without a leader. A pass opens a
-//! fenced transaction only to write.
+//! Expires runs that no worker started in time, and reports queues without a worker.
+//!
+//! Claims skip expired runs on their own, so no worker starts a run too late without a leader. A
+//! pass opens a fenced transaction only to write.
 
 use std::time::Duration;
 

@@ -21,7 +21,7 @@ pub struct RotatedPage {
     pub resealed: usize,
     /// Secrets that cannot be opened, each with its tenant and the error.
     pub unreadable: Vec<(TenantId, String, OpenError)>,
-    /// Start of the next page; `None` after the last one.
+    /// `None` after the last page.
     pub next: Option<(TenantId, Uuid)>,
 }
 

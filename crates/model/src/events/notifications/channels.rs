@@ -14,18 +14,13 @@ use sched_domain::notification::{ChannelKind, Target};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ChannelSettings {
-    /// Unique in the tenant and stable.
     pub name: String,
     pub description: String,
-    /// Transport.
     pub kind: ChannelKind,
-    /// URL of a webhook.
     pub url: Option<String>,
-    /// Name of a secret: the signing key of a webhook, or the URL of a chat.
+    /// Name of a secret: the signing key of a webhook, or a chat's URL.
     pub secret: Option<String>,
-    /// Recipients of e-mail.
     pub addresses: Vec<String>,
-    /// Whether rules use it.
     pub is_active: bool,
 }
 
@@ -77,12 +72,12 @@ impl ChannelRecord {
 #[derive(Debug, Clone)]
 pub struct SavedChannel {
     pub channel: ChannelRecord,
-    /// Settings and version before the write; `None` for a new channel.
+    /// Before the write; `None` for a new channel.
     pub before: Option<(ChannelSettings, i64)>,
     pub change: Change,
 }
 
-/// Channels of the tenant whose name sorts after `after`, at most `limit`, by name.
+/// Channels after the name `after`, by name.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -100,7 +95,6 @@ pub async fn list(
         .await?)
 }
 
-/// The channel of that name, if the tenant has one.
 pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<ChannelRecord>> {
     use notification_channels as c;
     let found = c::table
@@ -137,8 +131,7 @@ struct Write<'a> {
     updated_src: &'a str,
 }
 
-/// Writes a channel under its name: inserts or overwrites it. `source` is the component, or the
-/// e-mail address of the user.
+/// Inserts or overwrites a channel. `source` is the component or the user's e-mail address.
 ///
 /// The settings must be validated. Call it in a transaction.
 pub async fn save(
@@ -148,7 +141,7 @@ pub async fn save(
     source: &str,
 ) -> DbResult<SavedChannel> {
     use notification_channels as c;
-    // The lock allows concurrent writes of rules that name the channel; its id stays.
+    // Allows concurrent writes of rules that name the channel; its id stays.
     let existing = c::table
         .filter(c::tenant_id.eq(tenant).and(c::name.eq(&settings.name)))
         .select(ChannelRecord::as_select())
@@ -176,8 +169,8 @@ pub async fn save(
             .get_result(conn)
             .await;
         let channel = created.map_err(|error| match DbError::from(error) {
-            // Another transaction created the channel after the lookup: this transaction runs
-            // again, finds it and changes it.
+            // A concurrent transaction created the channel: this transaction runs again and changes
+            // it.
             DbError::Constraint { name, source, .. } if name == "notification_channels_name_key" => {
                 DbError::Collision(source)
             }
@@ -196,21 +189,16 @@ pub async fn save(
     Ok(SavedChannel { channel, before, change: Change::Updated })
 }
 
-/// Result of [`delete`].
 #[derive(Debug, Clone)]
 pub enum Deleted {
-    /// Deleted; returns the previous values.
     Done(Box<ChannelRecord>),
-    /// Rules use it, the first ones by name; nothing was written.
     InUse(Vec<String>),
-    /// The tenant has no such channel.
     NoSuchChannel,
 }
 
-/// Maximum number of rules named in a rejection.
 const MOST_NAMED_RULES: i64 = 10;
 
-/// Deletes a channel that no rule uses. Its open deliveries fail. Call it in a transaction.
+/// Deletes a channel that no rule uses; its open deliveries fail. Call it in a transaction.
 pub async fn delete(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Deleted> {
     use crate::schema::notification_rules as r;
     use notification_channels as c;

@@ -38,11 +38,9 @@ pub struct DeliveryFilter {
     pub status: Option<DeliveryStatus>,
     pub channel: Option<String>,
     pub rule: Option<String>,
-    /// The last item of the previous page.
     pub before: Option<Uuid>,
 }
 
-/// Deliveries of the tenant, newest first, at most `limit`.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -66,7 +64,6 @@ pub async fn list(
     Ok(query.order(d::id.desc()).limit(limit).select(DeliveryRecord::as_select()).load(conn).await?)
 }
 
-/// The delivery of that id, if the tenant has one.
 pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: Uuid) -> DbResult<Option<DeliveryRecord>> {
     use notification_deliveries as d;
     let found =
@@ -83,7 +80,7 @@ pub struct TestMessage<'a> {
     pub body: &'a Value,
 }
 
-/// Creates a test delivery for a channel, active or not; the leader gives it a run.
+/// Creates a test delivery for a channel, active or not.
 pub async fn test(conn: &mut Conn, tenant: TenantId, message: TestMessage<'_>) -> DbResult<()> {
     use notification_deliveries as d;
     let TestMessage { id, channel, body } = message;
@@ -101,7 +98,7 @@ pub async fn test(conn: &mut Conn, tenant: TenantId, message: TestMessage<'_>) -
     Ok(())
 }
 
-/// Stores why an attempt to send a delivery failed, in a text that only its tenant may read.
+/// Stores why a sending failed; only the tenant may read the text.
 pub async fn note_failure(
     conn: &mut Conn,
     tenant: TenantId,
@@ -116,7 +113,7 @@ pub async fn note_failure(
     Ok(())
 }
 
-/// Stores that the server of an address accepted a delivery.
+/// The address's server accepted a delivery.
 pub async fn note_reached(conn: &mut Conn, tenant: TenantId, id: Uuid, address: &str) -> DbResult<()> {
     use notification_deliveries as d;
     let is_noted = d::reached.contains(vec![address.to_owned()]);
@@ -127,7 +124,7 @@ pub async fn note_reached(conn: &mut Conn, tenant: TenantId, id: Uuid, address: 
     Ok(())
 }
 
-/// A delivery to send, and its channel; the channel is missing if it was deleted.
+/// A delivery to send; its channel is missing if it was deleted.
 pub async fn to_send(
     conn: &mut Conn,
     tenant: TenantId,

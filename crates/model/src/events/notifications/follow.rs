@@ -1,19 +1,17 @@
 //! The leader's work for notifications: reads the event stream, writes deliveries for matching
-//! rules, gives them runs, and stores the outcomes of those runs.
+//! rules, gives them runs, and stores their outcomes.
 //!
-//! Everything happens in a transaction that the caller has fenced, with the single cursor row
-//! locked. A leader that dies has done nothing, and the next one finds the same events after the
-//! same position.
+//! Everything happens in a fenced transaction of the caller, with the single cursor row locked. A
+//! leader that dies has done nothing; the next one finds the same events.
 //!
 //! # Design notes
-//! - The position does not need an event that proves it, unlike those of clients
-//!   ([`event_stream`](crate::events::stream)). It is stored in the same database, and its
-//!   transaction has a higher number than the events before it. If that transaction is lost, so
-//!   is what it read. Only a different server, after a restore from a dump, assigns new numbers;
-//!   the position then begins before everything written there. Events of the dump that were not
-//!   read yet cause no notifications.
-//! - Rules are read together with an event, a moment after it was written. A rule matches no
-//!   event older than itself.
+//! - The position needs no event that proves it, unlike those of clients
+//!   ([`event_stream`](crate::events::stream)). It is stored in the same database, by a transaction
+//!   with a higher number than the events before it. If that transaction is lost, so is what it
+//!   read. Only a different server, after a restore from a dump, assigns new numbers; the position
+//!   then begins before everything written there. Unread events of the dump cause no notifications.
+//! - Rules are read a moment after the event was written. A rule matches no event older than
+//!   itself.
 
 mod cleanup;
 mod sending;
@@ -40,66 +38,50 @@ statement! {
     LookNow = "follow/notifications_look.sql", (stale_seconds: f64 as Double) -> (Bool, Bool, Bool, Bool)
 }
 
-/// Result of [`look`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
 pub struct Work {
-    /// An active rule needs the stream.
     pub has_rules: bool,
-    /// Some deliveries have no run.
     pub has_waiting: bool,
-    /// Some deliveries are being sent; the stream will report their outcome.
+    /// The stream will report their outcome.
     pub has_sending: bool,
-    /// The position has not moved for a long time.
     pub is_stale: bool,
 }
 
-/// Maximum age of the position in seconds while no rule needs it, so that the first rule finds it
-/// recent.
+/// Maximum age of an unneeded position in seconds, so that the first rule finds it recent.
 const STALE_SECONDS: f64 = 60.0;
 
-/// Whether there is work: one statement, without a transaction.
+/// One statement, without a transaction.
 pub async fn look(conn: &mut Conn) -> DbResult<Work> {
     Ok(LookNow { stale_seconds: STALE_SECONDS }.get_result(conn).await?)
 }
 
-/// Limits of one step.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Maximum number of events to read.
     pub events: i64,
-    /// Maximum number of deliveries that get a run.
     pub dispatches: i64,
-    /// Maximum number of open deliveries of one channel.
     pub room: i64,
 }
 
-/// Result of [`step`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stepped {
-    /// Events read.
     pub events: i64,
-    /// Deliveries written.
     pub deliveries: usize,
-    /// Events that are only counted.
     pub held_back: usize,
-    /// Runs created.
     pub dispatched: usize,
     /// Deliveries that wait although the channel has room: the built-in job is missing.
     pub stuck: usize,
-    /// Queues to notify after the commit.
+    /// Notify these queues after the commit.
     pub queues: Vec<String>,
-    /// Whether there may be more events.
     pub is_full: bool,
-    /// The oldest running transaction that blocks the stream, other than this one.
+    /// The oldest other transaction that blocks the stream.
     pub waits_for: Option<i64>,
-    /// Events of a dump are not sorted in yet; nothing was read.
+    /// Events of a dump are unsettled; nothing was read.
     pub has_foreign: bool,
-    /// The position came from another server and was reset.
+    /// The position of another server was reset.
     pub is_anew: bool,
 }
 
-/// One step: a section of the stream, and a page of deliveries. Call it in a fenced transaction.
-/// Transactions in `ignored` do not block the stream.
+/// A section of the stream, and a page of deliveries. Call it in a fenced transaction.
 pub async fn step(conn: &mut Conn, work: Work, ignored: &[i64], limits: Limits) -> DbResult<Stepped> {
     let mut done = Stepped::default();
     let cursor = lock_cursor(conn).await?;
@@ -164,22 +146,18 @@ async fn move_to(conn: &mut Conn, server: i64, key: EventKey) -> DbResult<()> {
     Ok(())
 }
 
-/// A section of the stream.
 struct Stretch {
-    /// All events before this are settled.
+    /// All earlier events are settled.
     ends_at: EventKey,
     waits_for: Option<i64>,
     server: i64,
     has_foreign: bool,
-    /// Number of events read.
     read: i64,
-    /// The last event read.
     last: Option<EventKey>,
     /// In the order of the events.
     matches: Vec<Match>,
 }
 
-/// An event that matches a rule.
 struct Match {
     key: EventKey,
     at: DateTime<Utc>,
@@ -200,7 +178,7 @@ type MatchTypes = (
     Nullable<Text>, Nullable<Text>, Nullable<Int4>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<Jsonb>, Nullable<Timestamptz>, Nullable<Int4>,
 );
 
-/// The columns of a match: all required ones, or none.
+/// All required columns, or none.
 #[derive(Queryable)]
 struct MatchRow {
     transaction: Option<i64>,
@@ -248,7 +226,6 @@ statement! {
     ) -> (BigInt, BigInt, BigInt, Bool, BigInt, Nullable<BigInt>, Nullable<BigInt>, MatchTypes)
 }
 
-/// State of the section, and one match.
 type StretchRow = (i64, i64, i64, bool, i64, Option<i64>, Option<i64>, MatchRow);
 
 async fn read(conn: &mut Conn, after: EventKey, ignored: &[i64], limit: i64) -> DbResult<Stretch> {
@@ -269,7 +246,6 @@ async fn read(conn: &mut Conn, after: EventKey, ignored: &[i64], limit: i64) -> 
         });
         found.extend(row.whole());
     }
-    // There is at least one row.
     Ok(Stretch { matches: found, ..stretch.ok_or(DbError::NotFound)? })
 }
 
@@ -302,8 +278,7 @@ statement! {
     ) -> ()
 }
 
-/// Writes the deliveries of a section; returns their number, and the number of events that are only
-/// counted.
+/// Returns the numbers of written deliveries and of events that are only counted.
 async fn deliver(conn: &mut Conn, matches: Vec<Match>, now: DateTime<Utc>) -> DbResult<(usize, usize)> {
     if matches.is_empty() {
         return Ok((0, 0));

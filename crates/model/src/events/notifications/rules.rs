@@ -1,5 +1,5 @@
-//! Stored rules: with the ids of their objects, displayed with the names. Every change locks the
-//! rule's row.
+//! Stored rules, with ids of their objects; displayed with names. Every change locks the rule's
+//! row.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -16,19 +16,15 @@ use sched_domain::notification::Occasion;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RuleSettings {
-    /// Unique in the tenant and stable.
     pub name: String,
     pub description: String,
     pub channel: String,
-    /// Occasions to notify, in the order of declaration, each once.
+    /// In the order of declaration, each once.
     pub on: Vec<Occasion>,
-    /// Only jobs of this project.
     pub project: Option<String>,
-    /// Only this job, by name.
     pub job: Option<String>,
-    /// Minimum time between two deliveries of one kind for one job.
+    /// Between two deliveries of one kind for one job.
     pub min_interval_seconds: i32,
-    /// Whether the rule is active.
     pub is_active: bool,
 }
 
@@ -36,13 +32,12 @@ pub struct RuleSettings {
 pub struct RuleRecord {
     pub id: Uuid,
     pub settings: RuleSettings,
-    /// Grows with every change.
     pub version: i64,
     pub created_at: DateTime<Utc>,
-    /// Component, or e-mail address of the user.
+    /// Component or user e-mail address.
     pub created_src: String,
     pub updated_at: DateTime<Utc>,
-    /// Component, or e-mail address of the user.
+    /// Component or user e-mail address.
     pub updated_src: String,
 }
 
@@ -102,7 +97,7 @@ impl From<Row> for RuleRecord {
     }
 }
 
-/// Rules of the tenant whose name sorts after `after`, at most `limit`, by name.
+/// Rules after the name `after`, by name.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
@@ -114,14 +109,12 @@ pub async fn list(
     Ok(rows.into_iter().map(RuleRecord::from).collect())
 }
 
-/// The rule of that name, if the tenant has one.
 pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<RuleRecord>> {
     let rules = Rules { tenant, after: "", exact: Some(name), limit: 1 };
     let rows: Vec<Row> = rules.load(conn).await?;
     Ok(rows.into_iter().next().map(RuleRecord::from))
 }
 
-/// Ids of the objects of a rule.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject {
     channel: Uuid,
@@ -129,8 +122,8 @@ pub struct Subject {
     job: Option<JobId>,
 }
 
-/// Finds the objects that a rule names, and locks them against deletion until the end of the
-/// transaction; else returns the fields without an object.
+/// Locks the named objects against deletion until the end of the transaction; else returns the
+/// fields without an object.
 pub async fn subject(
     conn: &mut Conn,
     tenant: TenantId,
@@ -147,7 +140,7 @@ pub async fn subject(
     found(conn, tenant, settings, channel).await
 }
 
-/// The fields of a rule without an object, and their error texts. Locks nothing.
+/// The fields without an object, with error texts. Locks nothing.
 pub async fn missing(
     conn: &mut Conn,
     tenant: TenantId,
@@ -163,7 +156,7 @@ pub async fn missing(
     Ok(found(conn, tenant, settings, channel).await?.err().unwrap_or_default())
 }
 
-/// The objects of a rule other than its channel, which the caller has looked up.
+/// The objects other than the channel, which the caller has looked up.
 async fn found(
     conn: &mut Conn,
     tenant: TenantId,
@@ -210,7 +203,6 @@ async fn found(
 #[derive(Debug, Clone)]
 pub struct SavedRule {
     pub rule: RuleRecord,
-    /// Settings and version before the write; `None` for a new rule.
     pub before: Option<(RuleSettings, i64)>,
     pub change: Change,
 }
@@ -238,7 +230,7 @@ pub struct NewRule<'a> {
     pub settings: &'a RuleSettings,
     /// The ids of the objects in the settings.
     pub subject: Subject,
-    /// Component, or e-mail address of the user.
+    /// Component or user e-mail address.
     pub source: &'a str,
 }
 
@@ -291,8 +283,8 @@ pub async fn save(conn: &mut Conn, tenant: TenantId, rule: NewRule<'_>) -> DbRes
             let created =
                 diesel::insert_into(r::table).values((&write, r::created_src.eq(source))).execute(conn).await;
             created.map_err(|error| match DbError::from(error) {
-                // Another transaction created the rule after the lookup: this transaction runs
-                // again, finds it and changes it.
+                // A concurrent transaction created the rule: this transaction runs again and
+                // changes it.
                 DbError::Constraint { name, source, .. } if name == "notification_rules_name_key" => {
                     DbError::Collision(source)
                 }
@@ -305,8 +297,7 @@ pub async fn save(conn: &mut Conn, tenant: TenantId, rule: NewRule<'_>) -> DbRes
     Ok(SavedRule { rule, before, change })
 }
 
-/// Deletes a rule and returns it; `None` if the tenant has none of that name. Its existing
-/// deliveries are still sent.
+/// Returns the deleted rule. Its existing deliveries are still sent.
 pub async fn delete(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<RuleRecord>> {
     use notification_rules as r;
     let rule = by_name(conn, tenant, name).await?;

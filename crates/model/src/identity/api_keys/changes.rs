@@ -10,28 +10,23 @@ use crate::{Conn, DbResult, connection::database_clock};
 use sched_domain::identity::{Permission, Permissions, Role, scopes_of};
 use sched_domain::ids::{ApiKeyId, TenantId, UserId};
 
-/// Result of [`revoke`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Revoked {
-    /// Revoked now.
     Now(ApiKeyRecord),
     /// Revoked earlier.
     Before(ApiKeyRecord),
-    /// The key belongs to an owner of the tenant, and the caller is not an owner.
+    /// The caller is not an owner, and the key belongs to one.
     OfAnOwner,
     NoSuchKey,
 }
 
-/// The caller of [`revoke`] or [`change`].
 #[derive(Debug, Clone, Copy)]
 pub struct Revoker<'a> {
-    /// The user; may revoke their own keys.
+    /// May revoke their own keys.
     pub user: Option<UserId>,
-    /// Whether the caller may revoke the keys of other users.
     pub may_others: bool,
-    /// Whether the caller, as an owner, may revoke the keys of owners.
+    /// May, as an owner, revoke the keys of owners.
     pub may_owners: bool,
-    /// Component, or e-mail address of the user.
     pub source: &'a str,
 }
 
@@ -54,37 +49,30 @@ pub async fn revoke(conn: &mut Conn, tenant: TenantId, key: &str, by: Revoker<'_
     Ok(Revoked::Now(changed))
 }
 
-/// A change of a key: a new name, fewer permissions, an earlier expiry. `None` leaves a field
-/// unchanged.
+/// `None` leaves a field unchanged.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KeyChange<'a> {
     /// The id or the prefix of the key.
     pub key: &'a str,
-    /// Purpose, for people.
     pub name: Option<&'a str>,
-    /// A subset of the present permissions.
+    /// A subset of the present ones.
     pub scopes: Option<Permissions>,
-    /// Not later than the present expiry.
+    /// Not later than at present.
     pub expires_at: Option<DateTime<Utc>>,
 }
 
-/// Result of [`change`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Changed {
-    /// Changed now.
     Now {
         before: Box<ApiKeyRecord>,
         after: Box<ApiKeyRecord>,
     },
-    /// The key is no longer valid, and a change cannot alter that.
+    /// The key is no longer valid, which no change alters.
     Over,
-    /// The new expiry is in the past.
     Past,
-    /// The key does not have this scope now.
     Wider(Permission),
-    /// The key expires earlier now.
     Longer(DateTime<Utc>),
-    /// The key belongs to an owner of the tenant, and the caller is not an owner.
+    /// The caller is not an owner, and the key belongs to one.
     OfAnOwner,
     NoSuchKey,
 }
@@ -137,15 +125,14 @@ pub async fn change(
     Ok(Changed::Now { before: Box::new(before), after: Box::new(after) })
 }
 
-/// Why a caller may not revoke or change a key.
 enum Barred {
-    /// The key belongs to an owner of the tenant, and the caller is not an owner.
+    /// The caller is not an owner, and the key belongs to one.
     OfAnOwner,
-    /// The tenant has no such key, or the caller may not know it.
+    /// Also if the caller may not know it.
     NoSuchKey,
 }
 
-/// Locks the key to revoke or change.
+/// Locks the key.
 async fn hold(
     conn: &mut Conn,
     tenant: TenantId,

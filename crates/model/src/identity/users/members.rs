@@ -11,21 +11,16 @@ use crate::{Conn, DbError, DbResult};
 use sched_domain::identity::Role;
 use sched_domain::ids::{TenantId, UserId};
 
-/// A user in a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
 pub struct Member {
     pub user: UserId,
     pub email: String,
     pub display_name: String,
-    /// Whether the user may sign in.
     pub is_active: bool,
-    /// Role in the tenant.
     pub role: Role,
-    /// Start of the membership.
     pub since: DateTime<Utc>,
 }
 
-/// Members of the tenant after the e-mail address, at most `limit`, in that order.
 pub async fn members(
     conn: &mut Conn,
     tenant: TenantId,
@@ -62,7 +57,6 @@ const MEMBER: MemberColumns = (
     memberships::created_at,
 );
 
-/// The member of the tenant with this e-mail address, ignoring case.
 pub async fn member(conn: &mut Conn, tenant: TenantId, email: &str) -> DbResult<Option<Member>> {
     let found = memberships::table
         .inner_join(users::table.on(users::id.eq(memberships::user_id)))
@@ -72,16 +66,14 @@ pub async fn member(conn: &mut Conn, tenant: TenantId, email: &str) -> DbResult<
     Ok(found.first(conn).await.optional()?)
 }
 
-/// A member, with everything that decides their permissions.
+/// With everything that decides the member's permissions.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
 pub struct FoundMember {
     pub tenant: TenantId,
     pub user: UserId,
     pub email: String,
     pub role: Role,
-    /// Whether the user operates the installation.
     pub is_system_operator: bool,
-    /// Whether the user may sign in.
     pub is_active: bool,
 }
 
@@ -92,22 +84,18 @@ statement! {
 }
 
 statement! {
-    /// A database function, because the user may be in no tenant that the caller sees.
+    /// A database function, because the user may be in no tenant visible to the caller.
     FindUser<'a> = "users_find.sql", (email: &'a str as Text) -> SqlUuid
 }
 
-/// The member with this e-mail address, ignoring case, of the tenant with this slug.
 pub async fn member_of(conn: &mut Conn, email: &str, slug: &str) -> DbResult<Option<FoundMember>> {
     Ok(FindMember { email, slug }.get_result(conn).await.optional()?)
 }
 
-/// Why a membership was not changed; nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum MemberError {
-    /// No user, or no member of this tenant, has this e-mail address.
     #[error("there is no user {0:?}")]
     NoSuchUser(String),
-    /// No user who can manage members would be left.
     #[error("this is the last active owner of the tenant; make another user an owner first")]
     LastOwner,
     #[error(transparent)]
@@ -128,7 +116,7 @@ impl crate::connection::transaction::TransactionError for MemberError {
 
 #[derive(Debug, Clone)]
 pub struct SavedMember {
-    /// The role before; `None` for a new member.
+    /// `None` for a new member.
     pub before: Option<Role>,
     pub member: Member,
 }
@@ -136,7 +124,7 @@ pub struct SavedMember {
 /// Adds a user to the tenant, or changes their role. Call it in a transaction.
 ///
 /// # Errors
-/// There is no such user, or the last owner would lose the role.
+/// No such user, or the last owner would lose the role.
 pub async fn put_member(
     conn: &mut Conn,
     tenant: TenantId,
@@ -166,7 +154,7 @@ pub async fn put_member(
 /// Ends a membership and deletes the user's keys in the tenant. Call it in a transaction.
 ///
 /// # Errors
-/// There is no such member, or it is the last owner.
+/// No such member, or the last owner.
 pub async fn remove_member(conn: &mut Conn, tenant: TenantId, email: &str) -> Result<Member, MemberError> {
     lock_tenant(conn, tenant).await?;
     let found = member(conn, tenant, email).await?;

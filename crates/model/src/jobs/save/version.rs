@@ -10,7 +10,6 @@ use crate::{Conn, DbError, DbResult};
 use sched_domain::ids::{JobId, TenantId};
 use sched_domain::job::JobSettings;
 
-/// A version of a job to store.
 pub(in crate::jobs) struct NewVersion<'a> {
     pub(in crate::jobs) version: i64,
     pub(in crate::jobs) change: &'static str,

@@ -1,4 +1,4 @@
-//! Leadership: one leader at a time, growing terms, and no write of an old term in a new one.
+//! One leader at a time, growing terms, and no write of an old term in a new one.
 
 use std::time::Duration;
 
@@ -12,11 +12,9 @@ use uuid::Uuid;
 
 const LEASE: Duration = Duration::from_secs(30);
 
-/// Expires the leader's lease.
 const EXPIRE: &str =
     "UPDATE scheduler_instances SET last_heartbeat = last_heartbeat - interval '31 seconds' WHERE is_leader";
 
-/// The end reasons of all terms, oldest first; `-` for the present one.
 const ENDS: &str = "SELECT end_reason FROM leader_terms ORDER BY term";
 
 pub(crate) async fn candidate(conn: &mut Conn) -> InstanceId {
@@ -26,7 +24,6 @@ pub(crate) async fn candidate(conn: &mut Conn) -> InstanceId {
     id
 }
 
-/// Takes over, which must succeed.
 pub(crate) async fn lead(conn: &mut Conn, id: InstanceId) -> Term {
     match leadership::take_over(conn, id, LEASE).await.unwrap() {
         TakeOver::Leading(term) => term,
@@ -34,7 +31,6 @@ pub(crate) async fn lead(conn: &mut Conn, id: InstanceId) -> Term {
     }
 }
 
-/// A connection with this lock timeout.
 async fn impatient(world: &Fixture, lock_timeout: Duration) -> Conn {
     let settings = DatabaseSettings { lock_timeout, ..DatabaseSettings::new(world.db.url(), "tests") };
     Database::new(&settings).unwrap().dedicated().await.unwrap()
@@ -88,7 +84,6 @@ async fn of_twenty_candidates_at_once_exactly_one_leads() {
         candidates.push((conn, id));
     }
     let mut latest = Term(0);
-    // The first round finds no leader, the next ones an expired leader.
     for round in 0..5_usize {
         let race = candidates.iter_mut().map(|(conn, id)| leadership::take_over(conn, *id, LEASE));
         let results: Vec<TakeOver> = join_all(race).await.into_iter().map(Result::unwrap).collect();
@@ -168,7 +163,6 @@ async fn take_over_waits_for_transactions_in_flight() {
     world.sql(EXPIRE).await;
     let in_flight = async {
         world.wait_for_blocked(1).await;
-        // The old leader still leads, and its writes count.
         tick::fence(&mut leading, first, old).await.unwrap();
         leading
             .batch_execute(
@@ -225,7 +219,7 @@ async fn a_heartbeat_from_the_future_counts_as_expired() {
     let mut conn = world.conn().await;
     let (first, second) = (candidate(&mut conn).await, candidate(&mut conn).await);
     let old = lead(&mut conn, first).await;
-    // As after the database's clock was set back by an hour.
+    // The database's clock was set back by an hour.
     world
         .sql(
             "UPDATE scheduler_instances SET last_heartbeat = last_heartbeat + interval '1 hour';

@@ -1,4 +1,4 @@
-//! Requests to step down: for one term, returned with the heartbeat, and recorded with the term.
+//! Requests to step down: for one term, returned with the heartbeat.
 
 use std::time::Duration;
 
@@ -26,7 +26,6 @@ async fn lead(conn: &mut Conn, id: InstanceId) -> Term {
     }
 }
 
-/// Whether the result of a heartbeat contains the request.
 async fn is_asked(conn: &mut Conn, id: InstanceId) -> bool {
     match leadership::heartbeat(conn, id, None).await.unwrap() {
         Heartbeat::Recorded { step_down, .. } => step_down,
@@ -80,14 +79,12 @@ async fn request_applies_to_its_term_only() {
     let next = lead(&mut conn, second).await;
     assert!(!is_asked(&mut conn, second).await, "it was not meant");
     assert!(leadership::resign(&mut conn, second, next).await.unwrap());
-    // The same scheduler again: its row still has the request, for a term that is over.
     lead(&mut conn, first).await;
     assert!(!is_asked(&mut conn, first).await, "it was meant in an earlier term");
     let shown = leadership::list(&mut conn).await.unwrap();
     assert!(shown[0].is_leader && shown[0].step_down_requested_at.is_some());
     assert_eq!(shown[0].asked_to_step_down_at(), None);
     assert_eq!(world.rows(ENDS).await, [["stepped_down"], ["resigned"], ["-"]]);
-    // A new request counts again.
     let asked = leadership::request_step_down(&mut conn).await.unwrap().unwrap();
     assert!(asked.asked_to_step_down_at() > shown[0].step_down_requested_at);
     assert!(is_asked(&mut conn, first).await);
@@ -134,7 +131,7 @@ async fn heartbeat_stores_the_clock_offset() {
     assert_eq!(leadership::list(&mut conn).await.unwrap()[0].clock_offset_seconds, Some(-0.25));
 }
 
-/// A request neither waits nor blocks: the leader's transactions continue beside it.
+/// The leader's transactions continue beside it.
 #[tokio::test(flavor = "multi_thread")]
 async fn request_does_not_wait_for_the_leader() {
     let world = Fixture::new().await;

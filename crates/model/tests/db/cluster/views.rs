@@ -1,5 +1,4 @@
-//! The operators' views: stuck runs, load of workers, finished and missed runs; and all are
-//! documented and cheap.
+//! The operators' views: content, documentation and cost.
 
 use std::path::Path;
 
@@ -10,23 +9,20 @@ use crate::recovery::dead_workers::{expire, silence};
 use crate::recovery::overdue;
 use crate::running::waiting::{serve, unserved};
 
-/// An id as daemons create it for a time.
 const ID_AT: &str = "(lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(md5(n::text), 1, 3) || '8'
                       || substr(md5(n::text), 4, 15))::uuid";
 
-/// Gives workers a lease that holds during the test.
 async fn lease(world: &Fixture) {
     world.sql("UPDATE worker_registration SET lease_ms = 30000").await;
 }
 
-/// Each reason for stuck runs, and the longest duration in seconds.
 async fn stuck(world: &Fixture) -> Vec<Vec<String>> {
     world.rows("SELECT reason, max(extract(epoch FROM stuck_for))::bigint FROM stuck_dispatches GROUP BY reason ORDER BY reason").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn attempt_is_stuck_past_its_limit() {
-    // Timeout, grace, and the ages at which it is within its limit, past it, and overdue.
+    // Timeout, grace, and the ages within the limit, past it, and overdue.
     for (timeout, grace, ages) in [(5, 1, [2, 20, 40]), (3_600, 0, [3_500, 3_950, 3_970])] {
         let world = Fixture::new().await;
         let claimed = overdue::running(&world, Some(timeout), Some(grace)).await;
@@ -66,7 +62,7 @@ async fn claims_without_limits_use_the_default() {
     overdue::age(&world, 100).await;
     assert_eq!(stuck(&world).await[0][0], "overdue");
     assert_eq!(overdue::ids(&world).await.len(), 1);
-    // Claimed again by the same worker, with an hour; the earlier claim still exists.
+    // Claimed again, with an hour; the earlier claim still exists.
     world
         .sql(
             "INSERT INTO worker_claims (worker_id, dispatch_ids, limit_seconds) SELECT worker_id, dispatch_ids, '{3600}' FROM worker_claims;
@@ -135,7 +131,7 @@ async fn runs_in_unserved_queues_are_stuck() {
         assert_eq!(unserved(&world).await, stuck, "the leader thinks otherwise while its worker is {status}");
     }
     assert_eq!(stuck(&world).await.concat()[0], "unserved");
-    // Without a leader, no process marks a worker OFFLINE.
+    // Only a leader marks workers OFFLINE.
     serve(&world, worker, "b", "IDLE").await;
     silence(&world, worker, 40).await;
     assert_eq!(waits().await, ["a", "b"]);
@@ -222,7 +218,6 @@ async fn throughput_counts_the_last_hour() {
     insert(&world, Attempts { minutes_ago: 10, seconds: 60, count: 2, ..some() }).await;
     insert(&world, some()).await;
     insert(&world, Attempts { log: "maintenance.job_execution_log", ..some() }).await;
-    // Began before the hour, and ended in it.
     insert(&world, Attempts { status: "TIMEOUT", minutes_ago: 90, seconds: 3_000, ..some() }).await;
     insert(&world, Attempts { minutes_ago: 90, seconds: 60, count: 50, ..some() }).await;
     insert(&world, Attempts { minutes_ago: 5_000, seconds: 60, count: 50, ..some() }).await;
@@ -232,8 +227,7 @@ async fn throughput_counts_the_last_hour() {
     let sums = "SELECT sum(dispatched), sum(ended), sum(completed), sum(failed), sum(timed_out), sum(cancelled), sum(lost), sum(released)
                 FROM throughput";
     assert_eq!(world.rows(sums).await, [["7", "9", "4", "1", "1", "1", "1", "1"]]);
-    // The sum of two attempts, ten and nine minutes ago; the minute may have changed between the
-    // two statements.
+    // The minute may have changed between the two statements.
     let minute = "SELECT bool_and(t.dispatched = 0 AND t.ended = e.ended AND t.average_ms = round(e.average)), count(*) > 0
                   FROM throughput t
                   JOIN (SELECT date_trunc('minute', completed_at) AS minute, count(*) AS ended, avg(duration_ms) AS average
@@ -263,8 +257,7 @@ async fn missed_fires_view_excludes_deliberate_skips() {
             .await;
     }
     assert_eq!(world.rows(missed).await, [["misfire", "hourly", "3", "t", "t"]]);
-    // A scheduled and a manually triggered run, both dead letters; and a run that continued after
-    // all.
+    // Two dead letters, and a run that continued.
     world.runs(job.id).count(3).insert().await;
     world
         .sql(&format!(
@@ -291,7 +284,6 @@ async fn missed_fires_view_excludes_deliberate_skips() {
     assert_eq!(undecided("dispatch_lock_until = NULL, is_enabled = false").await, 0);
 }
 
-/// The names of all operators' views.
 async fn views(world: &Fixture) -> Vec<String> {
     let names = world
         .rows("SELECT relname FROM pg_class WHERE relkind = 'v' AND relnamespace = 'public'::regnamespace ORDER BY relname")

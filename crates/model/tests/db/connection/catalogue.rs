@@ -1,10 +1,9 @@
-//! Rules for every table, read from the catalogue: comments, and separation of tenants.
+//! Rules for every table, read from the catalogue: comments and tenants.
 
 use test_support::TestDatabase;
 use test_support::fixture::rows;
 
-/// Tables of this program without partitions, which equal their parents; `has_tenant` shows whether
-/// they have a `tenant_id`.
+/// Tables without partitions, which equal their parents.
 const TABLES: &str = "WITH tables AS (
     SELECT c.oid, n.nspname || '.' || c.relname AS name,
            EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped)
@@ -13,7 +12,7 @@ const TABLES: &str = "WITH tables AS (
     WHERE n.nspname IN ('public', 'maintenance') AND c.relkind IN ('r', 'p') AND NOT c.relispartition
       AND c.relname <> '__diesel_schema_migrations')";
 
-/// Tables of tenants whose primary key does not begin with the tenant, each with the reason.
+/// Primary keys that do not begin with the tenant, each with the reason.
 const OTHER_KEYS: &[(&str, &str)] = &[
     (
         "public.audit_log",
@@ -28,7 +27,6 @@ const OTHER_KEYS: &[(&str, &str)] = &[
     ("public.skipped_fires", "written by the tick and read by job; nothing refers to its rows"),
 ];
 
-/// The names that a query after [`TABLES`] returns.
 async fn names(query: &str) -> Vec<String> {
     let db = TestDatabase::new().await;
     let found = rows(&db.client().await, &format!("{TABLES} {query}")).await;

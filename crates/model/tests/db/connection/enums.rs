@@ -1,4 +1,4 @@
-//! The words of the Rust enums are the words that the database accepts.
+//! The words of the Rust enums equal those of the database.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,12 @@ use sched_model::domain::timetable::{CalendarRoll, DstGap, DstOverlap, JobType, 
 use test_support::TestDatabase;
 use test_support::fixture::rows;
 
-/// An enum of `vocabulary/src/columns.rs`, its declared words, and the columns that store them.
 struct Stored {
     name: &'static str,
     words: Vec<&'static str>,
     columns: &'static [&'static str],
 }
 
-/// Lists the enums; each word must also parse to the value that it came from.
 macro_rules! stored {
     ($($name:ident in $columns:expr),+ $(,)?) => {
         vec![$(Stored {
@@ -47,7 +45,7 @@ fn stored() -> Vec<Stored> {
         DstGap in ["public.scheduled_jobs.dst_gap"],
         DstOverlap in ["public.scheduled_jobs.dst_overlap"],
         HandlerType in ["public.task_functions.handler_type"],
-        // `scheduled_jobs.job_type` refers to these rows by a foreign key.
+        // `scheduled_jobs.job_type` is a foreign key to these rows.
         JobType in ["public.scheduler_job_types.name"],
         MessageKind in ["public.notification_deliveries.kind"],
         MisfireKind in ["public.scheduled_jobs.misfire_policy"],
@@ -63,7 +61,7 @@ fn stored() -> Vec<Stored> {
     }
 }
 
-/// Columns with a word list that is not such an enum, each with the reason.
+/// Other columns with a word list, each with the reason.
 const OTHERS: &[(&str, &str)] = &[
     ("maintenance.job_execution_output.stream", "written as text by the worker"),
     ("public.housekeeping.history_expiry", "written as text by db::housekeeping"),

@@ -1,4 +1,4 @@
-//! Database errors, classified by what the caller can do; and retries of conflicting transactions.
+//! Database errors by what the caller can do; and retries of conflicting transactions.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -7,11 +7,9 @@ use sched_model::connection::error::ConstraintKind;
 use sched_model::{Conn, Database, DatabaseSettings, DbError, connection::database_clock, transact};
 use test_support::fixture::{BEGIN, Fixture};
 
-/// Two rows for conflicts.
 const ROWS: &str = "CREATE TABLE fights (id int PRIMARY KEY, n int NOT NULL DEFAULT 0);
                     INSERT INTO fights VALUES (1), (2)";
 
-/// A table of rows for conflicts, and two connections.
 async fn arena() -> (Fixture, Conn, Conn) {
     let world = Fixture::new().await;
     world.sql(ROWS).await;
@@ -27,12 +25,11 @@ async fn provoke(world: &Fixture, statements: &str) -> DbError {
     run(&mut world.conn().await, statements).await.unwrap_err()
 }
 
-/// Properties of an error: (retryable, outage).
+/// (retryable, outage)
 fn answers(error: &DbError) -> (bool, bool) {
     (error.is_retryable(), error.is_outage())
 }
 
-/// The server process of a session.
 async fn backend(world: &Fixture, application: &str) -> i64 {
     world
         .number(&format!(
@@ -42,7 +39,6 @@ async fn backend(world: &Fixture, application: &str) -> i64 {
         .await
 }
 
-/// A connection with that application name.
 async fn named(world: &Fixture, application: &str) -> Conn {
     let settings = DatabaseSettings::new(world.db.url(), application);
     Database::new(&settings).unwrap().dedicated().await.unwrap()
@@ -177,7 +173,6 @@ async fn idle_in_transaction_timeout_is_an_outage() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unreachable_server_is_an_outage() {
-    // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("postgresql://nobody@127.0.0.1:{port}/nothing");
     let database = Database::new(&DatabaseSettings::new(url, "tests")).unwrap();
@@ -197,7 +192,6 @@ async fn missing_database_is_an_outage() {
     assert!(error.is_outage() && error.with_causes().contains("no_such_database"), "{}", error.with_causes());
 }
 
-/// Adds 1 to both rows in the given order, in one transaction.
 async fn add_to_both(conn: &mut Conn, runs: &AtomicU32, order: [u32; 2]) -> Result<(), DbError> {
     transact(conn, "test_add", async |conn: &mut Conn| {
         runs.fetch_add(1, Ordering::SeqCst);
@@ -215,7 +209,7 @@ async fn deadlocked_transaction_is_retried() {
     let runs = AtomicU32::new(0);
     run(&mut two, BEGIN).await.unwrap();
     run(&mut two, "UPDATE fights SET n = n + 1 WHERE id = 2").await.unwrap();
-    // This session does not check for deadlocks, so the server rejects the other one.
+    // Without its own check for deadlocks, so the server rejects the other session.
     run(&mut two, "SET LOCAL deadlock_timeout = '1min'; SET LOCAL lock_timeout = 0").await.unwrap();
     let fight = async {
         world.wait_for_blocked(1).await;
@@ -261,7 +255,6 @@ async fn repeated_conflicts_end_without_writes() {
     assert!(matches!(error, DbError::Collision(_)), "{error:?}");
     assert_eq!(runs.load(Ordering::SeqCst), 5);
     assert_eq!(world.rows("SELECT n FROM fights ORDER BY id").await, [["5"], ["0"]]);
-    // The connection is usable again.
     run(&mut conn, "UPDATE fights SET n = 1 WHERE id = 1").await.unwrap();
 }
 
@@ -280,12 +273,10 @@ async fn other_failures_run_once_and_roll_back() {
     assert_eq!(world.number("SELECT sum(n) FROM fights").await, 0);
 }
 
-/// A pool of one connection to the database at `url`.
 fn pool_of_one(url: &str) -> Database {
     Database::new(&DatabaseSettings { pool_size: 1, ..DatabaseSettings::new(url, "one") }).unwrap()
 }
 
-/// A write that changes nothing.
 async fn write(conn: &mut Conn) -> Result<(), DbError> {
     transact(conn, "test_write", async |conn: &mut Conn| run(conn, "UPDATE tenants SET name = name").await)
         .await
@@ -314,7 +305,7 @@ async fn read_only_connection_is_dropped() {
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_server_does_not_hide_the_other() {
     let world = Fixture::new().await;
-    // It accepts connections but never answers, like the kernel of a frozen machine.
+    // Accepts connections but never answers, like a frozen machine.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let right = world.db.url().split_once('@').unwrap().1;
     let url = format!("postgresql://postgres@{},{right}", silent.local_addr().unwrap());

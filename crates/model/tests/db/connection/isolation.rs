@@ -1,5 +1,5 @@
-//! Isolation of tenants, tested without the queries that respect it: which roles it restricts, and
-//! that no row leaks.
+//! Isolation of tenants, without the queries that respect it: which roles it restricts, and that no
+//! row leaks.
 
 use sched_model::connection::migrations::SchemaError;
 use sched_model::connection::partitions::{MONTHS_AHEAD, make_ahead};
@@ -10,12 +10,10 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
-/// Tables and partitions with a tenant.
 const OF_TENANTS: &str = "SELECT c.oid::regclass::text FROM pg_class c
     WHERE c.relnamespace IN ('public'::regnamespace, 'maintenance'::regnamespace) AND c.relkind IN ('r', 'p')
       AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped)";
 
-/// A tenant that owns only its own row.
 const OTHER: Uuid = Uuid::from_u128(0xac3e);
 
 /// A row of the test tenant in every table with tenants, in addition to the rows of [`Fixture`].
@@ -66,8 +64,7 @@ const FILL: &str = "SET session_replication_role = replica;
     SET session_replication_role = origin;
     GRANT ALL ON ALL TABLES IN SCHEMA public, maintenance TO sched_api";
 
-/// A database in which only row-level security is between the API's role and the rows: the role has
-/// all grants.
+/// Only row-level security protects the rows: the API's role has all grants.
 async fn without_grants() -> Fixture {
     let world = Fixture::new().await;
     let job = world.job("theirs").save().await;
@@ -76,8 +73,7 @@ async fn without_grants() -> Fixture {
     world
 }
 
-/// Effect of a statement as the API's role, in a transaction of this tenant that is rolled back:
-/// the rows it met, or the error code.
+/// The number of rows, or the error code, as the API's role; rolled back.
 async fn as_api(client: &Client, tenant: &str, statement: &str) -> Result<u64, SqlState> {
     let begin =
         format!("BEGIN; SET LOCAL ROLE {API_ROLE}; SELECT set_config('sched.tenant', '{tenant}', true)");
@@ -125,7 +121,7 @@ async fn tables_without_tenant_are_protected_too() {
     let views = names(&client, views).await;
     assert!(views.len() >= 8, "{views:?}");
     assert!(views.iter().all(|view| view.ends_with(" t")), "{views:?}");
-    // Database functions are narrow: each sets its search_path, and not every role may execute it.
+    // Each function sets its search_path, and not every role may execute it.
     let doors = "SELECT p.proname, p.proconfig::text LIKE '%search_path=%',
                         p.prorettype = 'trigger'::regtype OR NOT has_function_privilege('public', p.oid, 'EXECUTE')
                  FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace AND p.prosecdef ORDER BY 1";
@@ -173,7 +169,7 @@ async fn api_role_has_minimal_rights() {
         "maintenance.job_execution_log SELECT",
     ];
     assert_eq!(kept, expected);
-    // Hashes are not readable, and every other grant is deliberate.
+    // Hashes are not readable; other grants are deliberate.
     for (table, column) in [("users", "password_hash"), ("api_keys", "key_hash"), ("sessions", "token_hash")]
     {
         let may = format!("SELECT has_column_privilege('{API_ROLE}', '{table}', '{column}', 'SELECT')");
@@ -221,7 +217,7 @@ async fn no_table_leaks_rows_of_another_tenant() {
             }
         }
         if own > 0 {
-            // A tenant's own row cannot be given away either.
+            // Nor can a tenant's own row change its tenant.
             let give = format!("UPDATE {table} SET tenant_id = '{OTHER}'");
             let given = as_api(&client, &TENANT.to_string(), &give).await;
             assert_eq!(given, Err(SqlState::INSUFFICIENT_PRIVILEGE), "{give}");
@@ -232,8 +228,7 @@ async fn no_table_leaks_rows_of_another_tenant() {
     assert!(tables >= 24, "{tables} only");
 }
 
-/// A statement that inserts a copy of the tenant's row: not even its error may reveal whether the
-/// row exists.
+/// Inserts a copy of the tenant's row: not even its error may reveal whether the row exists.
 async fn copy_of_a_row(world: &Fixture, table: &str) -> String {
     let columns = format!(
         "SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
@@ -270,7 +265,7 @@ async fn tenant_sees_only_itself() {
         let operates = format!("{own}', true), set_config('sched.system', 'on");
         assert_eq!(as_api(&client, &operates, statement).await, Ok(1), "{statement}");
     }
-    // The management of tenants requires the operator scope, even for a role with all grants.
+    // Requires the operator scope, even with all grants.
     for statement in [
         "INSERT INTO tenants (slug, name) VALUES ('third', 'Third')",
         "INSERT INTO users (email, display_name) VALUES ('x@example.com', 'X')",

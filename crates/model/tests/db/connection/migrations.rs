@@ -8,14 +8,12 @@ use sched_model::connection::migrations::{self, SchemaError, Steps};
 use test_support::fixture::Fixture;
 use test_support::{TestDatabase, server_program};
 
-/// The two directions of one migration.
 struct Step {
     name: String,
     up: String,
     down: String,
 }
 
-/// The migrations in the repository, oldest first.
 fn steps() -> Vec<Step> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations");
     let mut steps: Vec<Step> = fs::read_dir(folder)
@@ -33,11 +31,11 @@ fn steps() -> Vec<Step> {
     steps
 }
 
-/// The last folder of the baseline, which creates an empty database: locks matter only in later migrations.
+/// The end of the baseline, which creates an empty database: locks matter only later.
 const BASELINE: &str = "2026-11-24-000099";
 
-/// Rejects a statement that creates an index on a hot table under a lock, and a concurrent one that shares its migration with
-/// other statements or runs in a transaction.
+/// Rejects an index on a hot table that is created under a lock, or concurrently together with
+/// other statements or in a transaction.
 fn check_index(name: &str, up: &str, down: &str, metadata: &str) -> Result<(), String> {
     let code = |sql: &str| -> Vec<String> {
         let lines = sql.lines().filter(|line| !line.trim_start().starts_with("--"));
@@ -81,7 +79,7 @@ enum Dump {
     SchemaAndRows,
 }
 
-/// The `pg_dump` of the database, without comments and without the table of the migration library.
+/// Without comments and the migration library's table.
 fn dump(db: &TestDatabase, what: Dump) -> String {
     let mut command = Command::new(server_program("pg_dump"));
     command.args(["--exclude-table=public.__diesel_schema_migrations", "--dbname", db.url()]);
@@ -91,7 +89,7 @@ fn dump(db: &TestDatabase, what: Dump) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "pg_dump: {}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
-    // Later releases of PostgreSQL write a random word into these two lines.
+    // Later releases of PostgreSQL write a random word here.
     let is_noise = |line: &&str| {
         line.is_empty() || ["--", "\\restrict", "\\unrestrict"].iter().any(|noise| line.starts_with(noise))
     };
@@ -105,7 +103,6 @@ fn assert_same(what: &str, expected: &str, found: &str) {
     assert!(expected == found, "{what}: first different lines (expected, found): {different:?}");
 }
 
-/// The reason why a program cannot run on the database; empty if it can.
 async fn verdict(db: &TestDatabase) -> String {
     let mut conn = db.database().conn().await.unwrap();
     match migrations::check(&mut conn).await {
@@ -136,7 +133,6 @@ async fn each_migration_reverts_completely() {
     }
 }
 
-/// Reverts the whole schema and applies it again.
 async fn down_and_up(db: &TestDatabase) {
     let whole = dump(db, Dump::Schema);
     let nothing = dump(&TestDatabase::empty().await, Dump::Schema);
@@ -190,7 +186,6 @@ async fn schema_check_reports_missing_older_and_newer() {
     assert_eq!((reverted.len(), verdict(&db).await.as_str()), (2, "older by 2"));
     let unknown = "INSERT INTO __diesel_schema_migrations (version) VALUES ('99990101000000')";
     db.client().await.batch_execute(unknown).await.unwrap();
-    // A newer schema is reported even if other migrations are missing.
     assert_eq!(verdict(&db).await, "newer: 99990101000000");
     let states = migrations::status(&mut db.database().conn().await.unwrap()).await.unwrap();
     assert_eq!(states.len(), steps().len() + 1);
@@ -229,7 +224,6 @@ async fn concurrent_migrations_apply_once() {
 async fn failed_migration_can_be_repeated() {
     let db = TestDatabase::empty().await;
     let client = db.client().await;
-    // Conflicts with a table that the second migration creates after its first one.
     client.batch_execute("CREATE TABLE sign_in_failures ()").await.unwrap();
     let failed = migrations::up(&db.database()).await;
     assert!(matches!(failed, Err(migrations::MigrationError::Failed(_))), "{failed:?}");

@@ -10,7 +10,6 @@ use sched_model::connection::notify::{self, DISPATCH_CHANNEL, Hint, JOBS_CHANNEL
 use test_support::fixture::{Fixture, PATIENCE, settings};
 use test_support::wait_for;
 
-/// Runs `act` with a listener; `act` reads the hints so far.
 async fn while_listening(world: &Fixture, act: impl AsyncFnOnce(&Mutex<Vec<Hint>>)) {
     let heard = Mutex::new(Vec::new());
     let channels = [DISPATCH_CHANNEL, JOBS_CHANNEL, LEADER_CHANNEL];
@@ -25,7 +24,6 @@ async fn while_listening(world: &Fixture, act: impl AsyncFnOnce(&Mutex<Vec<Hint>
     }
 }
 
-/// Waits for a hint, and removes it and the ones before it.
 async fn wait_for_hint(heard: &Mutex<Vec<Hint>>, wanted: &Hint) {
     wait_for("a hint", PATIENCE, async || {
         let mut heard = heard.lock().unwrap();
@@ -44,7 +42,6 @@ fn notified(channel: &str, payload: &str) -> Hint {
     Hint::Notified { channel: channel.into(), payload: payload.into() }
 }
 
-/// The durability of a commit on this connection now.
 async fn durability(conn: &mut Conn) -> String {
     use diesel_async::RunQueryDsl as _;
 
@@ -103,8 +100,7 @@ async fn job_changes_notify_and_cursor_moves_do_not() {
         world
             .sql("UPDATE scheduled_jobs SET next_run_at = now(), total_run_count = 1, active_dispatches = 1")
             .await;
-        // Hints arrive in the order of their commits, so a hint that this one overtakes was never
-        // sent.
+        // Hints arrive in commit order, so an overtaken hint was never sent.
         notify::leader_resigned(&mut conn).await.unwrap();
         let first = wait_for("a hint", PATIENCE, async || {
             heard.lock().unwrap().first().cloned().ok_or_else(|| "nothing heard".to_owned())

@@ -1,5 +1,4 @@
-//! Reads in one round trip: which rows they see, and the state in which they leave the pooled
-//! connection.
+//! Reads in one round trip: visible rows, and the state of the pooled connection.
 
 use std::time::Duration;
 
@@ -12,16 +11,11 @@ use sched_model::{Conn, Database, DatabaseSettings, DbError, DbResult, jobs};
 use test_support::fixture::{Fixture, TENANT};
 use uuid::Uuid;
 
-/// Far shorter than the timeout for a connection.
 const AT_ONCE: Duration = Duration::from_secs(2);
-/// Far longer than a read may take to end.
 const SLEEP: Duration = Duration::from_secs(60);
-/// A tenant without data.
 const OTHER: TenantId = TenantId(Uuid::from_u128(0xac3e));
-/// Application name of the connection.
 const READER: &str = "reader";
 
-/// A world with a job, and one connection to it with the settings of the API.
 async fn world() -> (Fixture, Database) {
     let world = Fixture::new().await;
     world.job("nightly").save().await;
@@ -34,7 +28,6 @@ async fn world() -> (Fixture, Database) {
     (world, pool)
 }
 
-/// The server process of the connection.
 async fn backend(world: &Fixture) -> i64 {
     let sessions = format!(
         "SELECT pid FROM pg_stat_activity WHERE application_name = '{READER}' AND datname = current_database()"
@@ -63,7 +56,7 @@ async fn read_sees_its_tenant_and_ends_its_transaction() {
     assert!(read_in(conn, Scope::tenant(OTHER), "test_read", &work).await.unwrap().is_none());
     assert!(finds_the_job(&pool, TENANT).await);
     assert_eq!(backend(&world).await, first);
-    // The next query is outside the transaction, and tenants are isolated again.
+    // Outside the transaction, tenants are isolated again.
     let conn = pool.conn().await.unwrap();
     assert!(jobs::by_name(&conn, TENANT, "nightly").await.unwrap().is_none());
     run(&conn, "DO $$ BEGIN ASSERT now() = statement_timestamp(); END $$").await.unwrap();
@@ -82,7 +75,6 @@ async fn concurrent_queries_share_one_read_only_transaction() {
     assert!(cause.contains("read-only transaction"), "{cause}");
     let cause = second.unwrap_err().with_causes();
     assert!(cause.contains("current transaction is aborted"), "{cause}");
-    // That ends the transaction.
     let before = backend(&world).await;
     assert!(finds_the_job(&pool, TENANT).await);
     assert_eq!(backend(&world).await, before);
@@ -108,7 +100,7 @@ async fn dropped_read_leaves_no_transaction() {
 async fn unfinished_read_frees_its_connection_soon() {
     let (world, pool) = world().await;
     let busy = async |conn: &Conn| {
-        // The server continues a statement without a client; the end waits behind it.
+        // The server continues a statement without a client.
         let sleep = format!("SELECT pg_sleep({})", SLEEP.as_secs());
         assert!(tokio::time::timeout(Duration::from_millis(200), run(conn, &sleep)).await.is_err());
         Ok::<_, DbError>(())
@@ -116,7 +108,6 @@ async fn unfinished_read_frees_its_connection_soon() {
     let conn = pool.conn().await.unwrap();
     let before = backend(&world).await;
     read_in(conn, Scope::tenant(TENANT), "test_read", &busy).await.unwrap();
-    // A caller may wait for the whole timeout without a connection, and tries again.
     let lent = async {
         loop {
             if let Ok(conn) = pool.conn().await {

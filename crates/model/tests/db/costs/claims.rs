@@ -1,7 +1,7 @@
 //! Reads of claims: they grow neither with waiting runs that cannot be claimed nor with the number
 //! of limits.
 //!
-//! Measured in pages and not in time, from the executed plan.
+//! Measured in pages, from the executed plan.
 
 use sched_model::domain::ids::{TenantId, WorkerId};
 use sched_model::running::claims::{self, Wanted};
@@ -19,7 +19,6 @@ const CANCEL_OLDEST: &str = include_str!("../../../src/dispatching/cancellations
 const HOLD: &str = include_str!("../../../src/dispatching/overlap_queue/line_hold.sql");
 const NEXT_CLAIMABLE: &str = include_str!("../../../src/running/claims/claims_next_claimable.sql");
 
-/// The statements of a claim, with types and arguments for a worker.
 fn statements(worker: WorkerId) -> [(&'static str, &'static str, &'static str, String); 5] {
     let (worker, tenant) = (worker.0, TENANT.0);
     let queues = format!("ARRAY['{QUEUE}']");
@@ -37,11 +36,11 @@ fn statements(worker: WorkerId) -> [(&'static str, &'static str, &'static str, S
     ]
 }
 
-/// Number of pages that a statement reads, repeats included; the statement is rolled back.
+/// Pages that a statement reads, repeats included; rolled back.
 async fn pages(world: &Fixture, statement: &str, types: &str, arguments: &str) -> u64 {
     world.sql(&format!("PREPARE asked ({types}) AS {statement}")).await;
     let mut least = u64::MAX;
-    // The first run also sets hint bits, which save reads of the next one.
+    // The first run sets hint bits, which save reads of the next one.
     for _ in 0..2 {
         world.sql("BEGIN").await;
         let explained = format!(
@@ -61,7 +60,7 @@ async fn pages(world: &Fixture, statement: &str, types: &str, arguments: &str) -
 }
 
 async fn all_pages(world: &Fixture, worker: WorkerId) -> Vec<(&'static str, u64)> {
-    // Vacuumed, so that dead rows of earlier changes do not count.
+    // Dead rows of earlier changes do not count.
     world.sql("VACUUM ANALYZE").await;
     let mut read = Vec::new();
     for (name, statement, types, arguments) in statements(worker) {
@@ -70,7 +69,7 @@ async fn all_pages(world: &Fixture, worker: WorkerId) -> Vec<(&'static str, u64)
     read
 }
 
-/// Additional pages that claims read with 20,000 rows that cannot be claimed.
+/// Pages that claims read in addition with 20,000 rows that cannot be claimed.
 async fn added_by(world: &Fixture, worker: WorkerId, blocked: &str) -> Vec<(&'static str, u64)> {
     let before = all_pages(world, worker).await;
     world.sql(blocked).await;
@@ -82,7 +81,6 @@ async fn added_by(world: &Fixture, worker: WorkerId, blocked: &str) -> Vec<(&'st
     added.collect()
 }
 
-/// A queue with five waiting runs and a limit that they do not reach.
 async fn five_waiting() -> (Fixture, WorkerId) {
     let world = Fixture::new().await;
     let worker = world.worker().await;
@@ -98,7 +96,7 @@ async fn five_waiting() -> (Fixture, WorkerId) {
 
 #[track_caller]
 fn assert_few(added: &[(&str, u64)]) {
-    // A deeper index, and less than one leaf of it per hundred rows.
+    // A deeper index, and less than one leaf per hundred rows.
     assert!(
         added.iter().all(|(_, pages)| *pages < 80),
         "pages read because of rows that cannot be claimed: {added:?}"
@@ -139,7 +137,6 @@ async fn runs_held_by_a_pause_cost_claims_nothing() {
     world.sql("UPDATE task_functions SET is_paused = true WHERE name = 'held'; UPDATE queues SET max_running = NULL").await;
     let before = all_pages(&world, worker).await;
     world.runs(job.id).count(20_000).insert().await;
-    // They have waited longer than the other runs.
     world
         .sql(&format!(
             "UPDATE job_dispatch SET claimable_at = now() - interval '1 day' WHERE job_id = '{}'",
@@ -272,7 +269,6 @@ async fn running_runs_are_counted_once_for_all_limits() {
     let queues = queues.join(", ");
     let arguments = format!("'{}', 8, array_fill('{TENANT}'::uuid, ARRAY[50]), ARRAY[{queues}]", worker.0);
     let read = pages(&world, CLAIM_LIMITED, "uuid, bigint, uuid[], text[]", &arguments).await;
-    // By key each costs three or four pages; fifty times that would be a hundred thousand.
     assert!(read < 5_000, "{read} pages to count 500");
     let shown =
         world.rows("SELECT running, count(*) FROM queue_limits WHERE queue LIKE 'q%' GROUP BY 1").await;

@@ -66,10 +66,8 @@ const INSERTS: [&str; 2] = [
 ];
 const TRIGGERS_LOCK: &str = include_str!("../../../src/dispatching/trigger/triggers_lock.sql");
 
-/// Number of attempts that end together.
 const ENDING: usize = 8;
 
-/// A database with 20,000 finished runs, 200 waiting and 8 running ones.
 async fn churned() -> Fixture {
     let world = Fixture::new().await;
     let job = world.job("busy").save().await;
@@ -90,7 +88,6 @@ async fn churned() -> Fixture {
     world
 }
 
-/// The plans of a statement: for these arguments and the generic one.
 async fn plans(world: &Fixture, statement: &str, types: &str, arguments: &str) -> [String; 2] {
     let types = if types.is_empty() { String::new() } else { format!(" ({types})") };
     world.sql(&format!("PREPARE asked{types} AS {statement}")).await;
@@ -104,7 +101,6 @@ async fn plans(world: &Fixture, statement: &str, types: &str, arguments: &str) -
     plans
 }
 
-/// The array of that many equal literals.
 fn array(count: usize, literal: &str, sql_type: &str) -> String {
     format!("ARRAY[{}]::{sql_type}[]", vec![literal; count].join(", "))
 }
@@ -114,7 +110,6 @@ fn uuids(count: usize) -> String {
     format!("ARRAY[{}]::uuid[]", ids.join(", "))
 }
 
-/// The parameter types of the statement that ends attempts, and that many ends.
 fn ends(count: usize) -> (&'static str, String) {
     let types = "uuid[], bigint[], text[], bigint[], boolean[], text[], uuid[], timestamptz[], bigint[], integer[], jsonb[],
                  text[], text[], bigint[], uuid[], boolean[], boolean[], boolean[], text[], text[], jsonb[]";
@@ -213,7 +208,6 @@ async fn waiting_runs_are_counted_in_their_indexes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn small_tenant_reads_no_foreign_rows() {
     let world = churned().await;
-    // Other tenants have many jobs.
     for number in 0..40 {
         let job = world.job(&format!("other-{number}")).save().await;
         world.runs(job.id).count(100).insert().await;
@@ -453,8 +447,7 @@ async fn page_of_attempts_is_read_in_index_order() {
         "NULL, NULL, NULL, NULL, NULL, NULL".to_owned(),
         format!("'{{FAILED}}', NULL, '{nobody}', '{nobody}', '{nobody}', 'api'"),
     ];
-    // Newest first after the greatest id, oldest first after the least; without filters and with
-    // several.
+    // Newest first after the greatest id, oldest first after the least.
     for (place, end, filters) in
         [(0, last, &filters[0]), (0, last, &filters[1]), (1, nobody, &filters[0]), (1, nobody, &filters[1])]
     {

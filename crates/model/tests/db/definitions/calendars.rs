@@ -35,7 +35,7 @@ async fn delete(world: &Fixture, name: &str) -> Result<Option<String>, DeleteErr
     Ok(deleted.map(|calendar| calendar.name))
 }
 
-/// Lets a job name calendars, without the check that a write of the job does.
+/// Names calendars in a job, without the check of a write.
 async fn names(world: &Fixture, job: &str, calendars: &str) {
     world.sql(&format!("UPDATE scheduled_jobs SET calendars = '{{{calendars}}}' WHERE name = '{job}'")).await;
 }
@@ -150,7 +150,7 @@ async fn job_write_locks_its_calendars() {
     );
     let write = async {
         world.wait_for_blocked(2).await;
-        // Only now the job is written and the transaction ends.
+        // Only now the transaction ends.
         names(&world, "a", "holidays").await;
         holder.batch_execute("COMMIT").await.unwrap();
     };

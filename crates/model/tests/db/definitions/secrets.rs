@@ -1,4 +1,4 @@
-//! Secrets: writes, the secret that an attempt gets, rejected deletions, and rotation of keys.
+//! Secrets: writes, reads, rejected deletions, and key rotation.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,6 @@ use serde_json::json;
 use test_support::fixture::{Fixture, TENANT, function, settings};
 use uuid::Uuid;
 
-/// Keys with these ids, each with its own key material.
 fn keys(ids: &[&str]) -> SecretKeys {
     let line = |id: &&str| {
         let byte = id.bytes().fold(0_u8, u8::wrapping_add);

@@ -1,5 +1,4 @@
-//! Cancelling runs by command: waiting, running and finished ones, and concurrently with a claim or
-//! an end.
+//! Cancellations by command, also concurrent with a claim or an end.
 
 use sched_model::dispatching::cancellations::{self, Cancelled, Order, Stopped, Word};
 use sched_model::domain::attempt::AttemptOutcome;
@@ -42,12 +41,10 @@ fn stopped(cancelled: Cancelled) -> Stopped {
     stopped
 }
 
-/// The only run.
 pub(crate) async fn the_dispatch(world: &Fixture) -> DispatchId {
     DispatchId(world.text("SELECT id FROM job_dispatch").await.parse().unwrap())
 }
 
-/// A job with `max_instances` 1 and this many queued runs.
 async fn with_line(world: &Fixture, in_line: i64) -> JobId {
     let job = world.job("line").overlap(OverlapPolicy::Queue).save().await.id;
     world.runs(job).count(1 + in_line).insert().await;
@@ -191,8 +188,8 @@ async fn all_runs_of_a_job_are_cancelled_by_page() {
     world.assert_counters_are_true().await;
 }
 
-/// One of these runs is claimed in a transaction that commits after the cancellation has started to
-/// wait for it.
+/// A run is claimed in a transaction that commits after the cancellation has started to wait for
+/// it.
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrently_claimed_run_is_marked_and_not_closed() {
     let world = Fixture::new().await;

@@ -1,5 +1,4 @@
-//! Dead letters and their retries: once, with the failed run's data, and never against retention or
-//! another command.
+//! Dead letters and their retries: once, with the failed run's data.
 
 use sched_model::dispatching::retries::{self, JobBar, Retried, Retry, RetryOrder};
 use sched_model::domain::attempt::AttemptOutcome;
@@ -61,7 +60,6 @@ async fn open(world: &Fixture, filter: &Filter) -> Vec<DispatchId> {
     listed.into_iter().map(|letter| letter.row.dispatch_id).collect()
 }
 
-/// This many dead letters of a job of that name.
 async fn dead(world: &Fixture, name: &str, count: i64) -> Vec<DispatchId> {
     let job = world.job(name).save().await;
     world.runs(job.id).count(count).insert().await;
@@ -127,7 +125,6 @@ async fn dead_letter_is_retried_once() {
     let world = Fixture::new().await;
     let id = dead(&world, "hourly", 1).await[0];
     let made = made(retry(&world, id).await);
-    // As retention does, which keeps dead letters longer.
     world.sql(&format!("DELETE FROM job_dispatch WHERE id = '{}'", made.dispatch_id)).await;
     assert_eq!(retry(&world, id).await, Retried::Duplicate(made.dispatch_id));
 }
@@ -302,7 +299,6 @@ async fn discarded_dead_letter_stays_and_can_be_retried() {
     assert_eq!(open(&world, &discarded).await, ids[1..], "it was decided about anew");
 }
 
-/// Makes every row old enough for retention.
 async fn grow_old(world: &Fixture) {
     world
         .sql(

@@ -1,4 +1,4 @@
-//! Jobs that run after others: what is written, what is refused, and what ends make of it.
+//! Jobs that run after others: writes, rejections, and the effect of ends.
 
 use diesel_async::SimpleAsyncConnection;
 use futures_util::future::join_all;
@@ -17,7 +17,7 @@ use test_support::fixture::{BEGIN, Fixture, Leader, QUEUE, TENANT, ended, settin
 
 const LIMITS: Limits = Limits { ends: 100, dependents: 1_000 };
 
-/// A manual job that runs after others, as in `a b! c?`: the success of a, the failure of b, any end of c.
+/// As in `a b! c?`: the success of a, the failure of b, any end of c.
 fn job(name: &str, after: &str) -> JobSettings {
     let entry = |word: &str| {
         let on = match word.chars().last().unwrap() {
@@ -68,7 +68,6 @@ impl Chain {
         Self { fixture, leader, worker }
     }
 
-    /// Runs a job once and ends it so, without a retry; returns the dispatch.
     async fn finish(&self, name: &str, outcome: AttemptOutcome) -> DispatchId {
         self.start(name).await;
         self.end(outcome, 1).await
@@ -79,7 +78,6 @@ impl Chain {
         self.fixture.runs(job.id).insert().await;
     }
 
-    /// Claims what waits longest and ends it so.
     async fn end(&self, outcome: AttemptOutcome, max_attempts: u32) -> DispatchId {
         let claimed = self.fixture.claim(self.worker, 1).await.remove(0);
         self.fixture.end(&[ended(&claimed, outcome).max_attempts(max_attempts).build()], &[]).await.remove(0)
@@ -99,7 +97,6 @@ impl Chain {
         .unwrap()
     }
 
-    /// Names of the jobs that dependencies have dispatched, in the order of the ends that made them.
     async fn ran(&self) -> String {
         let ran = "SELECT coalesce(string_agg(j.name, ' ' ORDER BY d.scheduled_for, j.name), '')
                    FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id WHERE d.triggered_by = 'dependency'";
@@ -284,7 +281,6 @@ async fn a_dependent_that_may_not_run_has_its_skip_recorded_and_chained() {
             "its task function is inactive",
         ),
     ] {
-        // Two ends, so that two records are made at once.
         chain.finish("a", AttemptOutcome::Completed).await;
         let dispatch = chain.finish("a", AttemptOutcome::Completed).await;
         let (column, on) = column.strip_prefix("NOT ").map_or((column, true), |column| (column, false));
@@ -302,7 +298,7 @@ async fn a_dependent_that_may_not_run_has_its_skip_recorded_and_chained() {
         world.number("SELECT count(*) FROM skipped_fires WHERE term IS NOT NULL AND fire_count = 1").await,
         15
     );
-    // They are no fire times of the schedule: the ledger knows nothing of them, and has no gap.
+    // They are no fire times: the ledger has no gap.
     assert_eq!(
         world
             .number("SELECT count(*) FROM skipped_fires WHERE trigger_id IS NULL OR follows IS NOT NULL")
@@ -342,7 +338,7 @@ async fn what_ended_before_a_job_was_to_run_after_it_counts_nothing() {
     let chain = Chain::with(&[job("a", ""), job("b", "a")]).await;
     chain.finish("a", AttemptOutcome::Completed).await;
     chain.fixture.save(&job("late", "a")).await;
-    // A change of what it runs after begins anew; a change of anything else does not.
+    // Only a change of its dependencies begins anew.
     chain.fixture.save(&JobSettings { description: "new".into(), ..job("b", "a") }).await;
     assert_eq!(chain.follow().await.dispatched, 1);
     assert_eq!(chain.ran().await, "b");
@@ -411,7 +407,7 @@ async fn jobs_that_do_not_exist_or_wait_themselves_are_refused_and_nothing_is_wr
     );
     assert_eq!(world.number("SELECT count(*) FROM job_dependencies").await, 2);
     assert_eq!(world.number("SELECT count(*) FROM scheduled_job_versions").await, 4);
-    // Two ways to the same job are no circle.
+    // Two paths to one job are no cycle.
     world.save(&job("c", "a b")).await;
 }
 
@@ -421,7 +417,7 @@ async fn a_circle_that_two_writers_close_together_is_refused_to_the_second() {
     for (name, after) in [("a", ""), ("x", "a"), ("y", ""), ("b", "y")] {
         world.save(&job(name, after)).await;
     }
-    // Neither writes or locks a job that the other does.
+    // Neither writes or locks a job of the other.
     let (mut first, mut second) = (world.conn().await, world.conn().await);
     first.batch_execute(BEGIN).await.unwrap();
     jobs::save(&mut first, TENANT, &job("a", "b"), Writing::new(SaveMode::Upsert, "tests")).await.unwrap();

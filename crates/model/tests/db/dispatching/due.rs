@@ -1,4 +1,4 @@
-//! Due jobs: what a tick is told about them before it decides.
+//! Due jobs as a tick reads them.
 
 use chrono::TimeDelta;
 use sched_model::dispatching::tick;

@@ -2,7 +2,6 @@
 
 use test_support::fixture::{BEGIN, Fixture, QUEUE};
 
-/// Inserts a run manually for a job given by an SQL expression.
 fn triggered(job: &str) -> String {
     format!(
         "INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, available_at, claimable_at, queue, args, triggered_by, trigger_id)
@@ -48,7 +47,7 @@ async fn job_deletion_includes_concurrent_runs() {
     let world = Fixture::new().await;
     world.job("a").save().await;
     let dispatcher = world.db.client().await;
-    // As the tick does: lock the job, insert, and commit later.
+    // As the tick: lock the job, insert, commit later.
     dispatcher
         .batch_execute(&format!("{BEGIN}; SELECT FROM scheduled_jobs FOR NO KEY UPDATE; {}", triggered("id")))
         .await

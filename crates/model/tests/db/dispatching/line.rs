@@ -11,7 +11,6 @@ use sched_model::{Conn, dispatching::overlap_queue, transact};
 use std::time::Duration;
 use test_support::fixture::{Fixture, TENANT, ended};
 
-/// Triggers a job; a trigger is queued where a scheduled fire would be skipped.
 pub(crate) async fn trigger(world: &Fixture, job: JobId) {
     world.trigger(job, None).await;
 }
@@ -20,7 +19,7 @@ async fn with_room_for(world: &Fixture, max_instances: i32) -> JobId {
     world.job("narrow").max_instances(max_instances).overlap(OverlapPolicy::Skip).save().await.id
 }
 
-/// Open and queued runs, as the job counts them and as they are.
+/// As counted by the job, and as they are.
 async fn counts(world: &Fixture) -> Vec<String> {
     let counts = "SELECT j.active_dispatches, j.queued_dispatches,
                          (SELECT count(*) FROM job_dispatch WHERE completed_at IS NULL),
@@ -91,7 +90,6 @@ async fn stale_overlap_queue_is_released() {
     world.sql("UPDATE scheduled_jobs SET overlap_policy = 'allow'").await;
     sweep().await;
     assert_eq!(counts(&world).await, ["4", "0", "4", "0"]);
-    // A wrong count corrects itself, whatever its cause.
     world.sql("UPDATE scheduled_jobs SET queued_dispatches = 3").await;
     sweep().await;
     assert_eq!(counts(&world).await, ["4", "0", "4", "0"]);
@@ -168,7 +166,7 @@ async fn cancel_oldest_covers_waiting_and_running_runs() {
             ["dispatch_cancelled", "CANCELLED", "scheduler"]
         ]
     );
-    // The next fire while it still stops: no second request.
+    // No second request by the next fire.
     let again = "UPDATE job_dispatch SET error_message = 'cancelled by ada' WHERE status = 'IN_PROGRESS'";
     world.conn().await.batch_execute(again).await.unwrap();
     let message = "SELECT error_message FROM job_dispatch WHERE status = 'IN_PROGRESS'";
@@ -181,7 +179,7 @@ async fn cancel_oldest_covers_waiting_and_running_runs() {
     let word = cancellations::word_of(&mut conn, &held).await.unwrap();
     assert_eq!(word, [(running.token, Word::Cancelled)]);
 
-    // Lost or released, it does not return: its cancellation was requested.
+    // A requested cancellation prevents its return.
     let lost = ended(&running, AttemptOutcome::Lost).retry_after(Duration::ZERO).build();
     attempts::end(&mut conn, &[lost], &[]).await.unwrap();
     assert_eq!(world.rows(states).await, [["CANCELLED", "t"], ["CANCELLED", "t"], ["PENDING", "f"]]);

@@ -1,4 +1,4 @@
-//! Ticks: a fire time is dispatched once, whatever goes wrong around it.
+//! Ticks: a fire time is dispatched once, after any failure.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::join_all;
@@ -14,7 +14,6 @@ use test_support::fixture::{Fixture, Leader, QUEUE, TENANT, settings};
 use tokio::sync::Barrier;
 use uuid::Uuid;
 
-/// Sets the cursors of all jobs to the same whole hour in the past.
 pub(crate) async fn make_due(world: &Fixture) {
     world.sql("UPDATE scheduled_jobs SET next_run_at = date_trunc('hour', now()) - interval '2 hours'").await;
 }
@@ -37,7 +36,6 @@ fn cursor_move(job: &DueJob, to: Option<DateTime<Utc>>) -> CursorMove {
     }
 }
 
-/// One dispatch for each job at its cursor, which then moves to the far future.
 fn batch(jobs: &[DueJob]) -> Batch {
     let dispatch = |job: &DueJob| NewDispatch {
         id: DispatchId(Uuid::now_v7()),
@@ -101,7 +99,7 @@ async fn a_batch_is_written_once_and_refused_whole_the_second_time() {
     let written = write(&mut conn, leader, &batch).await.unwrap();
     assert_eq!(written, Written { dispatched: 1, already_dispatched: 0, skipped: 1, ..Written::default() });
 
-    // Other ids and another skip, so that nothing but the cursor can refuse them.
+    // Other ids and another skip: only the cursor can reject them.
     let mut again = Batch { skips: jobs.iter().map(skip).collect(), ..self::batch(&jobs) };
     again.dispatches[0].scheduled_for += TimeDelta::seconds(1);
     again.skips[0].first_fire_at -= TimeDelta::days(1);
@@ -184,7 +182,6 @@ async fn an_old_term_writes_nothing() {
     assert_eq!(world.number("SELECT count(*) FROM job_dispatch").await, 0);
 }
 
-/// Saves that many jobs, all due.
 async fn many_due(world: &Fixture, count: usize) {
     let mut conn = world.conn().await;
     transact(&mut conn, "test_save", async |conn: &mut Conn| {

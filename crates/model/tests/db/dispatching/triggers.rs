@@ -1,4 +1,4 @@
-//! Triggers of several jobs at once: each with its own fate, all by the rules of one.
+//! Triggers of several jobs at once, by the rules of one.
 
 use diesel_async::RunQueryDsl as _;
 use sched_model::Conn;
@@ -22,7 +22,7 @@ fn order(job: &str) -> Order<'_> {
     }
 }
 
-/// An installation whose tenant has no quota of dispatches, and one whose tenant has: both ways have the same rules.
+/// Without and with a quota of dispatches: the rules are the same.
 async fn worlds() -> [Fixture; 2] {
     let worlds = [Fixture::new().await, Fixture::new().await];
     let quota =
@@ -31,7 +31,6 @@ async fn worlds() -> [Fixture; 2] {
     worlds
 }
 
-/// As the API does it.
 async fn all(conn: &mut Conn, orders: &[Order<'_>]) -> Vec<Fate> {
     trigger::trigger_batch(conn, TENANT, orders).await.unwrap()
 }
@@ -45,7 +44,6 @@ fn made(fates: &[Fate]) -> usize {
     fates.iter().filter(|fate| matches!(fate, Fate::Created(_))).count()
 }
 
-/// Runs, open dispatches and those in line: as the jobs count them, and as they are.
 async fn counters(world: &Fixture) -> (Vec<String>, Vec<String>) {
     let counted =
         "SELECT sum(total_run_count), sum(active_dispatches), sum(queued_dispatches) FROM scheduled_jobs";
@@ -187,7 +185,6 @@ async fn a_job_is_triggered_as_it_is_when_it_is_locked() {
     for world in worlds().await {
         world.job("narrow").max_instances(1).overlap(OverlapPolicy::Skip).save().await;
         world.job("other").save().await;
-        // Each batch meets the counters that the one before it has just committed.
         for _ in 0..20 {
             let batch = async || trigger(&world, &["narrow", "other", "narrow"]).await;
             let (one, two) = tokio::join!(batch(), batch());
@@ -209,7 +206,7 @@ async fn a_quota_is_used_up_by_those_who_come_first() {
     for name in ["a", "b"] {
         world.job(name).save().await;
     }
-    // Whatever the minute does meanwhile: the quota is looked at in the window that the row names.
+    // The quota counts in the row's window.
     world
         .sql(&format!(
             "UPDATE tenants SET quotas = '{{\"dispatches_per_minute\": 3}}' WHERE id = '{TENANT}';
@@ -251,13 +248,13 @@ async fn each_trigger_has_its_entry_in_the_audit_log_and_sees_one_tenant() {
                    FROM audit_log a JOIN job_dispatch d ON d.id::text = a.after ->> 'dispatch_id' ORDER BY a.id";
     let entry = |has_own_args| ["tests via key", "trigger_job", "job", "t", has_own_args, "r-1", "t", "t"];
     assert_eq!(world.rows(entries).await, [entry("true"), entry("false")]);
-    // The version and the time are in the ids, as in those that the programs make.
+    // Version and time of the ids, as in those of the programs.
     let ids = "SELECT count(*) FROM job_dispatch WHERE substr(id::text, 15, 1) = '7' AND substr(id::text, 20, 1) IN ('8', '9', 'a', 'b')
                AND ('x' || translate(left(id::text, 13), '-', ''))::bit(48)::bigint
                    BETWEEN extract(epoch FROM scheduled_for - interval '1 second') * 1000 AND extract(epoch FROM scheduled_for + interval '1 second') * 1000";
     assert_eq!(world.number(ids).await, 2);
 
-    // Whatever the connection was before: it is the API, in that tenant, and afterwards as it was.
+    // The API in that tenant, and afterwards the previous state.
     let nobody = TenantId(Uuid::new_v4());
     let fates = trigger::trigger_batch(&mut conn, nobody, &[order("a")]).await.unwrap();
     assert_eq!(fates, [Fate::NoSuchJob]);

@@ -23,21 +23,18 @@ fn event(number: usize) -> NewEvent {
     }
 }
 
-/// Begins a transaction that takes a number, and writes an event in it.
+/// The transaction also takes a number.
 const WRITE: &str = "INSERT INTO events (event_type) VALUES ('job_paused')";
 
-/// Transactions in the databases of other tests on the same server.
 async fn elsewhere(conn: &mut Conn) -> Vec<i64> {
     let running = stream::running(conn).await.unwrap();
     running.iter().filter(|one| one.is_elsewhere).map(|one| one.transaction).collect()
 }
 
-/// A position without an event.
 fn mark(key: EventKey) -> Mark {
     Mark { key, at: chrono::DateTime::UNIX_EPOCH }
 }
 
-/// The types of the settled events, and the position after them.
 async fn types(conn: &mut Conn, after: EventKey) -> (Vec<String>, EventKey) {
     let ignored = elsewhere(conn).await;
     let look = stream::look(conn, mark(after), &ignored, 100).await.unwrap();
@@ -45,7 +42,6 @@ async fn types(conn: &mut Conn, after: EventKey) -> (Vec<String>, EventKey) {
     (look.events.into_iter().map(|event| event.event_type).collect(), last)
 }
 
-/// Waits until exactly these are settled.
 async fn wait_for_types(conn: &mut Conn, after: EventKey, expected: &[&str]) {
     wait_for("the events are settled", PATIENCE, async || {
         let seen = types(conn, after).await.0;
@@ -108,8 +104,7 @@ async fn transactions_of_other_databases_are_identified() {
     theirs.batch_execute(&format!("{BEGIN}; {WRITE}")).await.unwrap();
     let number: i64 =
         theirs.query_one("SELECT pg_current_xact_id()::text::bigint", &[]).await.unwrap().get(0);
-    // Finished after it: a transaction that began after all finished ones does not block the
-    // stream.
+    // A transaction that began after all finished ones does not block the stream.
     world.sql(WRITE).await;
     let of = async |world: &Fixture| {
         let running = stream::running(&mut world.conn().await).await.unwrap();
@@ -129,7 +124,7 @@ async fn old_transaction_cannot_write_events() {
     let text = world.text(default).await;
     let seconds = stream::WRITES_WITHIN.as_secs() / 60;
     assert!(text.contains(&format!("'00:0{seconds}:00'::interval")), "{text}");
-    // The same column with a shorter limit, to keep the test fast.
+    // A shorter limit, to keep the test fast.
     let short = text.replace(&format!("'00:0{seconds}:00'"), "'00:00:00'");
     world.sql(&format!("ALTER TABLE events ALTER COLUMN transaction_id SET DEFAULT {short}")).await;
     let mut conn = world.conn().await;
@@ -152,8 +147,7 @@ async fn concurrent_writers_and_a_reader_agree_on_every_event() {
             for number in 0..EACH {
                 transact(&mut conn, "write", async |conn: &mut Conn| {
                     append::append(conn, &[event(writer * EACH + number)]).await?;
-                    // The transactions stay open for various times, so the order of their commits
-                    // differs from that of their begins.
+                    // Various durations, so that the order of commits differs from that of begins.
                     tokio::time::sleep(Duration::from_millis(((writer * 7 + number * 3) % 11) as u64)).await;
                     append::append(conn, &[event(WRITERS * EACH + writer * EACH + number)]).await
                 })
@@ -242,8 +236,7 @@ async fn restored_events_precede_new_events() {
              INSERT INTO events (tenant_id, event_type) VALUES ('{TENANT}', 'new')"
         ))
         .await;
-    // Their numbers are not reached yet: until they are settled, no event is returned, because the
-    // server could still reach these numbers.
+    // The server could still reach these numbers: no event is returned until they are settled.
     let look = stream::look(&mut conn, mark(EventKey::default()), &[], 10).await.unwrap();
     assert!(look.has_foreign && look.events.is_empty(), "{look:?}");
     assert_eq!(stream::settle_foreign(&mut conn, 2).await.unwrap(), 2);
@@ -270,7 +263,7 @@ async fn time_is_found_in_the_stream() {
         stream::position_after(&mut conn, TENANT, chrono::DateTime::UNIX_EPOCH).await.unwrap(),
         EventKey::LAST
     );
-    // One event per minute of the last two days, each in its own transaction, by number.
+    // One transaction per minute of the last two days.
     world
         .sql(&format!(
             "INSERT INTO events (tenant_id, event_type, created_at, transaction_id)
@@ -314,7 +307,7 @@ async fn reader_checks_its_last_event() {
     assert!(stream::look(&mut conn, last, &[], 10).await.unwrap().is_there);
     assert!(stream::origin(&mut conn, last).await.unwrap().is_there);
     assert!(stream::stand(&mut conn, &[]).await.unwrap().is_there, "the end is no event");
-    // The transactions are lost in a crash, and another one gets the number.
+    // A crash loses the transactions, and another one gets the number.
     world.sql("UPDATE events SET created_at = created_at + interval '1 ms' WHERE id = (SELECT max(id) FROM events)").await;
     assert!(!stream::look(&mut conn, last, &[], 10).await.unwrap().is_there);
     assert!(!stream::origin(&mut conn, last).await.unwrap().is_there);

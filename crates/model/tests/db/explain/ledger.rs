@@ -1,5 +1,4 @@
-//! The occurrence ledger: its views must show every gap, and consecutive ranges continue as one
-//! row.
+//! The occurrence ledger: its views show every gap.
 
 use std::borrow::Cow;
 
@@ -17,15 +16,12 @@ use serde_json::json;
 use test_support::fixture::{Fixture, Leader, QUEUE, TENANT, settings};
 use uuid::Uuid;
 
-/// What a tick records of a job.
 #[derive(Clone, Copy)]
 pub(crate) enum Fate {
     Dispatched(i64),
-    /// From hour to hour, for a reason.
     Skipped(i64, i64, SkipReason),
 }
 
-/// An hourly job that has existed for ten and a half hours.
 pub(crate) struct Books {
     pub(crate) world: Fixture,
     pub(crate) job: jobs::Job,
@@ -51,7 +47,6 @@ impl Books {
         Self { world, job, leader, start }
     }
 
-    /// The fire time this many hours after the job was created.
     pub(crate) fn at(&self, hour: i64) -> DateTime<Utc> {
         self.start + TimeDelta::hours(hour)
     }
@@ -60,8 +55,7 @@ impl Books {
         jobs::by_id(&self.world.conn().await, TENANT, self.job.id).await.unwrap().unwrap()
     }
 
-    /// Records the decisions of one tick, as the scheduler does: each record names the previous
-    /// one.
+    /// As the scheduler: each record names the previous one.
     pub(crate) async fn record(&self, fates: &[Fate]) {
         let state = self.stored().await.state;
         let (mut batch, mut follows, mut settled) = (Batch::default(), state.last_fire_at, None);
@@ -125,7 +119,6 @@ impl Books {
         }
     }
 
-    /// The kinds of gaps, each with its hour.
     pub(crate) async fn gaps(&self) -> Vec<String> {
         let query = format!(
             "SELECT kind, round(extract(epoch FROM at - '{}') / 3600)::integer FROM ledger_gaps ORDER BY 1, 2",
@@ -134,7 +127,6 @@ impl Books {
         self.world.rows(&query).await.into_iter().map(|row| row.join(" ")).collect()
     }
 
-    /// The skipped ranges in hours, with their counts and reasons.
     pub(crate) async fn skips(&self) -> Vec<String> {
         let query = format!(
             "SELECT round(extract(epoch FROM first_fire_at - '{0}') / 3600)::integer,
@@ -145,7 +137,6 @@ impl Books {
         self.world.rows(&query).await.into_iter().map(|row| row.join(" ")).collect()
     }
 
-    /// The numbers in an explanation of the first ten hours.
     async fn explained(&self) -> String {
         explain(&self.evidence().await, self.at(0), self.at(10)).unwrap().summary.sentence()
     }
@@ -160,7 +151,6 @@ impl Books {
 
 use Fate::{Dispatched, Skipped};
 
-/// Ticks that leave a ledger without gaps up to the tenth hour.
 async fn sound() -> Books {
     let books = Books::new().await;
     books.record(&[Dispatched(1)]).await;
@@ -202,8 +192,8 @@ async fn ledger_shows_every_decision_once() {
 async fn ledger_names_blockers_and_leaders() {
     let books = sound().await;
     let world = &books.world;
-    // The run of the fourth hour had ended before the ninth was decided; the runs of the first and
-    // the eighth had not.
+    // The run of the fourth hour ended before the ninth was decided; those of the first and the
+    // eighth did not.
     world
         .sql(&format!(
             "UPDATE job_dispatch SET status = 'CANCELLED', claimable_at = NULL, completed_at = created_at + interval '1 microsecond'
@@ -253,7 +243,6 @@ async fn ledger_gaps_find_every_lost_record() {
         assert_eq!(books.gaps().await, [gap], "{lost}");
         let told = format!("{unaccounted} UNACCOUNTED");
         assert!(books.explained().await.contains(&told), "{lost}: {}", books.explained().await);
-        // Records that retention deleted are not lost.
         books.world.sql("UPDATE scheduled_jobs SET ledger_starts_at = now()").await;
         assert_eq!(books.gaps().await, [] as [&str; 0], "{lost}");
         assert!(books.explained().await.contains("0 unaccounted"), "{lost}: {}", books.explained().await);
@@ -294,7 +283,6 @@ async fn ledger_gaps_find_fire_times_decided_twice() {
         ))
         .await;
     assert_eq!(books.gaps().await, ["two_fates 8"], "a range that reaches over a dispatch");
-    // A manual trigger does not decide a fire time.
     books
         .world
         .sql(&format!(
@@ -353,7 +341,7 @@ async fn ledger_extends_a_range_in_one_row() {
     let told = "9 fire times: 2 dispatched, 7 skipped (6 paused_job, 1 overlap), 0 unaccounted";
     books.record(&[Dispatched(10)]).await;
     assert_eq!(books.explained().await, told);
-    // A record whose predecessor is a fire time inside a range still misses the range.
+    // A fire time inside a range is not its end: the range is missing.
     books.world.sql(&format!("DELETE FROM skipped_fires WHERE first_fire_at = '{}'", books.at(2))).await;
     assert_eq!(books.gaps().await, ["lost_record 5"]);
 }

@@ -1,4 +1,4 @@
-//! Blockers of runs and jobs, each created in a real database; and their part in the overview.
+//! Blockers of runs and jobs, and their part in the overview.
 
 use std::time::Duration;
 
@@ -20,12 +20,10 @@ use uuid::Uuid;
 
 const LEASE: Duration = Duration::from_secs(5);
 
-/// A leader that has just renewed its lease.
 const LEADER: &str =
     "INSERT INTO scheduler_instances (id, hostname, pid, version, is_leader, leader_since, term)
      VALUES (gen_random_uuid(), 'leads', 41, '1.0', true, clock_timestamp(), 7)";
 
-/// The run that was created first.
 async fn oldest(world: &Fixture) -> DispatchId {
     world
         .text("SELECT id FROM job_dispatch ORDER BY scheduled_for, created_at, id LIMIT 1")
@@ -53,8 +51,7 @@ fn told(waits: &[Wait]) -> String {
     waits.iter().map(Wait::sentence).collect::<Vec<_>>().join("; ")
 }
 
-/// The blockers of one run of the job `a` after a change, and the sentence that must contain a
-/// word.
+/// The blockers of a run of `a` after a change; their sentence must contain a word.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_blocker_of_a_run_is_found() {
     let (future, used) = ("clock_timestamp() + interval '1 hour'", "ARRAY[clock_timestamp()], ARRAY[2]");
@@ -190,7 +187,7 @@ async fn queued_run_names_the_open_run() {
     assert!(told(&waits).contains("a new fire is skipped"), "{}", told(&waits));
 }
 
-/// The blockers of the job `a` after a change, beside its next fire.
+/// The blockers of `a` after a change, beside its next fire.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_blocker_of_a_job_is_found() {
     let table = [
@@ -264,7 +261,6 @@ async fn calendars_and_dependencies_block_a_job() {
         (words(&waits), told(&waits).as_str()),
         (vec!["dependency"], "other jobs must end first: job a to fail")
     );
-    // The last end is used up by a run of the job, so the next one is needed.
     world.sql("UPDATE job_dependencies SET met_at = '2026-01-01T00:00:00Z'").await;
     assert_eq!(told(&waits_of_job(&world, "b").await), "other jobs must end first: job a to fail");
     world.sql("UPDATE job_dependencies SET met_by = gen_random_uuid()").await;
@@ -353,7 +349,6 @@ async fn built_in_jobs_are_listed_on_request() {
     let mut conn = world.conn().await;
     built_in::install(&mut conn).await.unwrap();
     world.job("mine").save().await;
-    // A job of a project belongs to a user, whatever it runs.
     world.job("sched.mine").function("sched.retention").save().await;
     let names = async |shown| {
         let found =

@@ -1,5 +1,4 @@
-//! Responses stored under an idempotency key: returned again, hidden from other callers, and
-//! deleted when old.
+//! Responses stored under an idempotency key.
 
 use chrono::{DateTime, TimeDelta};
 use sched_model::domain::idempotency::Fingerprint;

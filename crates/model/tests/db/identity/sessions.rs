@@ -140,7 +140,7 @@ async fn account_delays_double_after_the_fifth_failure() {
     }
     for (failures, pause) in [(5, 15), (6, 30), (7, 60), (8, 120), (9, 240), (10, 480), (11, 900), (12, 900)]
     {
-        // From another address each time, which does not matter.
+        // From another address each time.
         assert_eq!(admit(&world, 1, failures).await, Admitted::Now { failures: failures.into() });
         let Admitted::After { seconds } = admit(&world, 1, failures).await else { panic!("{failures}") };
         assert!((pause - 10..=pause).contains(&seconds), "{failures}: {seconds}");
@@ -186,14 +186,13 @@ async fn address_failures_decay_over_time() {
     assert_eq!(world.text(count).await, "19", "two of twenty are forgotten, and one has come");
     sign_ins::forgive(&mut world.conn().await, &subjects(21, 1)).await.unwrap();
     assert_eq!(world.text(count).await, "18");
-    // A sign-in every ten minutes: the thirds add up.
+    // Every ten minutes: the thirds add up.
     for left in ["18", "17", "16"] {
         world.sql("UPDATE sign_in_failures SET last_at = last_at - interval '10 min' WHERE is_address").await;
         admit(&world, 22, 1).await;
         sign_ins::forgive(&mut world.conn().await, &subjects(22, 1)).await.unwrap();
         assert_eq!(world.text(count).await, left);
     }
-    // An account keeps its own count.
     for _ in 0..4 {
         admit(&world, 30, 2).await;
     }
@@ -244,7 +243,6 @@ async fn verified_password_must_be_current() {
     assert!(sign_ins::note(&mut conn, user, HASH).await.unwrap());
     assert!(!sign_ins::note(&mut conn, user, "$argon2id$other").await.unwrap());
     let other = format!("{HASH}x");
-    // A transaction without a tenant changes no password.
     assert!(!sign_ins::change_password(&mut conn, user, HASH, &other).await.unwrap());
     world.sql("UPDATE users SET is_active = false").await;
     assert!(!sign_ins::note(&mut conn, user, HASH).await.unwrap());

@@ -1,4 +1,4 @@
-//! Keys, users, memberships and tenants: lookups, rejections, and stored fields.
+//! Keys, users, memberships and tenants.
 
 use sched_model::domain::identity::{
     ApiKey, ID_BYTES, Permission, Permissions, Role, SECRET_BYTES, Standing, scopes_of,
@@ -66,7 +66,6 @@ async fn judge(world: &Fixture, key: &ApiKey) -> Result<Permissions, KeyRefusal>
     find(world, key).await.unwrap().judge(key, None)
 }
 
-/// A member of that role with a key.
 async fn keyed(world: &Fixture, email: &str, role: Role, number: u8) -> (UserRecord, ApiKey) {
     let (user, key) = (user(world, email).await, key(number));
     put(world, email, role).await.unwrap();
@@ -155,7 +154,6 @@ async fn last_use_is_recorded_once_a_minute() {
     assert!(find(&world, &key).await.unwrap().is_to_be_touched);
 }
 
-/// A caller who may revoke every key.
 fn owner(source: &str) -> Revoker<'_> {
     Revoker { user: None, may_others: true, may_owners: true, source }
 }

@@ -7,7 +7,7 @@ use test_support::fixture::{Fixture, settings};
 
 const SKIPS: &str = "SELECT reason, fire_count FROM skipped_fires ORDER BY id";
 
-/// An hourly job without dispatches for five and a half hours.
+/// An hourly job, last dispatched five and a half hours ago.
 async fn overdue(world: &Fixture) -> JobSettings {
     let job = settings("a");
     world.save(&job).await;

@@ -1,5 +1,4 @@
-//! Deleting and restoring jobs: versions, exact ledgers, waiting and running runs, names and
-//! dependencies.
+//! Deleting and restoring jobs.
 
 use sched_model::dispatching::cancellations::Order;
 use sched_model::domain::dependency::{After, AfterCondition};
@@ -69,7 +68,6 @@ async fn delete_and_restore_keep_the_job_and_add_versions() {
     assert!(matches!(restore(&world, JobId(Uuid::new_v4()), None).await, Ok(Restored::NoSuchJob)));
 }
 
-/// A job with one fire, this many days ago.
 async fn once(world: &Fixture, name: &str, days_ago: i64) -> JobId {
     let id = world.job(name).save().await.id;
     let at = world
@@ -88,14 +86,13 @@ async fn once(world: &Fixture, name: &str, days_ago: i64) -> JobId {
 #[tokio::test(flavor = "multi_thread")]
 async fn restored_one_off_does_not_fire_again() {
     let world = Fixture::new().await;
-    // Retention deleted its run, and recorded that no earlier fire is known.
+    // Retention deleted its run and recorded that.
     let fired = once(&world, "fired", 60).await;
     world
         .sql("UPDATE scheduled_jobs SET ledger_starts_at = now() - interval '30 days' WHERE name = 'fired'")
         .await;
     done(delete(&world, fired, None).await);
     assert_eq!(restored(restore(&world, fired, None).await).state.next_run_at, None);
-    // Its time passed while it was deleted.
     let missed = once(&world, "missed", 1).await;
     done(delete(&world, missed, None).await);
     assert_eq!(restored(restore(&world, missed, None).await).state.next_run_at, None);
@@ -234,7 +231,7 @@ async fn restore_uses_the_latest_settings() {
     world.sql("UPDATE scheduled_jobs SET queue = 'short-lived'").await;
     done(delete(&world, id, None).await);
     let other = world.db.client().await;
-    // As the deletion of a queue does with the deleted jobs that name it.
+    // As the deletion of a queue does with deleted jobs that name it.
     other.batch_execute(BEGIN).await.unwrap();
     let forget = "UPDATE scheduled_jobs SET queue = NULL; DELETE FROM queues WHERE name = 'short-lived'";
     other.batch_execute(forget).await.unwrap();

@@ -9,7 +9,6 @@ use serde_json::json;
 use test_support::fixture::{Fixture, TENANT, function, settings};
 use uuid::Uuid;
 
-/// Saves a job that must be rejected, and returns the error.
 async fn refused(world: &Fixture, settings: &JobSettings) -> String {
     let mut conn = world.conn().await;
     let saved = transact(&mut conn, "test_save", async |conn: &mut Conn| {

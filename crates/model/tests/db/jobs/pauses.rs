@@ -89,7 +89,6 @@ async fn invalid_switch_is_rejected() {
     assert_eq!(versions(&world).await.len(), 2);
 }
 
-/// A job with two dispatched hours that has been due since the third.
 async fn due_since_the_third_hour() -> Books {
     let books = Books::new().await;
     books.record(&[Fate::Dispatched(1), Fate::Dispatched(2)]).await;
@@ -196,7 +195,6 @@ async fn pausing_again_changes_only_named_fields() {
         assert_eq!((job.state.pause_reason.as_deref(), job.state.paused_until), (reason, until), "{asked:?}");
     }
     assert_eq!(versions(&world).await.len(), 5, "one for each that changed something");
-    // An expired pause is not continued.
     world.sql("UPDATE scheduled_jobs SET paused_until = now() - interval '1 second'").await;
     let job = changed(switch(&world, id, Switch::Pause(none)).await);
     assert_eq!((job.state.is_paused, job.state.pause_reason, job.state.paused_until), (true, None, None));

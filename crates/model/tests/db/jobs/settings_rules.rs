@@ -1,8 +1,7 @@
-//! The rules of a job's settings are checked at writes, and only then.
+//! The rules of a job's settings are checked only at writes.
 
 use test_support::fixture::Fixture;
 
-/// Each rule, with settings that break only this rule.
 const BROKEN: &[(&str, &str)] = &[
     ("after", r#"{"after": {}}"#),
     ("after_mode", r#"{"after_mode": "none"}"#),

@@ -1,5 +1,4 @@
-//! Bounds and calendars of jobs in the database: the effect of a write on the cursor and the
-//! ledger.
+//! Bounds and calendars of jobs: their effect on the cursor and the ledger.
 
 use std::time::Duration;
 
@@ -15,7 +14,6 @@ use test_support::fixture::{Fixture, TENANT, settings};
 
 const SKIPS: &str = "SELECT reason, fire_count FROM skipped_fires ORDER BY id";
 
-/// Writes the calendar `freeze` and reschedules its jobs, as the API does.
 async fn freeze(world: &Fixture, definition: Value) -> usize {
     let settings = CalendarSettings { name: "freeze".into(), description: String::new(), definition };
     let mut conn = world.conn().await;
@@ -29,7 +27,6 @@ async fn freeze(world: &Fixture, definition: Value) -> usize {
     moved.await.unwrap()
 }
 
-/// A freeze from some hours before now to some hours after, in UTC.
 fn around(now: DateTime<Utc>, before: i64, after: i64) -> Value {
     let local = |at: DateTime<Utc>| at.format("%Y-%m-%dT%H:%M:%S").to_string();
     let (from, until) = (now - TimeDelta::hours(before), now + TimeDelta::hours(after));
@@ -89,7 +86,6 @@ async fn calendar_change_moves_jobs_and_records_exclusions() {
     }
     world.save(&JobSettings { is_enabled: false, ..frozen("off") }).await;
     world.save(&settings("other")).await;
-    // As if the jobs had been frozen for four and a half hours.
     world
         .sql("UPDATE scheduled_jobs SET created_at = now() - interval '330 minutes', settled_until = now() - interval '270 minutes'")
         .await;
@@ -144,8 +140,7 @@ async fn excluded_one_off_is_visited_or_moved() {
     assert_eq!(world.rows(next).await, [["2031-05-05 09:00:00"]]);
 }
 
-/// A daily job at a time two hours before now that moves to the next business day, which is
-/// tomorrow in a calendar.
+/// A daily fire two hours ago moves to tomorrow, the next business day.
 async fn on_its_way(world: &Fixture) -> DateTime<Utc> {
     let due = now(world).await - TimeDelta::hours(2);
     let day = due.format("%F").to_string();
@@ -194,7 +189,6 @@ async fn dispatched_fire_does_not_move() {
     let due = on_its_way(&world).await;
     let day = due.format("%F").to_string();
     freeze(&world, json!({})).await;
-    // The scheduler dispatches due fires, and continues.
     world.sql("UPDATE scheduled_jobs SET next_run_at = now() + interval '1 year'").await;
     freeze(&world, json!({"timezone": "UTC", "dates": [day]})).await;
     let later = "SELECT count(*) FROM scheduled_jobs WHERE next_run_at > now() + interval '300 days'";

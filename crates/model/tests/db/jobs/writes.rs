@@ -1,4 +1,4 @@
-//! Jobs written and read back: settings, versions, cursors, and two concurrent writers.
+//! Jobs written and read back, also by two concurrent writers.
 
 use diesel_async::SimpleAsyncConnection;
 use sched_model::definitions::functions::Change;
@@ -11,7 +11,6 @@ use sched_model::{Conn, transact};
 use serde_json::json;
 use test_support::fixture::{BEGIN, Fixture, TENANT, settings};
 
-/// A cursor that no save computes, so that an unchanged one is recognizable.
 const MARKED: &str = "2090-02-03T04:05:06Z";
 
 async fn save(world: &Fixture, settings: &JobSettings, mode: SaveMode) -> Result<SavedJob, SaveError> {
@@ -26,7 +25,6 @@ async fn by_id(world: &Fixture, id: JobId) -> Option<Job> {
     jobs::by_id(&world.conn().await, TENANT, id).await.unwrap()
 }
 
-/// Versions, kinds of change and their sources, oldest first.
 async fn versions(world: &Fixture) -> Vec<Vec<String>> {
     world.rows("SELECT version, change, changed_src FROM scheduled_job_versions ORDER BY version").await
 }
@@ -39,7 +37,6 @@ fn daily(name: &str) -> JobSettings {
     }
 }
 
-/// Settings that use every field.
 fn everything(name: &str) -> JobSettings {
     JobSettings {
         description: "Ünïcode, \"quotes\" and\nlines".into(),
@@ -199,8 +196,8 @@ async fn invalid_stored_policy_reads_as_the_default() {
     assert_eq!((claimed.len(), &claimed[0].retry_policy), (1, &None));
 }
 
-/// Saves the job in an open transaction, starts another save of it, and commits the first one when
-/// the second waits.
+/// Saves the job in an open transaction, starts another save, and commits the first when the second
+/// waits.
 async fn two_at_once(world: &Fixture, second: &JobSettings, mode: SaveMode) -> Result<SavedJob, SaveError> {
     let mut first = world.conn().await;
     first.batch_execute(BEGIN).await.unwrap();

@@ -1,4 +1,4 @@
-//! Recovery: the work of dead workers is found, ended as lost, and cannot return.
+//! The work of dead workers is found, ended as lost, and cannot return.
 
 use std::time::Duration;
 
@@ -14,7 +14,6 @@ use test_support::fixture::{Fixture, ended};
 const LEASE: Duration = Duration::from_secs(30);
 const BEAT: Beat = Beat { status: WorkerStatus::Busy, running: 1, jobs_processed: 0 };
 
-/// A job with that many runs, all claimed by the worker.
 async fn busy(
     world: &Fixture,
     worker: WorkerId,
@@ -28,7 +27,6 @@ async fn busy(
     claimed
 }
 
-/// Sets the heartbeat of a worker to that many seconds ago.
 pub(crate) async fn silence(world: &Fixture, worker: WorkerId, seconds: i32) {
     world
         .sql(&format!(
@@ -47,7 +45,6 @@ async fn status(world: &Fixture, worker: WorkerId) -> String {
     world.text(&format!("SELECT status FROM worker_registration WHERE worker_id = '{worker}'")).await
 }
 
-/// Ends lost attempts as the leader does; returns them.
 pub(crate) async fn recover(world: &Fixture) -> Vec<OpenAttempt> {
     transact(&mut world.conn().await, "test_recover", async |conn: &mut Conn| {
         let lost = dead_workers::lost_attempts(conn, 100).await?;
@@ -98,7 +95,7 @@ async fn silent_worker_loses_its_attempts() {
     let (silent, living) = (world.worker().await, world.worker().await);
     let lost = busy(&world, silent, "lost", 3).await;
     let kept = busy(&world, living, "kept", 2).await;
-    // One of them ended before: a claim names finished runs too.
+    // A claim names finished runs too.
     world.end(&[ended(&lost[0], AttemptOutcome::Completed).build()], &[]).await;
     silence(&world, silent, 31).await;
     silence(&world, living, 20).await;
@@ -188,7 +185,7 @@ async fn unknown_claim_with_an_unconfirmed_end_is_found() {
     let second = world.claim(worker, 1).await;
     assert_eq!(second[0].dispatch_id, first[0].dispatch_id);
     let mut conn = world.conn().await;
-    // The worker knows the first claim, because it did not receive the confirmation of its end.
+    // The worker did not receive the confirmation of its end.
     let found = dead_workers::unknown_claims(&mut conn, worker, &[first[0].token]).await.unwrap();
     assert_eq!(found.iter().map(|open| open.token).collect::<Vec<_>>(), [second[0].token]);
     assert!(dead_workers::unknown_claims(&mut conn, worker, &[second[0].token]).await.unwrap().is_empty());
@@ -279,8 +276,7 @@ async fn worker_is_kept_until_its_own_lease_expires() {
 async fn run_in_two_claims_is_ended_once() {
     let world = Fixture::new().await;
     let worker = world.worker().await;
-    // One of two runs of one claim fails, waits for its retry, and is claimed by the same worker
-    // again.
+    // One of two runs of a claim fails, and the same worker claims it again.
     let claimed = busy(&world, worker, "pair", 2).await;
     world.end(&[ended(&claimed[0], AttemptOutcome::Failed).max_attempts(9).build()], &[]).await;
     world.skip_waits().await;

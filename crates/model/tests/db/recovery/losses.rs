@@ -16,7 +16,6 @@ fn recovery(by: By) -> Recovery {
     Recovery { by, lease: LEASE, losses: Losses { max_attempts: 3 } }
 }
 
-/// Sets the heartbeat of every row of a table to that many seconds ago.
 async fn silence(world: &Fixture, table: &str, seconds: i32) {
     let ago = format!("clock_timestamp() - {seconds} * interval '1 second'");
     world.sql(&format!("UPDATE {table} SET last_heartbeat = {ago}")).await;
@@ -74,8 +73,7 @@ async fn concurrent_recoveries_end_each_attempt_once() {
         world.running(&format!("job-{number}")).await;
     }
     silence(&world, "worker_registration", 31).await;
-    // The leader was silent long enough for a worker to recover, and acts at that moment: no
-    // scheduler has taken its term.
+    // The leader was silent long enough for a worker to recover, and acts now, still in its term.
     let mut conn = world.conn().await;
     let instance = candidate(&mut conn).await;
     let term = lead(&mut conn, instance).await;

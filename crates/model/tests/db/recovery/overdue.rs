@@ -1,4 +1,4 @@
-//! Overdue attempts on live workers are found only through their claims.
+//! Overdue attempts are found only through their claims.
 
 use std::time::Duration;
 
@@ -10,7 +10,6 @@ use crate::recovery::dead_workers::{expire, silence};
 use sched_model::domain::attempt::AttemptOutcome;
 use test_support::fixture::{Fixture, ended};
 
-/// For claims without time limits.
 const UNKNOWN: Duration = Duration::from_secs(600);
 
 pub(crate) async fn overdue(world: &Fixture) -> Vec<OverdueAttempt> {
@@ -21,7 +20,6 @@ pub(crate) async fn ids(world: &Fixture) -> Vec<DispatchId> {
     overdue(world).await.iter().map(|found| found.attempt.dispatch_id).collect()
 }
 
-/// Makes all claimed runs that many seconds older.
 pub(crate) async fn age(world: &Fixture, seconds: i64) {
     world
         .sql(&format!(
@@ -31,8 +29,7 @@ pub(crate) async fn age(world: &Fixture, seconds: i64) {
         .await;
 }
 
-/// One running attempt of a job with that timeout; its function has a grace of that many seconds,
-/// or none.
+/// The function's grace is that many seconds, or none.
 pub(crate) async fn running(world: &Fixture, timeout: Option<i32>, grace: Option<i32>) -> Claimed {
     let job = world.job("slow").settings(|settings| settings.timeout_seconds = timeout).save().await;
     if let Some(grace) = grace {
@@ -46,8 +43,7 @@ pub(crate) async fn running(world: &Fixture, timeout: Option<i32>, grace: Option
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_is_overdue_after_its_time_out_its_grace_and_a_margin() {
-    // Timeout of the job, grace, and the two ages between which it becomes overdue. The function's
-    // timeout is a minute.
+    // Job timeout, grace, and the ages around the limit. The function's timeout is a minute.
     for (timeout, grace, before, after) in [
         (Some(5), Some(1), 34, 38),
         (Some(5), None, 43, 47),
@@ -103,7 +99,6 @@ async fn the_latest_of_two_claims_of_a_worker_counts() {
     let worker = world.worker().await;
     let claimed = world.claim(worker, 2).await;
     world.end(&[ended(&claimed[0], AttemptOutcome::Failed).max_attempts(9).build()], &[]).await;
-    // Between the two attempts the job got a longer timeout.
     world.sql("UPDATE scheduled_jobs SET timeout_seconds = 3600").await;
     world.skip_waits().await;
     let again = world.claim(worker, 1).await;

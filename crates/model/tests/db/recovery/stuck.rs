@@ -1,5 +1,5 @@
-//! A dry run reports as stuck exactly the attempts that recovery and the checks for overdue and
-//! stray attempts would find together.
+//! A dry run reports exactly the attempts that recovery and the checks for overdue and stray
+//! attempts find.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -33,7 +33,6 @@ fn operator(tenant: TenantId) -> Scope {
     Scope::tenant(tenant).with_installation()
 }
 
-/// Makes one attempt and its claim that many seconds older.
 async fn age(world: &Fixture, dispatch: DispatchId, seconds: i32) {
     let older = format!("claimed_at = claimed_at - {seconds} * interval '1 second'");
     world
@@ -44,8 +43,7 @@ async fn age(world: &Fixture, dispatch: DispatchId, seconds: i32) {
         .await;
 }
 
-/// The attempts that the leader would find after a request, in its order: it marks workers OFFLINE
-/// first.
+/// In the leader's order: it marks workers OFFLINE first.
 async fn by_the_leader(world: &Fixture) -> BTreeSet<DispatchId> {
     expire(world).await;
     let mut conn = world.conn().await;
@@ -83,7 +81,7 @@ async fn dry_run_matches_the_leader() {
     let wanted =
         format!("UPDATE job_dispatch SET cancel_requested_at = now() WHERE id = '{}'", unwanted.dispatch_id);
     world.sql(&wanted).await;
-    // A timeout of a minute, a grace of ten seconds, and the margin.
+    // A minute, a grace of ten seconds, and the margin.
     age(&world, late.dispatch_id, 110).await;
     age(&world, unsaid.dispatch_id, 110).await;
     world

@@ -1,5 +1,4 @@
-//! Monthly partitions are created ahead, once, and expired ones are removed when they are not in
-//! use.
+//! Monthly partitions are created ahead, once, and expired ones are removed.
 
 use diesel_async::SimpleAsyncConnection;
 use sched_model::connection::partitions::{self, MONTHS_AHEAD, make_ahead};
@@ -15,7 +14,6 @@ const PARTITIONED: &[&str] = &[
     "maintenance.job_execution_output",
 ];
 
-/// Name of the month this many months ahead.
 async fn month(world: &Fixture, ahead: i32) -> String {
     let month = format!(
         "SELECT to_char(date_trunc('month', now() AT TIME ZONE 'UTC') + interval '{ahead} months', '\"_y\"YYYY\"m\"MM')"
@@ -59,7 +57,6 @@ async fn missing_partitions_are_created_once() {
     assert_eq!(world.text(row).await, format!("events{first}"), "rows go where they belong");
 }
 
-/// Months in the distant past, as partitions of each table with one row; returns their names.
 async fn old_months(world: &Fixture) -> Vec<String> {
     let mut names = Vec::new();
     for table in PARTITIONED {
@@ -78,7 +75,6 @@ async fn old_months(world: &Fixture) -> Vec<String> {
     names
 }
 
-/// Removes months that ended before a given time, as the leader does; returns the names.
 async fn remove(world: &Fixture, before: &str, how: HistoryExpiry) -> Vec<String> {
     let mut conn = world.conn().await;
     let mut removed = Vec::new();
@@ -159,7 +155,6 @@ async fn month_in_use_is_left_without_blocking() {
         .await;
         assert!(matches!(refused, Err(DbError::TimedOut(_))), "{refused:?}");
     }
-    // The rejected attempt left nothing that blocks.
     world.sql("INSERT INTO events (event_type) VALUES ('tested')").await;
     reader.batch_execute("COMMIT").await.unwrap();
     transact(&mut conn, "test_remove", async |conn: &mut Conn| {
@@ -173,7 +168,7 @@ async fn month_in_use_is_left_without_blocking() {
 async fn partition_belongs_to_the_owner_of_its_table() {
     let world = Fixture::new().await;
     let name = format!("events{}", month(&world, 3).await);
-    // Roles belong to the whole server, and the name of the database to this test alone.
+    // Roles belong to the whole server, the database's name to this test.
     let database = world.text("SELECT current_database()").await;
     let (owner, login) = (format!("owner_of_{database}"), format!("login_of_{database}"));
     world
@@ -188,7 +183,7 @@ async fn partition_belongs_to_the_owner_of_its_table() {
     assert!(make_ahead(&mut conn).await.unwrap().contains(&name));
     let owners = format!("SELECT pg_get_userbyid(relowner) FROM pg_class WHERE relname = '{name}'");
     assert_eq!(world.text(&owners).await, owner);
-    // A partition of an earlier release changes its owner.
+    // As a partition of an earlier release.
     world.sql(&format!(r#"ALTER TABLE {name} OWNER TO "{login}""#)).await;
     make_ahead(&mut conn).await.unwrap();
     assert_eq!(world.text(&owners).await, owner);

@@ -1,5 +1,4 @@
-//! Retention: deletes old finished data and nothing else, keeps the ledger provable, and blocks no
-//! transaction.
+//! Retention: keeps the ledger provable, and blocks no transaction.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sched_model::domain::ids::JobId;
@@ -13,11 +12,9 @@ use crate::dispatching::tick::make_due;
 
 const RETENTION: Retention = Retention { finished_days: 30, dead_letter_days: 90, audit_days: 365 };
 
-/// A time-ordered id for a time, in SQL.
 const ID_AT: &str = "(lpad(to_hex((extract(epoch FROM r.at) * 1000)::bigint), 12, '0') || '7' || substr(md5(random()::text), 1, 3)
                       || '8' || substr(md5(random()::text), 1, 15))::uuid";
 
-/// Rows of `job_dispatch` with these ages in hours and this state.
 async fn records(world: &Fixture, job: JobId, ages_hours: &[i32], status: &str) {
     let ages: Vec<String> = ages_hours.iter().map(ToString::to_string).collect();
     let is_open = status == "PENDING";
@@ -36,7 +33,6 @@ async fn records(world: &Fixture, job: JobId, ages_hours: &[i32], status: &str) 
         .await;
 }
 
-/// Skips of the job at those ages in hours.
 async fn skips(world: &Fixture, job: JobId, ages_hours: &[i32]) {
     let ages: Vec<String> = ages_hours.iter().map(ToString::to_string).collect();
     world
@@ -50,7 +46,6 @@ async fn skips(world: &Fixture, job: JobId, ages_hours: &[i32]) {
         .await;
 }
 
-/// Links the records of all jobs into chains, as ticks do.
 async fn link(world: &Fixture) {
     let records = "SELECT job_id, scheduled_for AS key FROM job_dispatch WHERE trigger_id IS NULL
                    UNION ALL SELECT job_id, first_fire_at FROM skipped_fires";
@@ -69,7 +64,6 @@ async fn link(world: &Fixture) {
         .await;
 }
 
-/// Links without a record: all of them, and those into the time for which records must exist.
 async fn dangling(world: &Fixture) -> (i64, i64) {
     let query = "WITH records AS (
             SELECT job_id, scheduled_for AS key, follows FROM job_dispatch WHERE trigger_id IS NULL
@@ -85,7 +79,6 @@ async fn cutoffs(conn: &mut Conn) -> Cutoffs {
     RETENTION.cutoffs(database_clock::now(conn).await.unwrap())
 }
 
-/// Processes all runs and skips in pages of that size; returns the numbers of deleted rows.
 async fn prune(world: &Fixture, page: i64) -> (u64, u64) {
     let mut conn = world.conn().await;
     let cutoffs = cutoffs(&mut conn).await;
@@ -121,7 +114,7 @@ async fn only_old_finished_runs_are_deleted() {
         records(&world, job.id, &[38 * DAY, 20 * DAY], "PENDING").await;
         records(&world, job.id, &[100 * DAY, 80 * DAY], "DEAD_LETTER").await;
         records(&world, other.id, &[33 * DAY, 32 * DAY], "CANCELLED").await;
-        // A run that began long ago and ended recently, and a manual trigger.
+        // Began long ago and ended recently; and a manual trigger.
         records(&world, other.id, &[34 * DAY], "COMPLETED").await;
         world
             .sql(&format!(
@@ -174,7 +167,6 @@ async fn ledger_stays_provable_after_retention() {
         let starts = "SELECT name, ledger_starts_at IS NULL, ledger_starts_at < now() - interval '30 days'
                       FROM scheduled_jobs ORDER BY name";
         assert_eq!(world.rows(starts).await, [["a", "f", "t"], ["b", "f", "t"], ["c", "t", "-"]]);
-        // The check can fail: it detects a missing record in the time for which all must exist.
         world
             .sql(
                 "DELETE FROM job_dispatch WHERE scheduled_for = (SELECT max(scheduled_for) FROM job_dispatch
@@ -201,7 +193,6 @@ async fn ledger_start_is_written_once_an_hour() {
     let job = world.job("a").save().await;
     let hours: Vec<i32> = (0..40).map(|n| 40 * DAY - n).collect();
     records(&world, job.id, &hours, "COMPLETED").await;
-    // The transaction that last wrote the row.
     let writer = "SELECT xmin::text::bigint FROM scheduled_jobs";
     let before = world.number(writer).await;
     assert_eq!(prune(&world, 5).await, (40, 0));
@@ -226,8 +217,7 @@ async fn pruning_and_ticks_do_not_block_each_other() {
     assert_eq!(prune(&world, 10).await, (1, 1), "what is held is left");
     other.batch_execute("COMMIT").await.unwrap();
 
-    // While a page is not committed yet, ticks take the other jobs, and attempts of its jobs end as
-    // soon as it is.
+    // Before a page commits, ticks take other jobs; attempts of its jobs end afterwards.
     make_due(&world).await;
     let mut conn = world.conn().await;
     transact(&mut conn, "test_prune", async |conn: &mut Conn| {
@@ -334,7 +324,6 @@ async fn old_rows_of_default_partitions_are_deleted() {
             .await;
     }
     world.sql("INSERT INTO events (event_type, created_at) VALUES ('tested', now() - interval '99 days'), ('tested', now())").await;
-    // Recent, in a month without a partition.
     world
         .sql("INSERT INTO events (event_type, created_at) VALUES ('tested', now() + interval '900 days')")
         .await;

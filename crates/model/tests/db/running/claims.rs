@@ -8,18 +8,15 @@ use sched_model::running::claims::{self, Claimed, Wanted};
 use test_support::fixture::{Fixture, QUEUE, TENANT, new_worker};
 use uuid::Uuid;
 
-/// Job names of the claimed runs, in order.
 fn names(claimed: &[Claimed]) -> Vec<&str> {
     claimed.iter().map(|c| c.job_name.as_str()).collect()
 }
 
-/// A job with one run of this priority that has waited for this many minutes.
 async fn waiting(world: &Fixture, name: &str, priority: i16, minutes: i32) {
     let job = world.job(name).save().await;
     world.runs(job.id).priority(priority).waiting_since_minutes(minutes).insert().await;
 }
 
-/// Claims in small batches until none is left.
 async fn claim_all(world: &Fixture, limit: u32) -> Vec<(WorkerId, Claimed)> {
     let worker = world.worker().await;
     let mut conn = world.conn().await;

@@ -5,7 +5,6 @@ use sched_model::running::claims::{self, Looked, Wanted};
 use test_support::fixture::{Fixture, PATIENCE, QUEUE};
 use uuid::Uuid;
 
-/// Creates a tenant with this many runs waiting in [`QUEUE`]; lower numbers have older runs.
 async fn tenant(world: &Fixture, number: u128, waiting: usize) -> TenantId {
     let id = Uuid::from_u128(0x7000 + number);
     world
@@ -26,7 +25,6 @@ async fn tenant(world: &Fixture, number: u128, waiting: usize) -> TenantId {
     TenantId(id)
 }
 
-/// Consecutive claims of one worker.
 struct Claimer<'a> {
     world: &'a Fixture,
     worker: WorkerId,
@@ -47,7 +45,6 @@ impl<'a> Claimer<'a> {
         looked
     }
 
-    /// How many runs of each of these tenants one claim takes.
     async fn shares(&mut self, limit: u32, tenants: &[TenantId]) -> Vec<usize> {
         let looked = self.look(limit).await;
         let of = |tenant: &TenantId| looked.claimed.iter().filter(|one| one.tenant_id == *tenant).count();
@@ -65,8 +62,6 @@ async fn long_backlog_starves_no_other_tenant() {
     let mut claimer = Claimer::new(&world).await;
     assert_eq!(claimer.shares(20, &tenants).await, [4, 4, 4, 4, 4]);
     assert_eq!(claimer.shares(20, &tenants).await, [4, 4, 4, 4, 4]);
-    // Each tenant has two left: a tenant with less than its share leaves room, which the next claim
-    // fills.
     let looked = claimer.look(20).await;
     assert_eq!((looked.claimed.len(), looked.shared_by), (12, 5));
     assert_eq!(claimer.shares(20, &tenants).await, [20, 0, 0, 0, 0]);
@@ -79,8 +74,7 @@ async fn tenants_take_turns_with_few_slots() {
     for number in 0..7 {
         tenants.push(tenant(&world, number, 30).await);
     }
-    // Its work has the best priority: that counts within a tenant and for the slots that are left
-    // over.
+    // The best priority counts within a tenant and for the leftover slots.
     world.sql(&format!("UPDATE job_dispatch SET priority = 1 WHERE tenant_id = '{}'", tenants[3].0)).await;
     for (limit, claims) in [(1, 14), (2, 7), (3, 14), (5, 7)] {
         let before = world.number("SELECT count(*) FROM job_dispatch WHERE attempt = 1").await;
@@ -142,7 +136,7 @@ async fn queued_and_finished_runs_are_not_claimable() {
     world.sql("UPDATE job_dispatch SET claimable_at = 'infinity'").await;
     let pages =
         "SELECT pg_relation_size('job_dispatch_waiting_idx') / current_setting('block_size')::integer";
-    // Autovacuum keeps rows that an old snapshot still sees.
+    // Autovacuum keeps rows of an old snapshot.
     test_support::wait_for("nothing but the page that says so", PATIENCE, async || {
         world.sql("REINDEX INDEX job_dispatch_waiting_idx").await;
         let pages = world.number(pages).await;

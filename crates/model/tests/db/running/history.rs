@@ -1,5 +1,4 @@
-//! History: attempts and their output are found in either schema, according to the scope of the
-//! job.
+//! Attempts and their output are found in the schema of the job's scope.
 
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::ids::{ExecutionId, TenantId};
@@ -10,7 +9,6 @@ use sched_model::running::executions::{self, Filter};
 use test_support::fixture::{Fixture, TENANT, ended};
 use uuid::Uuid;
 
-/// Starts a job of that scope.
 async fn begin(world: &Fixture, name: &str, scope: Scope) -> Claimed {
     world.function(name).save().await;
     let project = (scope == Scope::Project).then(|| "default".to_owned());
@@ -24,7 +22,6 @@ async fn begin(world: &Fixture, name: &str, scope: Scope) -> Claimed {
     world.claim(worker, 1).await.pop().unwrap()
 }
 
-/// Runs a job of that scope once; its output is the name of the job.
 async fn run(world: &Fixture, name: &str, scope: Scope, outcome: AttemptOutcome) -> ExecutionId {
     let claimed = begin(world, name, scope).await;
     let mut ended = ended(&claimed, outcome).max_attempts(1).build();
@@ -129,7 +126,6 @@ async fn attempt_has_the_trace_of_its_run() {
         ("api", "NULL", true),
         ("scheduler", "NULL", true),
     ] {
-        // History records the trigger of the run; the run itself satisfies its constraints.
         world.sql(&format!("UPDATE job_dispatch SET traceparent = {traceparent}")).await;
         world.sql(&format!("UPDATE job_execution_log SET triggered_by = '{made_by}'")).await;
         if is_gone {

@@ -1,4 +1,4 @@
-//! Limits of queues: never exceeded under concurrency, and released.
+//! Limits of queues under concurrency.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Live output: fenced by claims, bounded, visible to its tenant, and deleted after the end.
+//! Live output: fenced, bounded, isolated, and deleted after the end.
 
 use sched_model::dispatching::dispatches;
 use sched_model::domain::attempt::AttemptOutcome;

@@ -1,5 +1,5 @@
-//! The claim of a single run by an idle worker: it takes no run that the usual claim would skip,
-//! and returns the same data.
+//! The claim of a single run takes no run that the usual claim would skip, and returns the same
+//! data.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ async fn lone(world: &Fixture, worker: WorkerId) -> Option<Claimed> {
         .unwrap()
 }
 
-/// The rows that the database wrote for claims, without the columns that always differ.
+/// Written by claims, without columns that always differ.
 async fn written(world: &Fixture) -> [Vec<Vec<String>>; 3] {
     [
         world.rows("SELECT status, attempt, claimable_at, worker_id IS NOT NULL, claimed_at IS NOT NULL FROM job_dispatch").await,
@@ -82,7 +82,6 @@ async fn lone_claim_skips_what_claim_skips() {
         ),
         (
             "UPDATE job_dispatch SET expires_at = now() - interval '1 second'",
-            // A run that has started before does not expire.
             "UPDATE job_dispatch SET attempt = 1, retry_count = 1",
         ),
         (
@@ -135,7 +134,7 @@ async fn racing_workers_claim_it_once() {
             if by_one { Vec::from_iter(lone(&world, worker).await) } else { world.claim(worker, 3).await }
         };
         let all = join_all([true, true, true, false, true].map(claim)).await.concat();
-        // A claim that meets a locked row leaves it to the other claim.
+        // A claim skips a row that the other claim has locked.
         assert_eq!(all.len(), 1, "round {round}");
         claimed.extend(all.into_iter().map(|one| one.dispatch_id));
     }

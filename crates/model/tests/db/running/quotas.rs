@@ -103,7 +103,7 @@ async fn job_writers_do_not_block_claims() {
     world.runs(job.id).count(5).insert().await;
     let worker = world.worker().await;
     let writer = world.db.client().await;
-    // As a writer of jobs does, until it has written the last one.
+    // As a writer of jobs, until its last one.
     writer.batch_execute(&format!("{BEGIN}; SELECT FROM tenants FOR NO KEY UPDATE")).await.unwrap();
     let plain = world.claim(worker, 5).await;
     assert!(plain.is_empty(), "the quota is not passed by");
@@ -140,7 +140,7 @@ async fn drain_survives_a_lost_lease() {
     };
     assert!(!next(&mut conn, first, false).await.1, "it was not asked to");
     workers::set_drain(&mut conn, first, true).await.unwrap();
-    // The drain was requested while the process could not receive it.
+    // Requested while the process could not receive it.
     let (second, is_draining) = next(&mut conn, first, false).await;
     assert!(is_draining);
     let job = world.job("busy").save().await;
@@ -148,11 +148,9 @@ async fn drain_survives_a_lost_lease() {
     assert!(world.claim(second, 1).await.is_empty());
     let told = "SELECT count(*) FROM events WHERE event_type = 'worker_online' AND (payload ->> 'draining')::boolean";
     assert_eq!(world.number(told).await, 1);
-    // The registration was removed with the lease.
     workers::unregister(&mut conn, second).await.unwrap();
     let (third, is_draining) = next(&mut conn, second, true).await;
     assert!(is_draining);
-    // The drain was withdrawn while the process could not receive it.
     workers::set_drain(&mut conn, third, false).await.unwrap();
     let (fourth, is_draining) = next(&mut conn, third, true).await;
     assert!(!is_draining);
@@ -162,7 +160,7 @@ async fn drain_survives_a_lost_lease() {
     assert_eq!(world.number(stopped).await, 1, "one that is gone stops only once");
 }
 
-/// As in the API: the transaction names the tenant.
+/// The transaction names the tenant, as in the API.
 async fn used(world: &Fixture) -> (Quotas, Used) {
     let scope = Scope::tenant(TENANT).read_only();
     let mut conn = world.conn().await;
@@ -246,8 +244,8 @@ async fn invalid_quota_is_rejected() {
     assert_eq!((used.jobs, used.running, used.dispatches), (0, 0, Some(0)));
 }
 
-/// Deletes a project while another transaction puts a job into it; returns the result and the
-/// number of remaining jobs.
+/// Deletes a project while another transaction adds a job to it; also returns the number of
+/// remaining jobs.
 async fn deleted_meanwhile(with_jobs: bool) -> (Result<DeletedProject, DeleteError>, i64) {
     let world = Fixture::new().await;
     world

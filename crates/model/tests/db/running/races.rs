@@ -1,4 +1,4 @@
-//! Concurrent ends of attempts: no deadlock, and correct counters.
+//! Concurrent ends: no deadlock, and correct counters.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -77,7 +77,6 @@ async fn jobs_are_locked_before_dispatches_and_in_order() {
     assert_eq!(held.len(), 2);
 }
 
-/// Does a random step with the runs of the world.
 async fn step(world: &Fixture, random: &mut StdRng, running: &mut Vec<Claimed>, done: &mut Vec<Claimed>) {
     const OUTCOMES: &[AttemptOutcome] = AttemptOutcome::ALL;
     match random.random_range(0..10) {

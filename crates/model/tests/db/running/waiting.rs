@@ -1,5 +1,4 @@
-//! Expiry: runs expire before their first attempt and never after it, and queues without workers
-//! are noticed.
+//! Expiry before the first attempt and never after it, and queues without workers.
 
 use std::time::Duration;
 
@@ -21,14 +20,12 @@ async fn has_expired(world: &Fixture) -> bool {
     expiry::look(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().has_expired
 }
 
-/// Moves the start deadline of runs into the past.
 async fn let_time_pass(world: &Fixture) {
     world
         .sql("UPDATE job_dispatch SET expires_at = now() - interval '1 second' WHERE expires_at IS NOT NULL")
         .await;
 }
 
-/// A job with that many waiting runs that expire in an hour.
 async fn expiring(world: &Fixture, name: &str, count: i64) {
     let job = world.job(name).start_within_seconds(3_600).save().await;
     world.runs(job.id).count(count).insert().await;
@@ -135,7 +132,6 @@ async fn released_unstarted_run_can_still_expire() {
 async fn expired_queued_run_updates_the_counters() {
     let world = Fixture::new().await;
     expiring(&world, "urgent", 3).await;
-    // Two are queued; one of them expires together with the one that is not.
     world
         .sql(
             "UPDATE job_dispatch SET claimable_at = 'infinity' WHERE id IN (SELECT id FROM job_dispatch LIMIT 2);
@@ -193,7 +189,6 @@ pub(crate) async fn unserved(world: &Fixture) -> Vec<String> {
     expiry::look(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().unserved
 }
 
-/// Stores the unserved queues, as the leader does.
 async fn note(world: &Fixture) -> (Vec<String>, Vec<(String, bool)>) {
     let noted: Result<(Vec<Begun>, Vec<Over>), DbError> =
         transact(&mut world.conn().await, "test_note", async |conn: &mut Conn| {
@@ -266,7 +261,6 @@ async fn fleet_counts_workers_and_finds_oldest_run() {
     let job = world.job("hourly").save().await;
     let other = "INSERT INTO tenants (slug, name) VALUES ('other', 'Other') RETURNING id";
     world.text(other).await;
-    // Runs of three queues, three priorities and two tenants; each lane has the oldest in turn.
     for queue in ["a", "b", "c"] {
         world.queue(queue).await;
         world.runs(job.id).queue(queue).count(9).insert().await;

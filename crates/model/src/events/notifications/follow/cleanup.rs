@@ -11,17 +11,14 @@ statement! {
     Prune = "notifications_prune.sql", (before: DateTime<Utc> as Timestamptz, limit: i64 as BigInt) -> BigInt
 }
 
-/// Deletes up to `limit` finished deliveries from before `before`; returns their number.
 pub async fn prune(conn: &mut Conn, before: DateTime<Utc>, limit: i64) -> DbResult<u64> {
     let gone: i64 = Prune { before, limit }.get_result(conn).await?;
     Ok(u64::try_from(gone).unwrap_or(0))
 }
 
-/// Maximum wait of a delivery in seconds: a day. Later it is no longer news, and the deliveries of
-/// a dead channel would stay forever.
+/// Maximum wait in seconds: the deliveries of a dead channel would stay forever.
 const WAITING_SECONDS: f64 = 86_400.0;
-/// Time in seconds after which the outcome of a run is read directly if the stream has not reported
-/// it.
+/// Seconds after which a run's outcome is read directly, if the stream has not reported it.
 const SENDING_SECONDS: f64 = 600.0;
 
 statement! {
@@ -32,16 +29,14 @@ statement! {
     ) -> (BigInt, BigInt)
 }
 
-/// Deliveries that nothing else would have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
 pub struct Tidied {
-    /// Deliveries that waited too long.
     pub expired: i64,
-    /// Deliveries whose run had ended or was deleted without a report from the stream.
+    /// Their run ended or was deleted without a report from the stream.
     pub untold: i64,
 }
 
-/// Ends up to `limit` deliveries of each kind that nothing else would end. Call it in a fenced
+/// Ends up to `limit` deliveries of each kind that nothing else ends. Call it in a fenced
 /// transaction.
 pub async fn tidy(conn: &mut Conn, limit: i64) -> DbResult<Tidied> {
     let tidy = Tidy { waiting_seconds: WAITING_SECONDS, sending_seconds: SENDING_SECONDS, limit };

@@ -1,4 +1,4 @@
-//! Gives waiting deliveries their runs: runs of the built-in job that sends notifications.
+//! Gives waiting deliveries their runs of the built-in job.
 //!
 //! Runs in the step's fenced transaction; a leader that dies has marked and inserted nothing.
 
@@ -32,7 +32,6 @@ statement! {
     ) -> (SqlUuid, SqlUuid, SqlUuid, SqlUuid, Text, SmallInt, Timestamptz)
 }
 
-/// Gives waiting deliveries their runs.
 pub(super) async fn dispatch(conn: &mut Conn, limits: Limits, done: &mut Stepped) -> DbResult<()> {
     let waiting: Vec<(TenantId, Uuid)> =
         Waiting { room: limits.room, limit: limits.dispatches }.load(conn).await?;
@@ -60,7 +59,6 @@ pub(super) async fn dispatch(conn: &mut Conn, limits: Limits, done: &mut Stepped
     Ok(())
 }
 
-/// A delivery that is being sent, and the built-in job that sends it.
 #[derive(Queryable)]
 struct Sent {
     tenant: TenantId,
